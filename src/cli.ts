@@ -1,0 +1,39 @@
+#!/usr/bin/env node
+import type { Command, Process } from './commands/command.ts'
+import { version } from './version.ts'
+
+const commands: Record<string, () => Promise<Command>> = {
+  serve: async () => (await import('./commands/serve.ts')).serve,
+}
+
+const help = `todo-service ${version}: to-do items over HTTP and JSON, after two fixed contracts.
+
+  Profile A   the web-API tutorial's contract: numbered items, 201 with Location, PUT by id
+  Profile B   the mobile client's contract: ids from the client, text error codes, three items to start with
+
+Usage
+  todo-service serve [flags]      run the service
+  todo-service serve --help       its flags and environment variables
+  todo-service --version          print the version
+`
+
+async function main({ argv: [, , name = '--help', ...args], stdout, stderr }: Process): Promise<number> {
+  if (name === '--help' || name === '-h' || name === '--version') {
+    stdout.write(name === '--version' ? `${version}\n` : help)
+    return 0
+  }
+  const command = Object.hasOwn(commands, name) ? await commands[name]?.() : undefined
+  if (command && args.some((arg) => arg === '--help' || arg === '-h')) {
+    stdout.write(command.help)
+    return 0
+  }
+  const outcome = command
+    ? await command.run(args, process)
+    : { problems: [`Unknown ${name.startsWith('-') ? 'flag' : 'command'} ${name}.`] }
+  if (typeof outcome === 'number') return outcome
+  for (const problem of outcome.problems) stderr.write(`todo-service: ${problem}\n`)
+  stderr.write(`Help: todo-service ${command ? `${name} ` : ''}--help\n`)
+  return 2
+}
+
+process.exitCode = await main(process)

@@ -1,0 +1,115 @@
+import { randomUUID } from 'node:crypto'
+import { app, profiles } from '../app.ts'
+import { type Config, optionsHelp, readConfig } from '../config.ts'
+import { type Listening, listen } from '../http/server.ts'
+import { jsonLog, type Log, readableLog } from '../log.ts'
+import type { Profile, ProfileName } from '../profiles/profile.ts'
+import { memoryStores } from '../store/memory.ts'
+import type { Stores } from '../store/store.ts'
+import { version } from '../version.ts'
+import type { Command, Process } from './command.ts'
+
+export const serve: Command = {
+  help: `Runs the service: Profile A, Profile B or both, each with its own items, kept in memory.
+
+Usage
+  todo-service serve [flags]
+
+Flags, their environment variables, and in brackets what holds without them. Flags win.
+${optionsHelp()}
+Log levels, each with all that the one before it shows
+  silent   nothing
+  error    start, stop, and failures of the service with their cause
+  warn     requests answered with a 4xx or 5xx status
+  info     every request
+In development the log is for reading; in production each line is a JSON object.
+
+Examples
+  todo-service serve                           both profiles: A on port 5080, B on port 5000
+  todo-service serve --profile b               one profile, on its own port
+  todo-service serve --profile a --port 8080   one profile, on another port
+  todo-service serve --mode production         JSON log lines, every interface
+`,
+
+  async run(args, process) {
+    const config = readConfig(args, process.env)
+    if ('problems' in config) return config
+    const log = logOf(config, process)
+    const stores = memoryStores({ a: profiles.a.startingItems, b: profiles.b.startingItems })
+    const stop = new Promise((resolve) => {
+      for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, resolve)
+    })
+
+    const running: Running[] = []
+    const closeAll = () => Promise.all(running.map(({ close }) => close()))
+    try {
+      for (const name of config.profiles) running.push(await start(profiles[name], stores, config, log))
+    } catch (cause) {
+      await closeAll()
+      if (!(cause instanceof CannotListen)) throw cause
+      process.stderr.write(`todo-service: ${cause.message}\n`)
+      return 1
+    }
+    log.started({ version, mode: config.mode, store: 'in memory: gone when it stops', profiles: running })
+    await stop
+    await closeAll()
+    log.stopped()
+    return 0
+  },
+}
+
+function logOf({ mode, logLevel }: Config, { stdout }: Process): Log {
+  const write = (line: string) => void stdout.write(line)
+  return mode === 'development' ? readableLog(write, logLevel) : jsonLog(write, logLevel, () => new Date())
+}
+
+interface Running extends Listening {
+  readonly title: string
+  readonly url: string
+}
+
+async function start<Name extends ProfileName>(
+  profile: Profile<Name>,
+  stores: Stores,
+  { host, port = profile.defaultPort, bodyLimit, baseUrl }: Config,
+  log: Log,
+): Promise<Running> {
+  const handler = app(profile, stores, {
+    bodyLimit,
+    baseUrl,
+    log,
+    newId: () => randomUUID().replaceAll('-', ''),
+    ticks: () => performance.now(),
+    now: () => new Date(),
+    random: Math.random,
+  })
+  const listening = await listen(handler, host, port).catch((cause: NodeJS.ErrnoException) => {
+    throw new CannotListen(sentence(cause, profile.name, host, port))
+  })
+  return { ...listening, title: profile.title, url: urlOf(host, listening.port) }
+}
+
+function urlOf(host: string | undefined, port: number): string {
+  const name = host === undefined || host === '0.0.0.0' || host === '::' ? 'localhost' : host
+  return `http://${name.includes(':') ? `[${name}]` : name}:${port}`
+}
+
+class CannotListen extends Error {}
+
+function sentence({ code, message }: NodeJS.ErrnoException, profile: string, host = '', port: number): string {
+  switch (code) {
+    case 'EADDRINUSE': {
+      const airPlay =
+        port === 5000 ? ' (on macOS it is often AirPlay Receiver: System Settings, AirDrop & Handoff)' : ''
+      const another = `todo-service serve --profile ${profile} --port ${port + 1}`
+      return `Port ${port} is in use. Stop the program that holds it${airPlay}, or take another port: ${another}`
+    }
+    case 'EACCES':
+      return `Port ${port} needs more rights than this process has. Take a port above 1023 with --port.`
+    case 'ENOTFOUND':
+    case 'EADDRNOTAVAIL':
+      return `Host ${host} is not an address of this machine. Leave --host out, or name one that is.`
+    default:
+      return `Cannot listen on ${host} port ${port}: ${message}.`
+  }
+}

@@ -1,0 +1,20 @@
+export interface Answer {
+  readonly status: number
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string
+}
+
+export const empty = (status: number, headers: Record<string, string> = {}): Answer => ({ status, headers })
+
+export const text = (status: number, body: string): Answer => ({
+  status,
+  headers: { 'content-type': 'text/plain; charset=utf-8' },
+  body,
+})
+
+/** `body` is JSON text already: a profile writes its wire shape out by hand. */
+export const json = (status: number, body: string, headers: Record<string, string> = {}): Answer => ({
+  status,
+  headers: { 'content-type': 'application/json; charset=utf-8', ...headers },
+  body,
+})

@@ -1,0 +1,69 @@
+import type { IncomingMessage } from 'node:http'
+import type { TLSSocket } from 'node:tls'
+import type { Exchange, Log } from '../log.ts'
+import { type Answer, empty } from './answer.ts'
+import { readText } from './body.ts'
+import { Refusal } from './refusal.ts'
+import { type Route, router } from './route.ts'
+import type { Handler } from './server.ts'
+import { read, type Shape } from './shape.ts'
+
+/** What is served: the routes, and what a refusal looks like to the client. */
+export interface Face {
+  readonly routes: readonly Route[]
+  refuse(refusal: Refusal, operation: string | undefined, traceId: string): Answer
+}
+
+export interface Settings {
+  readonly bodyLimit: number
+  /** The public URL, where it is not the one that requests name. */
+  readonly baseUrl: string | undefined
+  readonly log: Log
+  readonly newId: () => string
+  /** Milliseconds on a clock that never jumps. */
+  readonly ticks: () => number
+}
+
+/** The way of a request: find its route, read what the route asks for, handle it, log it. */
+export function handlerOf({ routes, refuse }: Face, { bodyLimit, baseUrl, log, newId, ticks }: Settings): Handler {
+  const find = router(routes)
+
+  return async (request) => {
+    const startedAt = ticks()
+    const exchange = { id: newId(), method: request.method ?? '', path: request.url ?? '' }
+    const answer = await answerTo(request, exchange)
+    log.request(exchange, answer.status, ticks() - startedAt)
+    return answer
+  }
+
+  async function answerTo(request: IncomingMessage, exchange: Exchange): Promise<Answer> {
+    const found = find(exchange.path.split('?', 1)[0] as string)
+    if (!found) return refuse(new Refusal('path-unknown'), undefined, exchange.id)
+    const route = found.byMethod.get(exchange.method)
+    if (!route) return empty(exchange.method === 'OPTIONS' ? 204 : 405, { allow: found.allow })
+    const outcome = await outcomeOf(route, found.segment, request).catch((cause: unknown) => {
+      log.failed(exchange, cause)
+      return new Refusal('unforeseen')
+    })
+    return outcome instanceof Refusal ? refuse(outcome, route.operation, exchange.id) : outcome
+  }
+
+  async function outcomeOf(route: Route, segment: string | undefined, request: IncomingMessage) {
+    const id = route.id?.(segment)
+    if (id instanceof Refusal) return id
+    const body = route.body ? await readBody(route.body, request) : {}
+    if (body instanceof Refusal) return body
+    return route.handle({ id, body, baseUrl: baseUrl ?? originOf(request) })
+  }
+
+  async function readBody(shape: Shape, request: IncomingMessage) {
+    const text = await readText(request, bodyLimit)
+    return text instanceof Refusal ? text : read(shape, text)
+  }
+}
+
+/** A3: scheme and authority as the client named them. */
+function originOf({ socket, headers }: IncomingMessage): string {
+  const scheme = (socket as Partial<TLSSocket>).encrypted ? 'https' : 'http'
+  return `${scheme}://${headers.host ?? `localhost:${socket.localPort}`}`
+}

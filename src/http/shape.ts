@@ -1,0 +1,88 @@
+import { int64, memberSource } from './int64.ts'
+import { Refusal } from './refusal.ts'
+
+/**
+ * The members of an item, in the words of an OpenAPI 3.0 schema. A member without a default is required.
+ * The request check and the types come from this one statement.
+ */
+export type Shape = Readonly<Record<string, Member>>
+
+type Member =
+  | {
+      readonly type: 'string'
+      readonly nullable?: true
+      readonly default?: string | null
+      readonly pattern?: string
+      readonly maxLength?: number
+    }
+  | { readonly type: 'boolean'; readonly default?: boolean }
+  | { readonly type: 'integer'; readonly format: 'int64' }
+
+type Value<M extends Member> = M extends { type: 'string' }
+  ? string | (M extends { nullable: true } ? null : never)
+  : M extends { type: 'boolean' }
+    ? boolean
+    : bigint
+
+export type Shaped<S extends Shape> = { readonly [Name in keyof S]: Value<S[Name]> }
+
+/** JSON text → just the members of the shape; everything else is left behind (G4, A10). */
+export function read<S extends Shape>(shape: S, text: string): Shaped<S> | Refusal {
+  const object = parseObject(text)
+  if (!object) return new Refusal('body-malformed')
+  const shaped: Record<string, unknown> = {}
+  const errors: Record<string, string[]> = {}
+  let invalid = false
+  for (const [name, member] of Object.entries(shape)) {
+    const value = memberValue(name, member, object, text)
+    const mismatch = mismatchOf(member, value)
+    const problem = mismatch ?? unstorable(member, value)
+    if (mismatch) invalid = true
+    if (problem) errors[name] = [`${name} ${problem}.`]
+    else shaped[name] = value
+  }
+  if (Object.keys(errors).length > 0) return new Refusal(invalid ? 'body-invalid' : 'value-refused', errors)
+  return shaped as Shaped<S>
+}
+
+function parseObject(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
+    return isObject ? (value as Record<string, unknown>) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function memberValue(name: string, member: Member, object: Record<string, unknown>, text: string): unknown {
+  const value = object[name]
+  if (member.type === 'integer') return typeof value === 'number' ? int64(memberSource(text, name)) : value
+  return value === undefined ? member.default : value
+}
+
+function mismatchOf(member: Member, value: unknown): string | undefined {
+  switch (member.type) {
+    case 'boolean':
+      return typeof value === 'boolean' ? undefined : 'must be true or false'
+    case 'integer':
+      return typeof value === 'bigint' ? undefined : 'must be an int64'
+    case 'string':
+      if (value === null && member.nullable) return undefined
+      if (typeof value !== 'string') return member.nullable ? 'must be a string or null' : 'must be a string'
+      return member.pattern && !new RegExp(member.pattern, 'u').test(value) ? `must match ${member.pattern}` : undefined
+  }
+}
+
+/** G5: no lone surrogate is stored. */
+function unstorable(member: Member, value: unknown): string | undefined {
+  if (member.type !== 'string' || typeof value !== 'string') return undefined
+  if (!value.isWellFormed()) return 'must not hold a lone surrogate'
+  if (member.maxLength && isLonger(value, member.maxLength)) return `must have at most ${member.maxLength} characters`
+  return undefined
+}
+
+/** B11: characters are counted, not UTF-16 units: 😀 is one. */
+export function isLonger(text: string, maxLength: number): boolean {
+  return text.length > maxLength && (text.length > 2 * maxLength || [...text].length > maxLength)
+}

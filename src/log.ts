@@ -1,0 +1,78 @@
+export const logLevels = ['silent', 'error', 'warn', 'info'] as const
+export type LogLevel = (typeof logLevels)[number]
+
+export interface Started {
+  readonly version: string
+  readonly mode: string
+  readonly store: string
+  readonly profiles: readonly { readonly title: string; readonly url: string }[]
+}
+
+export interface Exchange {
+  readonly id: string
+  readonly method: string
+  readonly path: string
+}
+
+export interface Log {
+  started(started: Started): void
+  stopped(): void
+  request(exchange: Exchange, status: number, milliseconds: number): void
+  failed(exchange: Exchange, cause: unknown): void
+}
+
+type Write = (line: string) => void
+
+/** For a person at a terminal. */
+export function readableLog(write: Write, level: LogLevel): Log {
+  const shows = shown(level)
+  return {
+    started({ version, mode, store, profiles }) {
+      if (!shows('error')) return
+      const rows = profiles.map(({ title, url }) => `  ${title}  ${url}    try: curl ${url}/api/todoitems\n`)
+      write(`todo-item-service ${version}, ${mode} mode, items ${store}\n\n${rows.join('')}\nStop it with Ctrl+C.\n\n`)
+    },
+    stopped() {
+      if (shows('error')) write('Stopped.\n')
+    },
+    request({ method, path }, status, milliseconds) {
+      if (shows(levelOf(status))) write(`${method} ${printable(path)} ${status} ${milliseconds.toFixed(1)} ms\n`)
+    },
+    failed({ id, method, path }, cause) {
+      if (shows('error')) write(`${method} ${printable(path)} failed (${id}): ${describe(cause)}\n`)
+    },
+  }
+}
+
+/** For a machine: one JSON object per line. */
+export function jsonLog(write: Write, level: LogLevel, now: () => Date): Log {
+  const shows = shown(level)
+  const line = (lineLevel: LogLevel, message: string, details: object = {}) =>
+    write(`${JSON.stringify({ time: now().toISOString(), level: lineLevel, message, ...details })}\n`)
+  return {
+    started(started) {
+      if (shows('error')) line('info', 'started', started)
+    },
+    stopped() {
+      if (shows('error')) line('info', 'stopped')
+    },
+    request(exchange, status, milliseconds) {
+      if (shows(levelOf(status))) line(levelOf(status), 'request', { ...exchange, status, milliseconds })
+    },
+    failed(exchange, cause) {
+      if (shows('error')) line('error', 'request failed', { ...exchange, cause: describe(cause) })
+    },
+  }
+}
+
+const shown = (level: LogLevel) => (line: LogLevel) => logLevels.indexOf(line) <= logLevels.indexOf(level)
+
+const levelOf = (status: number): LogLevel => (status < 400 ? 'info' : 'warn')
+
+/** A path is a stranger's text: nothing in it may steer the terminal or flood it. */
+function printable(path: string): string {
+  const safe = path.replace(/[^!-~]/g, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, '0')}`)
+  return safe.length > 200 ? `${safe.slice(0, 199)}…` : safe
+}
+
+const describe = (cause: unknown) => (cause instanceof Error ? (cause.stack ?? cause.message) : String(cause))

@@ -1,0 +1,17 @@
+import type { Answer } from '../http/answer.ts'
+import type { Refusal } from '../http/refusal.ts'
+import type { Route } from '../http/route.ts'
+import type { StartingItems, Stores } from '../store/store.ts'
+
+export type ProfileName = keyof Stores
+
+/** One contract for the to-do items, as a value: everything that sets it apart from the other is in here. */
+export interface Profile<Name extends ProfileName> {
+  readonly name: Name
+  readonly title: string
+  readonly defaultPort: number
+  readonly startingItems: StartingItems[Name]
+  routes(store: Stores[Name]): Route[]
+  /** The failure table. `operation` is undefined where the path names nothing. */
+  refuse(refusal: Refusal, operation: string | undefined, traceId: string): Answer
+}

@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import { checks } from '../src/verify/index.ts'
+import { rules } from '../src/verify/rules.ts'
+import { transports } from './support/running.ts'
+
+for (const profile of ['a', 'b'] as const)
+  for (const [how, reach] of Object.entries(transports))
+    suite(`profile ${profile} keeps the contract ${how}`, () => {
+      for (const check of checks[profile])
+        test(`${check.rule} ${check.name}`, async (t) => check.run(await reach(t, profile)))
+    })
+
+suite('the checks and the rules', () => {
+  const all = [...checks.a, ...checks.b]
+
+  for (const { id } of rules) test(`${id} has a check`, () => assert.ok(all.some(({ rule }) => rule === id)))
+
+  test('every check names a rule, and claims the specification only where its rule may', () => {
+    for (const { rule, basis, name } of all) {
+      const stated = rules.find(({ id }) => id === rule)
+      assert.ok(stated, `${rule} ${name}`)
+      if (basis === 'spec') assert.equal(stated.basis, 'spec', `${rule} ${name}`)
+    }
+  })
+
+  test('no two checks of a profile have the same rule and name', () => {
+    for (const list of Object.values(checks)) {
+      const names = list.map(({ rule, name }) => `${rule} ${name}`)
+      assert.equal(new Set(names).size, names.length)
+    }
+  })
+})

@@ -1,0 +1,67 @@
+import { Agent, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { duplexPair } from 'node:stream'
+import type { TestContext } from 'node:test'
+import { app, profiles } from '../../src/app.ts'
+import { httpServer } from '../../src/http/server.ts'
+import { jsonLog, type Log } from '../../src/log.ts'
+import type { ProfileName } from '../../src/profiles/profile.ts'
+import { memoryStores } from '../../src/store/memory.ts'
+import type { Stores } from '../../src/store/store.ts'
+import { type Service, serviceAt } from '../../src/verify/service.ts'
+
+export const startingItems = { a: profiles.a.startingItems, b: profiles.b.startingItems }
+
+interface Parts {
+  readonly stores?: Stores
+  readonly baseUrl?: string
+  readonly log?: Log
+}
+
+/** A server with one profile, nothing written to its store yet. */
+function serverOf(name: ProfileName, { stores = memoryStores(startingItems), baseUrl, log = quiet }: Parts): Server {
+  let requests = 0
+  const settings = {
+    bodyLimit: 2 ** 20,
+    baseUrl,
+    log,
+    newId: () => `request-${++requests}`,
+    ticks: () => 0,
+    now: () => new Date(),
+    random: Math.random,
+  }
+  const handler = name === 'a' ? app(profiles.a, stores, settings) : app(profiles.b, stores, settings)
+  return httpServer(handler)
+}
+
+const quiet = jsonLog(
+  () => {},
+  'silent',
+  () => new Date(),
+)
+
+/** Ways to reach a fresh service; it is gone when the test ends. */
+export const transports = {
+  async 'in process'(t: TestContext, name: ProfileName, parts: Parts = {}): Promise<Service> {
+    const server = serverOf(name, parts)
+    const agent = new Agent()
+    agent.createConnection = () => {
+      const [client, served] = duplexPair()
+      server.emit('connection', served)
+      return client as never
+    }
+    t.after(() => agent.destroy())
+    return serviceAt('http://in.process', agent)
+  },
+
+  async 'over a socket'(t: TestContext, name: ProfileName, parts: Parts = {}): Promise<Service> {
+    const server = serverOf(name, parts)
+    await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
+    const agent = new Agent({ keepAlive: true })
+    t.after(() => {
+      agent.destroy()
+      server.close()
+    })
+    return serviceAt(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, agent)
+  },
+}
