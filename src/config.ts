@@ -84,12 +84,12 @@ export function readConfig(args: readonly string[], env: NodeJS.ProcessEnv): Con
     return result
   }
 
-  const profile = value('profile', oneOf('a', 'b', 'both')) ?? 'both'
+  const profile = given('profile') ? value('profile', oneOf('a', 'b', 'both')) : 'both'
   const nodeEnv = env.NODE_ENV === 'production' ? 'production' : 'development'
   const mode = value('mode', oneOf('development', 'production')) ?? nodeEnv
   const development = mode === 'development'
   const config: Config = {
-    profiles: profile === 'both' ? ['a', 'b'] : [profile],
+    profiles: (['a', 'b'] as const).filter((name) => profile === name || profile === 'both'),
     mode,
     host: value('host', hostName) ?? (development ? 'localhost' : undefined),
     port: value('port', wholeNumber(0, 65535)),
@@ -97,8 +97,9 @@ export function readConfig(args: readonly string[], env: NodeJS.ProcessEnv): Con
     bodyLimit: value('body-limit', wholeNumber(1, 2 ** 28)) ?? 2 ** 20,
     logLevel: value('log-level', oneOf(...logLevels)) ?? (development ? 'info' : 'error'),
   }
-  if (config.port !== undefined && profile === 'both')
-    problems.push(`${given('port')?.source} needs a single profile: add --profile a or --profile b.`)
+  const port = given('port')
+  if (port && profile === 'both')
+    problems.push(`${port.source} needs a single profile: add --profile a or --profile b.`)
   return problems.length > 0 ? { problems } : config
 }
 

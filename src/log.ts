@@ -36,10 +36,10 @@ export function readableLog(write: Write, level: LogLevel): Log {
       if (shows('error')) write('Stopped.\n')
     },
     request({ method, path }, status, milliseconds) {
-      if (shows(levelOf(status))) write(`${method} ${printable(path)} ${status} ${milliseconds.toFixed(1)} ms\n`)
+      if (shows(levelOf(status))) write(`${method} ${short(path)} ${status} ${milliseconds.toFixed(1)} ms\n`)
     },
     failed({ id, method, path }, cause) {
-      if (shows('error')) write(`${method} ${printable(path)} failed (${id}): ${describe(cause)}\n`)
+      if (shows('error')) write(`${method} ${short(path)} failed (${id}): ${describe(cause)}\n`)
     },
   }
 }
@@ -69,10 +69,7 @@ const shown = (level: LogLevel) => (line: LogLevel) => logLevels.indexOf(line) <
 
 const levelOf = (status: number): LogLevel => (status < 400 ? 'info' : 'warn')
 
-/** A path is a stranger's text: nothing in it may steer the terminal or flood it. */
-function printable(path: string): string {
-  const safe = path.replace(/[^!-~]/g, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, '0')}`)
-  return safe.length > 200 ? `${safe.slice(0, 199)}…` : safe
-}
+/** A path may have thousands of characters, and a line is for reading. */
+const short = (path: string) => (path.length > 200 ? `${path.slice(0, 199)}…` : path)
 
 const describe = (cause: unknown) => (cause instanceof Error ? (cause.stack ?? cause.message) : String(cause))

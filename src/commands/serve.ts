@@ -50,7 +50,8 @@ Examples
       process.stderr.write(`todo-service: ${cause.message}\n`)
       return 1
     }
-    log.started({ version, mode: config.mode, store: 'in memory: gone when it stops', profiles: running })
+    const served = running.map(({ title, url }) => ({ title, url }))
+    log.started({ version, mode: config.mode, store: 'in memory: gone when it stops', profiles: served })
     await stop
     await closeAll()
     log.stopped()

@@ -66,7 +66,6 @@ function matches(names: readonly string[], segments: readonly (string | undefine
 }
 
 function decode(segment: string): string | undefined {
-  if (/[^!-~]/.test(segment)) return undefined
   try {
     return decodeURIComponent(segment)
   } catch {

@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import type { Answer } from './answer.ts'
 
 export type Handler = (request: IncomingMessage) => Promise<Answer>
@@ -19,51 +19,56 @@ const unreadTimeout = 1_000
 
 /** `localhost` is both loopback addresses, on one port; without a host it is every interface. */
 export async function listen(handler: Handler, host: string | undefined, port: number): Promise<Listening> {
-  const first = await bind(handler, host === 'localhost' ? '127.0.0.1' : host, port)
-  const servers = [first]
-  const bound = (first.address() as AddressInfo).port
-  const close = async () => void (await Promise.all(servers.map(drain)))
-  if (host === 'localhost') {
-    try {
-      servers.push(await bind(handler, '::1', bound))
-    } catch (cause) {
-      const { code } = cause as NodeJS.ErrnoException
-      const noIPv6 = code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT'
-      if (!noIPv6) {
-        await close()
-        if (code === 'EADDRINUSE' && port === 0) return listen(handler, host, port)
-        throw cause
-      }
-    }
+  if (host !== 'localhost') return bind(handler, host, port)
+  const first = await bind(handler, '127.0.0.1', port)
+  try {
+    const second = await bind(handler, '::1', first.port)
+    return { port: first.port, close: async () => void (await Promise.all([first.close(), second.close()])) }
+  } catch (cause) {
+    const { code = '' } = cause as NodeJS.ErrnoException
+    if (['EADDRNOTAVAIL', 'EAFNOSUPPORT'].includes(code)) return first
+    await first.close()
+    if (port === 0 && code === 'EADDRINUSE') return listen(handler, host, port)
+    throw cause
   }
-  return { port: bound, close }
 }
 
-function bind(handler: Handler, address: string | undefined, port: number): Promise<Server> {
-  const server = httpServer(handler)
+function bind(handler: Handler, host: string | undefined, port: number): Promise<Listening> {
+  const { server, close } = httpServer(handler)
   return new Promise((resolve, reject) => {
     server.once('error', reject)
-    server.listen({ host: address, port }, () => resolve(server.off('error', reject)))
+    server.listen({ host, port }, () => {
+      server.off('error', reject)
+      resolve({ port: (server.address() as AddressInfo).port, close })
+    })
   })
 }
 
-const draining = new WeakSet<Server>()
+export function httpServer(handler: Handler): { readonly server: Server; close(): Promise<void> } {
+  let closing = false
+  /** Connections that have not brought a request yet; Node does not count them as idle. */
+  const unused = new Set<Socket>()
 
-export function httpServer(handler: Handler): Server {
   const server = createServer({ maxHeaderSize }, async (request, response) => {
+    unused.delete(request.socket)
     const answer = await handler(request)
-    if (draining.has(server)) response.shouldKeepAlive = false
+    if (closing) response.shouldKeepAlive = false
     send(answer, response)
     if (!request.complete) letGo(request)
   })
-  return server
-}
+  server.on('connection', (socket: Socket) => {
+    unused.add(socket)
+    socket.once('close', () => unused.delete(socket))
+  })
 
-async function drain(server: Server): Promise<void> {
-  draining.add(server)
-  const cut = setTimeout(() => server.closeAllConnections(), drainTimeout)
-  await new Promise((closed) => server.close(closed))
-  clearTimeout(cut)
+  async function close(): Promise<void> {
+    closing = true
+    for (const socket of unused) if (socket.bytesRead === 0) socket.destroy()
+    const cut = setTimeout(() => server.closeAllConnections(), drainTimeout)
+    await new Promise((closed) => server.close(closed))
+    clearTimeout(cut)
+  }
+  return { server, close }
 }
 
 function send({ status, headers, body }: Answer, response: ServerResponse): void {

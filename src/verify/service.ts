@@ -45,10 +45,9 @@ function bytesOf(content: unknown): Uint8Array {
 }
 
 function exchange(url: string, sent: Sent, agent: Agent | undefined): Promise<Received> {
-  const { hostname, port } = new URL(url)
   const { method, path, headers, body } = sent
   return new Promise((resolve, reject) => {
-    const outgoing = httpRequest({ hostname, port, method, path, headers, agent }, (incoming) => {
+    const outgoing = httpRequest(url, { method, path, headers, agent }, (incoming) => {
       const chunks: Buffer[] = []
       incoming.on('data', (chunk: Buffer) => chunks.push(chunk))
       incoming.on('error', reject)

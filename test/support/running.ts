@@ -1,4 +1,4 @@
-import { Agent, type Server } from 'node:http'
+import { Agent } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { duplexPair } from 'node:stream'
 import type { TestContext } from 'node:test'
@@ -19,7 +19,7 @@ interface Parts {
 }
 
 /** A server with one profile, nothing written to its store yet. */
-function serverOf(name: ProfileName, { stores = memoryStores(startingItems), baseUrl, log = quiet }: Parts): Server {
+function serverOf(name: ProfileName, { stores = memoryStores(startingItems), baseUrl, log = quiet }: Parts) {
   let requests = 0
   const settings = {
     bodyLimit: 2 ** 20,
@@ -43,7 +43,7 @@ const quiet = jsonLog(
 /** Ways to reach a fresh service; it is gone when the test ends. */
 export const transports = {
   async 'in process'(t: TestContext, name: ProfileName, parts: Parts = {}): Promise<Service> {
-    const server = serverOf(name, parts)
+    const { server } = serverOf(name, parts)
     const agent = new Agent()
     agent.createConnection = () => {
       const [client, served] = duplexPair()
@@ -55,12 +55,12 @@ export const transports = {
   },
 
   async 'over a socket'(t: TestContext, name: ProfileName, parts: Parts = {}): Promise<Service> {
-    const server = serverOf(name, parts)
+    const { server, close } = serverOf(name, parts)
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
     const agent = new Agent({ keepAlive: true })
     t.after(() => {
       agent.destroy()
-      server.close()
+      return close()
     })
     return serviceAt(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, agent)
   },

@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { suite, test } from 'node:test'
+import { contractPage, contractPagePath } from '../scripts/contract-page.ts'
+import { run } from './support/cli.ts'
+
+const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
+
+suite('the documents', () => {
+  test('docs/contract.md is what the rules say (npm run docs writes it)', () => {
+    assert.equal(readFileSync(contractPagePath, 'utf8'), contractPage())
+  })
+
+  test('the README has a row for each flag and its variable', async (t) => {
+    const { stdout } = await run(t, ['serve', '--help'])
+    const rows = [...stdout.matchAll(/^ {2}--(\S+) (\S+) +(TODO_\w+) /gm)]
+    assert.ok(rows.length >= 7)
+    for (const [, flag, takes, variable] of rows) {
+      const row = `| \`--${flag} ${takes?.replaceAll('|', '\\|')}\` | \`${variable}\` |`
+      assert.ok(readme.includes(row), row)
+    }
+  })
+})

@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import { jsonLog } from '../../src/log.ts'
+import { memoryStores } from '../../src/store/memory.ts'
+import type { Stores } from '../../src/store/store.ts'
+import { startingItems, transports } from '../support/running.ts'
+
+const items = '/api/todoitems'
+
+/** Stores in which each operation throws once, then works. */
+function failingOnce(): Stores {
+  const broken = <T extends object>(store: T): T => {
+    const failed = new Set<string | symbol>()
+    return new Proxy(store, {
+      get(target, operation) {
+        if (failed.has(operation)) return Reflect.get(target, operation)
+        failed.add(operation)
+        return async () => {
+          throw new Error(`the disk of ${String(operation)} is on fire`)
+        }
+      },
+    })
+  }
+  const { a, b } = memoryStores(startingItems)
+  return { a: broken(a), b: broken(b) }
+}
+
+function recordingLog() {
+  const lines: Record<string, unknown>[] = []
+  return {
+    lines,
+    log: jsonLog(
+      (line) => void lines.push(JSON.parse(line)),
+      'error',
+      () => new Date(0),
+    ),
+  }
+}
+
+for (const [how, reach] of Object.entries(transports)) {
+  suite(`a store that fails, ${how}`, () => {
+    const numbered = { id: 1, name: 'x', isComplete: true }
+    for (const [operation, method, path, body, next] of [
+      ['list', 'GET', items, undefined, 200],
+      ['create', 'POST', items, numbered, 201],
+      ['get', 'GET', `${items}/1`, undefined, 404],
+      ['update', 'PUT', `${items}/1`, numbered, 404],
+      ['delete', 'DELETE', `${items}/1`, undefined, 404],
+    ] as const)
+      test(`A15, G8 profile A, ${operation}: 500, the cause in the log alone, the next request works`, async (t) => {
+        const { lines, log } = recordingLog()
+        const service = await reach(t, 'a', { stores: failingOnce(), log })
+        const answer = await service.send(method, path, body)
+        assert.equal(answer.status, 500)
+        assert.equal(answer.headers['content-type'], 'application/problem+json')
+        const problem = JSON.parse(answer.text)
+        assert.deepEqual(Object.keys(problem), ['type', 'title', 'status', 'traceId'])
+        assert.doesNotMatch(answer.text, /fire/)
+        assert.equal(lines.length, 1)
+        assert.deepEqual(
+          { level: lines[0]?.level, id: lines[0]?.id, method: lines[0]?.method, path: lines[0]?.path },
+          { level: 'error', id: problem.traceId, method, path },
+        )
+        assert.match(String(lines[0]?.cause), new RegExp(`^Error: the disk of ${operation} is on fire\n +at `))
+        assert.equal((await service.send(method, path, body)).status, next)
+      })
+
+    const named = { id: 'x', name: 'x', notes: 'x' }
+    for (const [operation, method, path, body, status, code, next] of [
+      ['list', 'GET', items, undefined, 500, '', 200],
+      ['create', 'POST', items, named, 400, 'CouldNotCreateItem', 200],
+      ['replace', 'PUT', items, named, 400, 'CouldNotUpdateItem', 404],
+      ['delete', 'DELETE', `${items}/x`, undefined, 400, 'CouldNotDeleteItem', 404],
+    ] as const)
+      test(`B6, G8 profile B, ${operation}: its code, the cause in the log alone, the next request works`, async (t) => {
+        const { lines, log } = recordingLog()
+        const service = await reach(t, 'b', { stores: failingOnce(), log })
+        const answer = await service.send(method, path, body)
+        assert.deepEqual([answer.status, answer.text], [status, code])
+        assert.equal(lines.length, 1)
+        assert.match(String(lines[0]?.id), /^request-\d+$/)
+        assert.match(String(lines[0]?.cause), /is on fire/)
+        assert.equal((await service.send(method, path, body)).status, next)
+      })
+  })
+
+  suite(`Profile A's own answers, ${how}`, () => {
+    test('A10 a stored secret never leaves, and survives a PUT', async (t) => {
+      const stores = memoryStores({ a: [{ id: 5n, name: 'x', isComplete: false, secret: 'hidden' }], b: [] })
+      const service = await reach(t, 'a', { stores })
+      const put = await service.send('PUT', `${items}/5`, { id: 5, name: 'y', isComplete: true, secret: 'sent' })
+      assert.equal(put.status, 204)
+      for (const path of [items, `${items}/5`])
+        assert.doesNotMatch((await service.send('GET', path)).text, /secret|hidden|sent/)
+      assert.deepEqual(await stores.a.get(5n), { id: 5n, name: 'y', isComplete: true, secret: 'hidden' })
+    })
+
+    test('A11 an item above 2^53 is read, changed and deleted, its neighbour is not', async (t) => {
+      const item = (id: bigint) => ({ id, name: 'x', isComplete: false, secret: null })
+      const stores = memoryStores({ a: [item(9007199254740992n), item(9007199254740993n)], b: [] })
+      const service = await reach(t, 'a', { stores })
+      const path = `${items}/9007199254740993`
+      assert.equal((await service.send('GET', path)).text, '{"id":9007199254740993,"name":"x","isComplete":false}')
+      const body = (id: string) => `{"id":${id},"name":"y","isComplete":true}`
+      assert.equal((await service.send('PUT', path, body('9007199254740992'))).status, 400)
+      assert.equal((await service.send('PUT', path, body('9007199254740993'))).status, 204)
+      const created = await service.send('POST', items, { isComplete: true })
+      assert.match(created.headers.location ?? '', /\/api\/todoitems\/9007199254740994$/)
+      assert.equal((await service.send('DELETE', path)).status, 204)
+      assert.deepEqual(
+        (await stores.a.list()).map(({ id }) => id),
+        [9007199254740992n, 9007199254740994n],
+      )
+    })
+
+    test('A3 Location has the scheme and authority of the request, or the configured URL', async (t) => {
+      const create = async (parts: { baseUrl?: string }) => {
+        const service = await reach(t, 'a', parts)
+        const answer = await service.send('POST', items, { isComplete: true }, { host: 'todo.example:81' })
+        return answer.headers.location
+      }
+      assert.equal(await create({}), 'http://todo.example:81/api/todoitems/1')
+      assert.equal(await create({ baseUrl: 'https://public.example/x' }), 'https://public.example/x/api/todoitems/1')
+    })
+  })
+}

@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { suite, test } from 'node:test'
+import { transports } from '../support/running.ts'
+
+suite('a body that will not be read', () => {
+  for (const [name, headers] of [
+    ['A14 declared too large', 'Content-Type: application/json\r\nContent-Length: 104857600'],
+    ['A14 of another media type', 'Content-Type: text/plain\r\nContent-Length: 104857600'],
+  ])
+    test(`${name}: answered before it is sent, then the connection ends`, async (t) => {
+      const { url } = await transports['over a socket'](t, 'a')
+      const socket = connect(Number(new URL(url).port), '127.0.0.1')
+      t.after(() => socket.destroy())
+      socket.on('error', () => {})
+      let received = ''
+      socket.on('data', (data) => (received += data))
+      socket.write(`POST /api/todoitems HTTP/1.1\r\nHost: x\r\n${headers}\r\n\r\n{`)
+      await once(socket, 'close')
+      assert.match(received, /^HTTP\/1\.1 41[35] /)
+    })
+})

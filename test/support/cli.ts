@@ -1,0 +1,54 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import type { TestContext } from 'node:test'
+import { fileURLToPath } from 'node:url'
+
+const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url))
+
+/** The test's own environment without what would steer the service. */
+function cleanEnvironment(): NodeJS.ProcessEnv {
+  return Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !/^(TODO_|NODE_ENV$|NODE_OPTIONS$|NODE_TEST_CONTEXT$)/.test(name)),
+  )
+}
+
+export interface Ended {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** A `todo-service` process; it is gone when the test ends. */
+export class Running {
+  readonly process: ChildProcess
+  readonly ended: Promise<Ended>
+  stdout = ''
+  stderr = ''
+
+  constructor(t: TestContext, args: readonly string[], env: NodeJS.ProcessEnv) {
+    this.process = spawn(process.execPath, [cli, ...args], { env: { ...cleanEnvironment(), ...env } })
+    this.process.stdout?.on('data', (data) => (this.stdout += data))
+    this.process.stderr?.on('data', (data) => (this.stderr += data))
+    this.ended = once(this.process, 'close').then(([code]) => ({ code, stdout: this.stdout, stderr: this.stderr }))
+    t.after(() => {
+      this.process.kill('SIGKILL')
+      return this.ended
+    })
+  }
+
+  /** Waits until it has printed what matches. */
+  async prints(pattern: RegExp): Promise<RegExpExecArray> {
+    for (;;) {
+      const match = pattern.exec(this.stdout)
+      if (match) return match
+      const { stdout } = this.process
+      const more = await Promise.race([stdout && once(stdout, 'data'), this.ended])
+      if (!Array.isArray(more)) throw new Error(`ended before it printed ${pattern}: ${this.stdout}${this.stderr}`)
+    }
+  }
+}
+
+export const start = (t: TestContext, args: readonly string[], env: NodeJS.ProcessEnv = {}) => new Running(t, args, env)
+
+export const run = (t: TestContext, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> =>
+  start(t, args, env).ended
