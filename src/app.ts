@@ -16,5 +16,5 @@ export interface AppSettings extends Settings {
 /** What one profile serves: its items, then the samples. */
 export function app<Name extends ProfileName>(profile: Profile<Name>, stores: Stores, settings: AppSettings): Handler {
   const routes = [...profile.routes(stores[profile.name]), ...samples(settings.now, settings.random)]
-  return handlerOf({ routes, refuse: profile.refuse }, settings)
+  return handlerOf({ name: profile.name, routes, refuse: profile.refuse }, settings)
 }

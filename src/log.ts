@@ -1,7 +1,7 @@
 export const logLevels = ['silent', 'error', 'warn', 'info'] as const
 export type LogLevel = (typeof logLevels)[number]
 
-export interface Started {
+interface Started {
   readonly version: string
   readonly mode: string
   readonly store: string
@@ -10,6 +10,7 @@ export interface Started {
 
 export interface Exchange {
   readonly id: string
+  readonly profile: string
   readonly method: string
   readonly path: string
 }
@@ -35,11 +36,12 @@ export function readableLog(write: Write, level: LogLevel): Log {
     stopped() {
       if (shows('error')) write('Stopped.\n')
     },
-    request({ method, path }, status, milliseconds) {
-      if (shows(levelOf(status))) write(`${method} ${short(path)} ${status} ${milliseconds.toFixed(1)} ms\n`)
+    request({ profile, method, path }, status, milliseconds) {
+      if (shows(levelOf(status)))
+        write(`${method} ${short(path)} ${status} ${milliseconds.toFixed(1)} ms (${profile})\n`)
     },
-    failed({ id, method, path }, cause) {
-      if (shows('error')) write(`${method} ${short(path)} failed (${id}): ${describe(cause)}\n`)
+    failed({ id, profile, method, path }, cause) {
+      if (shows('error')) write(`${method} ${short(path)} failed (${profile}, request ${id}): ${describe(cause)}\n`)
     },
   }
 }

@@ -10,6 +10,7 @@ import { read, type Shape } from './shape.ts'
 
 /** What is served: the routes, and what a refusal looks like to the client. */
 export interface Face {
+  readonly name: string
   readonly routes: readonly Route[]
   refuse(refusal: Refusal, operation: string | undefined, traceId: string): Answer
 }
@@ -25,12 +26,15 @@ export interface Settings {
 }
 
 /** The way of a request: find its route, read what the route asks for, handle it, log it. */
-export function handlerOf({ routes, refuse }: Face, { bodyLimit, baseUrl, log, newId, ticks }: Settings): Handler {
+export function handlerOf(
+  { name, routes, refuse }: Face,
+  { bodyLimit, baseUrl, log, newId, ticks }: Settings,
+): Handler {
   const find = router(routes)
 
   return async (request) => {
     const startedAt = ticks()
-    const exchange = { id: newId(), method: request.method ?? '', path: request.url ?? '' }
+    const exchange = { id: newId(), profile: name, method: request.method ?? '', path: request.url ?? '' }
     const answer = await answerTo(request, exchange)
     log.request(exchange, answer.status, ticks() - startedAt)
     return answer

@@ -3,7 +3,7 @@ import type { Refusal } from './refusal.ts'
 import type { Shape, Shaped } from './shape.ts'
 
 /** What a handler is given: the request, already read and checked. */
-export interface Call<Id, Body> {
+interface Call<Id, Body> {
   readonly id: Id
   readonly body: Body
   /** Scheme and authority under which the client reaches this service; no trailing slash. */

@@ -8,7 +8,7 @@ export interface NumberedItem {
   readonly secret: string | null
 }
 
-export type NumberedFields = Pick<NumberedItem, 'name' | 'isComplete'>
+type NumberedFields = Pick<NumberedItem, 'name' | 'isComplete'>
 
 export interface NamedItem {
   readonly id: string

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Received } from './service.ts'
 
 /** A rule is broken: what was expected of an answer, and the answer that came. */
-export class Broken extends Error {
+class Broken extends Error {
   readonly received: Received | undefined
 
   constructor(expected: string, received?: Received) {

@@ -2,7 +2,7 @@ import { type Agent, request as httpRequest, type IncomingHttpHeaders } from 'no
 
 type Headers = Readonly<Record<string, string | undefined>>
 
-export interface Sent {
+interface Sent {
   readonly method: string
   readonly path: string
   readonly headers: Headers
