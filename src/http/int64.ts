@@ -25,8 +25,10 @@ export function memberSource(text: string, name: string): string | undefined {
     } else if (char === '{' || char === '[') {
       depth++
     } else if (char === '}' || char === ']' || char === ',') {
-      if (depth === 1 && key === name) source = text.slice(valueStart, at).trim()
-      if (depth === 1) key = undefined
+      if (depth === 1) {
+        if (key === name) source = text.slice(valueStart, at).trim()
+        key = undefined
+      }
       if (char !== ',') depth--
     }
   }

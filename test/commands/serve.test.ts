@@ -4,7 +4,7 @@ import { type AddressInfo, connect, createServer } from 'node:net'
 import { suite, type TestContext, test } from 'node:test'
 import { profiles } from '../../src/app.ts'
 import { serviceAt } from '../../src/verify/service.ts'
-import { type Running, run, start } from '../support/cli.ts'
+import { jsonLines, type Running, run, start } from '../support/cli.ts'
 
 const items = '/api/todoitems'
 const anywhere = (profile: 'a' | 'b', ...more: string[]) => ['serve', '--profile', profile, '--port', '0', ...more]
@@ -59,10 +59,7 @@ suite('serve, in production', () => {
     await serviceAt(url).send('GET', items)
     running.process.kill('SIGTERM')
     const { stdout } = await running.ended
-    const lines = stdout
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line))
+    const lines = jsonLines(stdout)
     assert.deepEqual(
       lines.map(({ message }) => message),
       ['started', 'stopped'],
@@ -84,10 +81,7 @@ suite('serve, in production', () => {
       await serviceAt(url).send('GET', '/nowhere')
       running.process.kill('SIGTERM')
       const { stdout } = await running.ended
-      const lines = stdout
-        .trim()
-        .split('\n')
-        .map((line) => JSON.parse(line))
+      const lines = jsonLines(stdout)
       assert.deepEqual(
         lines.filter(({ message }) => message === 'request').map(({ path }) => path),
         paths,

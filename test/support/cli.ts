@@ -5,6 +5,13 @@ import { fileURLToPath } from 'node:url'
 
 const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url))
 
+/** What a production log holds: one JSON object per line. */
+export const jsonLines = (text: string) =>
+  text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+
 /** The test's own environment without what would steer the service. */
 function cleanEnvironment(): NodeJS.ProcessEnv {
   return Object.fromEntries(

@@ -44,7 +44,7 @@ export const bodyChecks: readonly Check[] = [
     expectProblem(await service.send('GET', pathOf(0n)), 404)
     expectProblem(await service.send('GET', '/nowhere'), 404)
     expectProblem(await service.send('GET', pathOf('abc')), 400)
-    expectProblem(await service.send('POST', items, '{'), 400)
+    for (const body of ['{', '[]', 'null', '']) expectProblem(await service.send('POST', items, body), 400)
     expectProblem(await service.send('POST', items, 'x', { 'content-type': 'text/plain' }), 415)
     expectProblem(await service.send('PUT', pathOf(id), `{"id":${id + 1n},"isComplete":true}`), 400)
   }),
