@@ -36,4 +36,7 @@ async function main({ argv: [, , name = '--help', ...args], stdout, stderr }: Pr
   return 2
 }
 
+// Whoever reads the output may go away, as in `todo-service --help | head`: that is no reason to end.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
+
 process.exitCode = await main(process)

@@ -28,7 +28,7 @@ const options = {
   },
   'base-url': {
     takes: 'URL',
-    expects: 'an http or https URL without query or fragment',
+    expects: 'an http or https URL without credentials, query or fragment',
     help: 'public URL, for Location headers (the host that a request names)',
   },
   'body-limit': {
@@ -85,7 +85,7 @@ export function readConfig(args: readonly string[], env: NodeJS.ProcessEnv): Con
   }
 
   const profile = given('profile') ? value('profile', oneOf('a', 'b', 'both')) : 'both'
-  const nodeEnv = env.NODE_ENV === 'production' ? 'production' : 'development'
+  const nodeEnv = /^(?:development|test)?$/.test(env.NODE_ENV ?? '') ? 'development' : 'production'
   const mode = value('mode', oneOf('development', 'production')) ?? nodeEnv
   const development = mode === 'development'
   const config: Config = {
@@ -135,8 +135,6 @@ const wholeNumber = (least: number, most: number) => (text: string) => {
 const hostName = (text: string) => (/^[\w.:%-]+$/.test(text) ? text : undefined)
 
 function publicUrl(text: string): string | undefined {
-  if (!URL.canParse(text)) return undefined
-  const { protocol, search, hash, username, password, href } = new URL(text)
-  const plain = /^https?:$/.test(protocol) && !(search || hash || username || password)
-  return plain ? href.replace(/\/+$/, '') : undefined
+  if (!/^https?:\/\/[^?#@]+$/i.test(text) || !URL.canParse(text)) return undefined
+  return new URL(text).href.replace(/\/+$/, '')
 }

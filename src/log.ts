@@ -59,7 +59,8 @@ export function jsonLog(write: Write, level: LogLevel, now: () => Date): Log {
       if (shows('error')) line('info', 'stopped')
     },
     request(exchange, status, milliseconds) {
-      if (shows(levelOf(status))) line(levelOf(status), 'request', { ...exchange, status, milliseconds })
+      if (shows(levelOf(status)))
+        line(levelOf(status), 'request', { ...exchange, status, milliseconds: Number(milliseconds.toFixed(1)) })
     },
     failed(exchange, cause) {
       if (shows('error')) line('error', 'request failed', { ...exchange, cause: describe(cause) })

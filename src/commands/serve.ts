@@ -102,7 +102,7 @@ function sentence({ code, message }: NodeJS.ErrnoException, profile: string, hos
     case 'EADDRINUSE': {
       const airPlay =
         port === 5000 ? ' (on macOS it is often AirPlay Receiver: System Settings, AirDrop & Handoff)' : ''
-      const another = `todo-service serve --profile ${profile} --port ${port + 1}`
+      const another = `todo-service serve --profile ${profile} --port ${port < 65535 ? port + 1 : port - 1}`
       return `Port ${port} is in use. Stop the program that holds it${airPlay}, or take another port: ${another}`
     }
     case 'EACCES':

@@ -8,17 +8,21 @@ export async function readText(request: IncomingMessage, limit: number): Promise
   return bytes instanceof Refusal ? bytes : decode(bytes)
 }
 
-function isJson(contentType = ''): boolean {
-  const [mediaType = '', ...parameters] = contentType.split(';')
-  return (
-    /^(?:application|text)\/json$|^application\/[\w!#$&^.+-]+\+json$/i.test(mediaType.trim()) &&
-    parameters.every(isUtf8)
-  )
-}
+const token = "[\\w!#$%&'*+.^`|~-]+"
+const jsonType = new RegExp(`^(?:application/${token}\\+json|(?:application|text)/json)`, 'i')
+const parameter = new RegExp(`[ \\t]*;[ \\t]*(?:(${token})=(?:(${token})|"((?:[^"\\\\]|\\\\.)*)"))?`, 'y')
 
-function isUtf8(parameter: string): boolean {
-  const [name = '', value = ''] = parameter.split('=')
-  return name.trim().toLowerCase() !== 'charset' || /^("?)utf-8\1$/i.test(value.trim())
+/** A JSON media type, its charset absent or UTF-8. */
+function isJson(contentType = ''): boolean {
+  const type = jsonType.exec(contentType)
+  if (!type) return false
+  parameter.lastIndex = type[0].length
+  while (parameter.lastIndex < contentType.length) {
+    const [, name = '', plain = '', quoted = plain] = parameter.exec(contentType) ?? []
+    if (parameter.lastIndex === 0) return false
+    if (name.toLowerCase() === 'charset' && quoted.toLowerCase() !== 'utf-8') return false
+  }
+  return true
 }
 
 function readBytes(request: IncomingMessage, limit: number): Promise<Buffer | Refusal> {

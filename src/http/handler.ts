@@ -41,6 +41,7 @@ export function handlerOf(
   }
 
   async function answerTo(request: IncomingMessage, exchange: Exchange): Promise<Answer> {
+    if (!isAuthority(request.headers.host)) return refuse(new Refusal('host-malformed'), undefined, exchange.id)
     const found = find(exchange.path.split('?', 1)[0] as string)
     if (!found) return refuse(new Refusal('path-unknown'), undefined, exchange.id)
     const route = found.byMethod.get(exchange.method)
@@ -65,6 +66,10 @@ export function handlerOf(
     return text instanceof Refusal ? text : read(shape, text)
   }
 }
+
+/** HTTP/1.0 may leave Host out; HTTP/1.1 without it does not come this far. */
+const isAuthority = (host: string | undefined) =>
+  host === undefined || /^(?:[\w.~%-]+|\[[\da-fA-F:.]+\])(?::\d*)?$/.test(host)
 
 /** A3: scheme and authority as the client named them. */
 function originOf({ socket, headers }: IncomingMessage): string {

@@ -1,5 +1,6 @@
 /** Every way a request can fail. Each profile's failure table has a row for each code. */
 export type RefusalCode =
+  | 'host-malformed'
   | 'path-unknown'
   | 'id-malformed'
   | 'id-too-long'

@@ -14,6 +14,8 @@ export interface Listening {
 const maxHeaderSize = 32 * 1024
 /** How long requests in flight may take once the service stops. */
 const drainTimeout = 10_000
+/** How long a connection without a request may stay then: its first one may be on the way. */
+const unusedTimeout = 200
 /** How long a client that is still sending gets to see the answer to what will not be read. */
 const unreadTimeout = 1_000
 
@@ -49,24 +51,36 @@ export function httpServer(handler: Handler): { readonly server: Server; close()
   /** Connections that have not brought a request yet; Node does not count them as idle. */
   const unused = new Set<Socket>()
 
-  const server = createServer({ maxHeaderSize }, async (request, response) => {
-    unused.delete(request.socket)
-    const answer = await handler(request)
-    if (closing) response.shouldKeepAlive = false
-    send(answer, response)
-    if (!request.complete) letGo(request)
+  /** What each connection is at work on: requests that come in one go take effect one after the other. */
+  const work = new WeakMap<Socket, Promise<void>>()
+
+  const server = createServer({ maxHeaderSize }, (request, response) => {
+    const { socket } = request
+    unused.delete(socket)
+    const before = work.get(socket)
+    work.set(socket, before ? before.then(() => respond(request, response)) : respond(request, response))
   })
   server.on('connection', (socket: Socket) => {
     unused.add(socket)
     socket.once('close', () => unused.delete(socket))
   })
 
+  async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const answer = await handler(request)
+    if (closing) response.shouldKeepAlive = false
+    send(answer, response)
+    if (!request.complete && !request.destroyed) letGo(request)
+  }
+
   async function close(): Promise<void> {
     closing = true
-    for (const socket of unused) if (socket.bytesRead === 0) socket.destroy()
-    const cut = setTimeout(() => server.closeAllConnections(), drainTimeout)
+    const dropUnused = setTimeout(() => {
+      for (const socket of unused) if (socket.bytesRead === 0) socket.destroy()
+    }, unusedTimeout)
+    const dropAll = setTimeout(() => server.closeAllConnections(), drainTimeout)
     await new Promise((closed) => server.close(closed))
-    clearTimeout(cut)
+    clearTimeout(dropUnused)
+    clearTimeout(dropAll)
   }
   return { server, close }
 }

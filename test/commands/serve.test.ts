@@ -144,7 +144,7 @@ suite('serve, flags and variables', () => {
     assert.equal(stdout, '')
     assert.deepEqual(stderr.trim().split('\n').sort(), [
       'Help: todo-service serve --help',
-      'todo-service: --base-url must be an http or https URL without query or fragment, not "ftp://x".',
+      'todo-service: --base-url must be an http or https URL without credentials, query or fragment, not "ftp://x".',
       'todo-service: --mode needs a value: development or production.',
       'todo-service: --port must be a whole number from 0 to 65535, not "x".',
       'todo-service: --profile must be a, b or both, not "c".',
@@ -154,6 +154,25 @@ suite('serve, flags and variables', () => {
       'todo-service: Unexpected argument "extra".',
       'todo-service: Unknown flag --prot.',
     ])
+  })
+
+  test('the mode follows NODE_ENV: what is neither development nor test is production', async (t) => {
+    for (const [NODE_ENV, mode] of [
+      ['', 'development'],
+      ['test', 'development'],
+      ['staging', 'production'],
+    ] as const) {
+      const running = start(t, anywhere('a', '--host', '127.0.0.1'), { NODE_ENV })
+      await running.prints(new RegExp(`\\b${mode}\\b`))
+    }
+  })
+
+  test('it goes on when nobody reads its log any more', async (t) => {
+    const [running, url] = await startAt(t, anywhere('a'))
+    running.process.stdout?.destroy()
+    for (let sent = 0; sent < 5; sent++) assert.equal((await serviceAt(url).send('GET', items)).status, 200)
+    running.process.kill('SIGTERM')
+    assert.equal((await running.ended).code, 0)
   })
 
   test('--port needs a single profile', async (t) => {

@@ -113,6 +113,15 @@ for (const [how, reach] of Object.entries(transports)) {
       )
     })
 
+    test('A3 a Host that is no authority is refused, and nothing is stored', async (t) => {
+      const service = await reach(t, 'a')
+      for (const host of ['a b', 'http://x', 'a/b', 'x:y', '<x>', '[::1'])
+        assert.equal((await service.send('POST', items, { isComplete: true }, { host })).status, 400, host)
+      assert.equal((await service.send('GET', items)).text, '[]')
+      for (const host of ['[::1]:80', '10.0.2.2:5000', 'todo_1.example'])
+        assert.equal((await service.send('GET', items, undefined, { host })).status, 200, host)
+    })
+
     test('A3 Location has the scheme and authority of the request, or the configured URL', async (t) => {
       const create = async (parts: { baseUrl?: string }) => {
         const service = await reach(t, 'a', parts)

@@ -4,6 +4,22 @@ import { connect } from 'node:net'
 import { suite, test } from 'node:test'
 import { transports } from '../support/running.ts'
 
+suite('requests in one go', () => {
+  test('take effect one after the other', async (t) => {
+    const { url } = await transports['over a socket'](t, 'a')
+    const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    const body = '{"isComplete":true}'
+    const post = `POST /api/todoitems HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+    const bare = (method: string, more = '') => `${method} /api/todoitems/1 HTTP/1.1\r\nHost: x\r\n${more}\r\n`
+    let received = ''
+    socket.on('data', (data) => (received += data))
+    socket.write([post, bare('GET'), bare('DELETE'), bare('GET', 'Connection: close\r\n')].join(''))
+    await once(socket, 'close')
+    const statuses = [...received.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status)
+    assert.deepEqual(statuses, ['201', '200', '204', '404'])
+  })
+})
+
 suite('a body that will not be read', () => {
   for (const [name, headers] of [
     ['A14 declared too large', 'Content-Type: application/json\r\nContent-Length: 104857600'],

@@ -86,6 +86,8 @@ export function bodyChecks(subject: Subject): Check[] {
         'text/json',
         'application/merge-patch+json',
         'application/vnd.todo.v1+JSON',
+        "application/x'y+json",
+        'application/json; profile="a;charset=latin1"',
       ]) {
         const name = unique()
         await expectCreated(service, body(name), name, { 'content-type': type })
@@ -98,6 +100,7 @@ export function bodyChecks(subject: Subject): Check[] {
       'application/xml',
       'text/vnd.todo+json',
       'json',
+      'application/json; charset',
       'application/json; charset=utf-16',
       'application/json; charset=iso-8859-1',
     ].map((type) =>
