@@ -4,6 +4,7 @@ import { version } from './version.ts'
 
 const commands: Record<string, () => Promise<Command>> = {
   serve: async () => (await import('./commands/serve.ts')).serve,
+  token: async () => (await import('./commands/token.ts')).token,
 }
 
 const help = `todo-service ${version}: to-do items over HTTP and JSON, after two fixed contracts.
@@ -12,9 +13,11 @@ const help = `todo-service ${version}: to-do items over HTTP and JSON, after two
   Profile B   the mobile client's contract: ids from the client, text error codes, three items to start with
 
 Usage
-  todo-service serve [flags]      run the service
-  todo-service serve --help       its flags and environment variables
-  todo-service --version          print the version
+  todo-service serve [flags]              run the service
+  todo-service token [flags]              make a token for its protected endpoints, in development
+  todo-service token verify TOKEN         say what is right and wrong with a token
+  todo-service COMMAND --help             flags and environment variables of a command
+  todo-service --version                  print the version
 `
 
 async function main({ argv: [, , name = '--help', ...args], stdout, stderr }: Process): Promise<number> {

@@ -1,9 +1,16 @@
+import { readFileSync } from 'node:fs'
 import { type LogLevel, logLevels } from './log.ts'
+import { anyText, type Given, type Options, oneOf, readOptions, toggle, wholeNumber } from './options.ts'
 import type { ProfileName } from './profiles/profile.ts'
+import type { TokenConfig } from './tokens/guard.ts'
+import { publicKeys } from './tokens/keys.ts'
+import type { TrustedKey } from './tokens/trust.ts'
+
+export type Mode = 'development' | 'production'
 
 export interface Config {
   readonly profiles: readonly ProfileName[]
-  readonly mode: 'development' | 'production'
+  readonly mode: Mode
   /** Undefined: every interface. */
   readonly host: string | undefined
   /** Undefined: each profile's own. */
@@ -11,128 +18,174 @@ export interface Config {
   readonly baseUrl: string | undefined
   readonly bodyLimit: number
   readonly logLevel: LogLevel
+  readonly requireAuth: boolean
+  /** Undefined: none but development tokens. */
+  readonly tokens: TokenConfig | undefined
+  readonly clockTolerance: number
 }
 
-/** Each has a flag and an environment variable; `expects` ends the sentence that refuses a value. */
-const options = {
-  profile: { takes: 'a|b|both', expects: 'a, b or both', help: 'the contract to serve (both)' },
+const modeOption = {
+  takes: 'MODE',
+  expects: 'development or production',
+  help: 'development or production (NODE_ENV, else development)',
+  read: oneOf('development', 'production'),
+} as const
+
+/** What decides on tokens: for the service and for whoever asks why it refuses one. */
+export const tokenOptions = {
+  mode: modeOption,
+  'jwt-key': {
+    variable: 'only',
+    expects: 'a key of at least 32 bytes in base64',
+    help: 'shared key (HS256), in base64, at least 32 bytes',
+    read: sharedKey,
+  },
+  'jwt-public-key': {
+    takes: 'FILE',
+    expects: 'a file with public keys: PEM or JWKS; RSA, P-256 or Ed25519',
+    help: 'public keys, PEM or JWKS (RS256, PS256, ES256, EdDSA)',
+    read: keyFile,
+  },
+  'jwt-jwks': {
+    takes: 'URL',
+    expects: 'an https URL, or an http URL on this machine',
+    help: 'address of public keys, JWKS',
+    read: jwksUrl,
+  },
+  'jwt-issuer': {
+    takes: 'ISSUER',
+    many: true,
+    expects: 'an issuer',
+    help: 'issuers whose tokens are accepted',
+    read: anyText,
+  },
+  'jwt-audience': {
+    takes: 'AUDIENCE',
+    many: true,
+    expects: 'an audience',
+    help: 'audiences for which tokens are accepted',
+    read: anyText,
+  },
+  'jwt-clock-tolerance': {
+    takes: 'SECONDS',
+    expects: 'a whole number from 0 to 3600',
+    help: 'by how much clocks may differ (60)',
+    read: wholeNumber(0, 3600),
+  },
+} as const satisfies Options
+
+export const serveOptions = {
+  profile: {
+    takes: 'a|b|both',
+    expects: 'a, b or both',
+    help: 'the contract to serve (both)',
+    read: oneOf('a', 'b', 'both'),
+  },
   host: {
     takes: 'HOST',
     expects: 'a host name or an address',
     help: 'where to listen (development: localhost; production: every interface)',
+    read: (text: string) => (/^[\w.:%-]+$/.test(text) ? text : undefined),
   },
   port: {
     takes: 'N',
     expects: 'a whole number from 0 to 65535',
     help: 'port of a single profile, 0 for any free one (A: 5080, B: 5000)',
+    read: wholeNumber(0, 65535),
   },
   'base-url': {
     takes: 'URL',
     expects: 'an http or https URL without credentials, query or fragment',
     help: 'public URL, for Location headers (the host that a request names)',
+    read: publicUrl,
   },
   'body-limit': {
     takes: 'BYTES',
     expects: 'a whole number from 1 to 268435456',
     help: 'largest request body (1048576)',
+    read: wholeNumber(1, 2 ** 28),
   },
   'log-level': {
     takes: 'LEVEL',
     expects: 'silent, error, warn or info',
     help: 'what to log, see below (development: info; production: error)',
+    read: oneOf(...logLevels),
   },
-  mode: {
-    takes: 'MODE',
-    expects: 'development or production',
-    help: 'development or production (NODE_ENV, else development)',
-  },
-} as const
-
-type OptionName = keyof typeof options
-
-const optionNames = Object.keys(options) as OptionName[]
-const flagOf = (name: OptionName) => `--${name}`
-const variableOf = (name: OptionName) => `TODO_${name.toUpperCase().replaceAll('-', '_')}`
-
-export const optionsHelp = (): string => {
-  const rows = optionNames.map((name) => [
-    `${flagOf(name)} ${options[name].takes}`,
-    variableOf(name),
-    options[name].help,
-  ])
-  return rows
-    .map(([flag = '', variable = '', help]) => `  ${flag.padEnd(22)} ${variable.padEnd(16)} ${help}\n`)
-    .join('')
-}
+  'require-auth': toggle('ask for a token on the to-do endpoints too'),
+  ...tokenOptions,
+} as const satisfies Options
 
 /** Flags win over environment variables. Every mistake is listed, not just the first. */
 export function readConfig(args: readonly string[], env: NodeJS.ProcessEnv): Config | { problems: string[] } {
-  const problems: string[] = []
-  const flags = readFlags(args, problems)
-
-  const given = (name: OptionName): { source: string; text: string } | undefined => {
-    const flag = flags.get(name)
-    if (flag !== undefined) return { source: flagOf(name), text: flag }
-    const variable = env[variableOf(name)]
-    return variable ? { source: variableOf(name), text: variable } : undefined
-  }
-  const value = <T>(name: OptionName, read: (text: string) => T | undefined): T | undefined => {
-    const { source, text } = given(name) ?? {}
-    if (text === undefined) return undefined
-    const result = read(text)
-    if (result === undefined) problems.push(`${source} must be ${options[name].expects}, not ${JSON.stringify(text)}.`)
-    return result
-  }
-
-  const profile = given('profile') ? value('profile', oneOf('a', 'b', 'both')) : 'both'
-  const nodeEnv = /^(?:development|test)?$/.test(env.NODE_ENV ?? '') ? 'development' : 'production'
-  const mode = value('mode', oneOf('development', 'production')) ?? nodeEnv
+  const given = readOptions(serveOptions, args, env)
+  const { values, problems, rest, sourceOf } = given
+  for (const argument of rest) problems.push(`Unexpected argument ${JSON.stringify(argument)}.`)
+  const profile = sourceOf('profile') ? values.profile : 'both'
+  if (profile === 'both' && sourceOf('port'))
+    problems.push(`${sourceOf('port')} needs a single profile: add --profile a or --profile b.`)
+  const mode = modeOf(values.mode, env)
+  const tokens = readTokenConfig(given)
+  if (problems.length > 0) return { problems }
   const development = mode === 'development'
-  const config: Config = {
+  return {
     profiles: (['a', 'b'] as const).filter((name) => profile === name || profile === 'both'),
     mode,
-    host: value('host', hostName) ?? (development ? 'localhost' : undefined),
-    port: value('port', wholeNumber(0, 65535)),
-    baseUrl: value('base-url', publicUrl),
-    bodyLimit: value('body-limit', wholeNumber(1, 2 ** 28)) ?? 2 ** 20,
-    logLevel: value('log-level', oneOf(...logLevels)) ?? (development ? 'info' : 'error'),
+    host: values.host ?? (development ? 'localhost' : undefined),
+    port: values.port,
+    baseUrl: values['base-url'],
+    bodyLimit: values['body-limit'] ?? 2 ** 20,
+    logLevel: values['log-level'] ?? (development ? 'info' : 'error'),
+    requireAuth: values['require-auth'] ?? false,
+    tokens,
+    clockTolerance: clockToleranceOf(given),
   }
-  const port = given('port')
-  if (port && profile === 'both')
-    problems.push(`${port.source} needs a single profile: add --profile a or --profile b.`)
-  return problems.length > 0 ? { problems } : config
 }
 
-function readFlags(args: readonly string[], problems: string[]): Map<OptionName, string> {
-  const flags = new Map<OptionName, string>()
-  const rest = [...args]
-  for (let arg = rest.shift(); arg !== undefined; arg = rest.shift()) {
-    if (!arg.startsWith('-')) {
-      problems.push(`Unexpected argument ${JSON.stringify(arg)}.`)
-      continue
-    }
-    const equals = arg.indexOf('=')
-    const flag = equals < 0 ? arg : arg.slice(0, equals)
-    const name = optionNames.find((option) => flagOf(option) === flag)
-    const text = equals >= 0 ? arg.slice(equals + 1) : rest[0]?.startsWith('--') ? undefined : rest.shift()
-    if (!name) problems.push(`Unknown flag ${flag}.`)
-    else if (text === undefined) problems.push(`${flag} needs a value: ${options[name].expects}.`)
-    else flags.set(name, text)
+/** What is neither development nor test is production: the strict mode is the one to fall into. */
+export const modeOf = (chosen: Mode | undefined, env: NodeJS.ProcessEnv): Mode =>
+  chosen ?? (/^(?:development|test)?$/.test(env.NODE_ENV ?? '') ? 'development' : 'production')
+
+type TokensGiven = Pick<Given<typeof tokenOptions>, 'values' | 'problems'> & {
+  sourceOf(name: keyof typeof tokenOptions): string | undefined
+}
+
+export const clockToleranceOf = ({ values }: TokensGiven) => values['jwt-clock-tolerance'] ?? 60
+
+export function readTokenConfig({ values, problems, sourceOf }: TokensGiven): TokenConfig | undefined {
+  const [source, ...others] = (['jwt-key', 'jwt-public-key', 'jwt-jwks'] as const).map(sourceOf).filter((s) => s)
+  const [issuers, audiences] = [values['jwt-issuer'], values['jwt-audience']]
+  if (!source) {
+    for (const name of ['jwt-issuer', 'jwt-audience'] as const)
+      if (sourceOf(name)) problems.push(`${sourceOf(name)} needs a key: TODO_JWT_KEY, --jwt-public-key or --jwt-jwks.`)
+    return undefined
   }
-  return flags
+  for (const other of others) problems.push(`${source} and ${other} are both given: keep one.`)
+  if (!sourceOf('jwt-issuer')) problems.push(`${source} needs --jwt-issuer: whose tokens are accepted.`)
+  if (!sourceOf('jwt-audience')) problems.push(`${source} needs --jwt-audience: for whom tokens are accepted.`)
+  const { 'jwt-key': shared, 'jwt-public-key': publicKeys, 'jwt-jwks': url } = values
+  const keys = shared ? { shared } : publicKeys ? { publicKeys } : url ? { url } : undefined
+  return keys && { keys, issuers, audiences }
 }
 
-const oneOf =
-  <T extends string>(...choices: readonly T[]) =>
-  (text: string): T | undefined =>
-    choices.find((choice) => choice === text)
-
-const wholeNumber = (least: number, most: number) => (text: string) => {
-  const number = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN
-  return number >= least && number <= most ? number : undefined
+function sharedKey(text: string): string | undefined {
+  const isBase64 = /^[A-Za-z0-9+/]+={0,2}$/.test(text)
+  return isBase64 && Buffer.from(text, 'base64').length >= 32 ? text : undefined
 }
 
-const hostName = (text: string) => (/^[\w.:%-]+$/.test(text) ? text : undefined)
+function keyFile(file: string): readonly TrustedKey[] | undefined {
+  try {
+    return publicKeys(readFileSync(file, 'utf8'))
+  } catch {
+    return undefined
+  }
+}
+
+function jwksUrl(text: string): string | undefined {
+  if (!URL.canParse(text)) return undefined
+  const { protocol, hostname, href } = new URL(text)
+  const isLocal = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname)
+  return protocol === 'https:' || (protocol === 'http:' && isLocal) ? href : undefined
+}
 
 function publicUrl(text: string): string | undefined {
   if (!/^https?:\/\/[^?#@]+$/i.test(text) || !URL.canParse(text)) return undefined

@@ -5,6 +5,8 @@ interface Started {
   readonly version: string
   readonly mode: string
   readonly store: string
+  /** What a person should know before they wonder. */
+  readonly notes: readonly string[]
   readonly profiles: readonly { readonly title: string; readonly url: string }[]
 }
 
@@ -18,8 +20,10 @@ export interface Exchange {
 export interface Log {
   started(started: Started): void
   stopped(): void
-  request(exchange: Exchange, status: number, milliseconds: number): void
+  request(exchange: Exchange, status: number, milliseconds: number, note?: string): void
   failed(exchange: Exchange, cause: unknown): void
+  /** Something besides a request failed. */
+  trouble(what: string, cause: unknown): void
 }
 
 type Write = (line: string) => void
@@ -28,20 +32,27 @@ type Write = (line: string) => void
 export function readableLog(write: Write, level: LogLevel): Log {
   const shows = shown(level)
   return {
-    started({ version, mode, store, profiles }) {
+    started({ version, mode, store, profiles, notes }) {
       if (!shows('error')) return
       const rows = profiles.map(({ title, url }) => `  ${title}  ${url}    try: curl ${url}/api/todoitems\n`)
-      write(`todo-item-service ${version}, ${mode} mode, items ${store}\n\n${rows.join('')}\nStop it with Ctrl+C.\n\n`)
+      write(
+        `todo-item-service ${version}, ${mode} mode, items ${store}\n\n${rows.join('')}\n${notes.map((note) => `${note}\n`).join('')}Stop it with Ctrl+C.\n\n`,
+      )
     },
     stopped() {
       if (shows('error')) write('Stopped.\n')
     },
-    request({ profile, method, path }, status, milliseconds) {
+    request({ profile, method, path }, status, milliseconds, note) {
       if (shows(levelOf(status)))
-        write(`${method} ${short(path)} ${status} ${milliseconds.toFixed(1)} ms (${profile})\n`)
+        write(
+          `${method} ${short(path)} ${status} ${milliseconds.toFixed(1)} ms (${profile})${note ? `: ${note}` : ''}\n`,
+        )
     },
     failed({ id, profile, method, path }, cause) {
       if (shows('error')) write(`${method} ${short(path)} failed (${profile}, request ${id}): ${describe(cause)}\n`)
+    },
+    trouble(what, cause) {
+      if (shows('error')) write(`${what}: ${describe(cause)}\n`)
     },
   }
 }
@@ -58,12 +69,15 @@ export function jsonLog(write: Write, level: LogLevel, now: () => Date): Log {
     stopped() {
       if (shows('error')) line('info', 'stopped')
     },
-    request(exchange, status, milliseconds) {
+    request(exchange, status, milliseconds, note) {
       if (shows(levelOf(status)))
-        line(levelOf(status), 'request', { ...exchange, status, milliseconds: Number(milliseconds.toFixed(1)) })
+        line(levelOf(status), 'request', { ...exchange, status, milliseconds: Number(milliseconds.toFixed(1)), note })
     },
     failed(exchange, cause) {
       if (shows('error')) line('error', 'request failed', { ...exchange, cause: describe(cause) })
+    },
+    trouble(what, cause) {
+      if (shows('error')) line('error', what, { cause: describe(cause) })
     },
   }
 }

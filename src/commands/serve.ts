@@ -1,13 +1,16 @@
 import { randomUUID } from 'node:crypto'
-import { app, profiles } from '../app.ts'
-import { type Config, optionsHelp, readConfig } from '../config.ts'
+import { type AppSettings, app, profiles } from '../app.ts'
+import { type Config, readConfig, serveOptions } from '../config.ts'
 import { type Listening, listen } from '../http/server.ts'
 import { jsonLog, type Log, readableLog } from '../log.ts'
+import { optionsHelp } from '../options.ts'
 import type { Profile, ProfileName } from '../profiles/profile.ts'
 import { memoryStores } from '../store/memory.ts'
 import type { Stores } from '../store/store.ts'
+import { guardOf } from '../tokens/guard.ts'
 import { version } from '../version.ts'
 import type { Command, Process } from './command.ts'
+import { tokenTerms } from './token-terms.ts'
 
 export const serve: Command = {
   help: `Runs the service: Profile A, Profile B or both, each with its own items, kept in memory.
@@ -16,7 +19,7 @@ Usage
   todo-service serve [flags]
 
 Flags, their environment variables, and in brackets what holds without them. Flags win.
-${optionsHelp()}
+${optionsHelp(serveOptions)}
 Log levels, each with all that the one before it shows
   silent   nothing
   error    start, stop, and failures of the service with their cause
@@ -36,6 +39,8 @@ Examples
     if ('problems' in config) return config
     const log = logOf(config, process)
     const stores = memoryStores({ a: profiles.a.startingItems, b: profiles.b.startingItems })
+    const { terms, notes } = await tokenTerms(config, process.env, log.trouble)
+    const settings = { ...config, guard: guardOf(terms), log, ...surroundings }
     const stop = new Promise((resolve) => {
       for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, resolve)
     })
@@ -43,7 +48,7 @@ Examples
     const running: Running[] = []
     const closeAll = () => Promise.all(running.map(({ close }) => close()))
     try {
-      for (const name of config.profiles) running.push(await start(profiles[name], stores, config, log))
+      for (const name of config.profiles) running.push(await start(profiles[name], stores, config, settings))
     } catch (cause) {
       await closeAll()
       if (!(cause instanceof CannotListen)) throw cause
@@ -51,12 +56,20 @@ Examples
       return 1
     }
     const served = running.map(({ title, url }) => ({ title, url }))
-    log.started({ version, mode: config.mode, store: 'in memory: gone when it stops', profiles: served })
+    log.started({ version, mode: config.mode, store: 'in memory: gone when it stops', profiles: served, notes })
     await stop
     await closeAll()
     log.stopped()
     return 0
   },
+}
+
+/** Time and chance, for everything below. */
+const surroundings = {
+  newId: () => randomUUID().replaceAll('-', ''),
+  ticks: () => performance.now(),
+  now: () => new Date(),
+  random: Math.random,
 }
 
 function logOf({ mode, logLevel }: Config, { stdout }: Process): Log {
@@ -72,18 +85,10 @@ interface Running extends Listening {
 async function start<Name extends ProfileName>(
   profile: Profile<Name>,
   stores: Stores,
-  { host, port = profile.defaultPort, bodyLimit, baseUrl }: Config,
-  log: Log,
+  { host, port = profile.defaultPort }: Config,
+  settings: AppSettings,
 ): Promise<Running> {
-  const handler = app(profile, stores, {
-    bodyLimit,
-    baseUrl,
-    log,
-    newId: () => randomUUID().replaceAll('-', ''),
-    ticks: () => performance.now(),
-    now: () => new Date(),
-    random: Math.random,
-  })
+  const handler = app(profile, stores, settings)
   const listening = await listen(handler, host, port).catch((cause: NodeJS.ErrnoException) => {
     throw new CannotListen(sentence(cause, profile.name, host, port))
   })

@@ -2,6 +2,8 @@ export interface Answer {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string
+  /** Why it is so; for the log alone. */
+  readonly note?: string
 }
 
 export const empty = (status: number, headers: Record<string, string> = {}): Answer => ({ status, headers })

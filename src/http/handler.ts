@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { TLSSocket } from 'node:tls'
 import type { Exchange, Log } from '../log.ts'
 import { type Answer, empty } from './answer.ts'
+import { authenticate, type Guard } from './auth.ts'
 import { readText } from './body.ts'
 import { Refusal } from './refusal.ts'
 import { type Route, router } from './route.ts'
@@ -19,6 +20,7 @@ export interface Settings {
   readonly bodyLimit: number
   /** The public URL, where it is not the one that requests name. */
   readonly baseUrl: string | undefined
+  readonly guard: Guard
   readonly log: Log
   readonly newId: () => string
   /** Milliseconds on a clock that never jumps. */
@@ -28,7 +30,7 @@ export interface Settings {
 /** The way of a request: find its route, read what the route asks for, handle it, log it. */
 export function handlerOf(
   { name, routes, refuse }: Face,
-  { bodyLimit, baseUrl, log, newId, ticks }: Settings,
+  { bodyLimit, baseUrl, guard, log, newId, ticks }: Settings,
 ): Handler {
   const find = router(routes)
 
@@ -36,7 +38,7 @@ export function handlerOf(
     const startedAt = ticks()
     const exchange = { id: newId(), profile: name, method: request.method ?? '', path: request.url ?? '' }
     const answer = await answerTo(request, exchange)
-    log.request(exchange, answer.status, ticks() - startedAt)
+    log.request(exchange, answer.status, ticks() - startedAt, answer.note)
     return answer
   }
 
@@ -54,11 +56,13 @@ export function handlerOf(
   }
 
   async function outcomeOf(route: Route, segment: string | undefined, request: IncomingMessage) {
+    const access = route.secured ? await authenticate(request, guard) : { caller: undefined }
+    if (!('caller' in access)) return access
     const id = route.id?.(segment)
     if (id instanceof Refusal) return id
     const body = route.body ? await readBody(route.body, request) : {}
     if (body instanceof Refusal) return body
-    return route.handle({ id, body, baseUrl: baseUrl ?? originOf(request) })
+    return route.handle({ id, body, caller: access.caller, baseUrl: baseUrl ?? originOf(request) })
   }
 
   async function readBody(shape: Shape, request: IncomingMessage) {

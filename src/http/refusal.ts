@@ -1,6 +1,7 @@
 /** Every way a request can fail. Each profile's failure table has a row for each code. */
 export type RefusalCode =
   | 'host-malformed'
+  | 'authorization-ambiguous'
   | 'path-unknown'
   | 'id-malformed'
   | 'id-too-long'

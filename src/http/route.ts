@@ -1,4 +1,5 @@
 import type { Answer } from './answer.ts'
+import type { Caller } from './auth.ts'
 import type { Refusal } from './refusal.ts'
 import type { Shape, Shaped } from './shape.ts'
 
@@ -6,6 +7,8 @@ import type { Shape, Shaped } from './shape.ts'
 interface Call<Id, Body> {
   readonly id: Id
   readonly body: Body
+  /** Whose token it is, where the route asks for one. */
+  readonly caller: Caller | undefined
   /** Scheme and authority under which the client reaches this service; no trailing slash. */
   readonly baseUrl: string
 }
@@ -15,6 +18,8 @@ export interface Route<Id = unknown, S extends Shape = Shape> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   /** Literal segments and, last, at most one `{id}`. */
   readonly path: string
+  /** S3, S7: asks for a bearer token. */
+  readonly secured?: boolean
   /** Reads the path's id; undefined stands for a segment that is no valid percent-encoding. */
   readonly id?: (segment: string | undefined) => Id | Refusal
   readonly body?: S

@@ -79,6 +79,7 @@ const anyOther: Failure = [500, '15.6.1', 'The service could not answer this req
 /** A8, A12–A14. Each status has a section of RFC 9110. */
 const failures: Partial<Record<RefusalCode, Failure>> = {
   'host-malformed': [400, '15.5.1', 'The Host header is malformed.'],
+  'authorization-ambiguous': [400, '15.5.1', 'There is more than one Authorization header.'],
   'path-unknown': [404, '15.5.5', 'There is nothing at this path.'],
   'item-missing': [404, '15.5.5', 'No item has this id.'],
   'id-malformed': [400, '15.5.1', 'The id in the path is not an int64.'],

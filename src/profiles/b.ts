@@ -80,6 +80,7 @@ const missing = text(400, 'TodoItemNameAndNotesRequired')
 /** B4–B9. */
 const failures: Partial<Record<RefusalCode, Answer>> = {
   'host-malformed': empty(400),
+  'authorization-ambiguous': empty(400),
   'path-unknown': empty(404),
   'item-missing': text(404, 'RecordNotFound'),
   'id-in-use': text(409, 'TodoItemIDInUse'),

@@ -7,23 +7,18 @@ export interface Check {
   readonly rule: string
   readonly basis: Basis
   readonly name: string
-  /** True where the check holds only on a store that nobody has written to. */
-  readonly untouched: boolean
+  /** What must be so for the check to mean anything: a store that nobody has written to, or a token at hand. */
+  readonly needs?: 'untouched store' | 'token'
   /** Throws `Broken` where the rule does not hold. */
   run(service: Service): Promise<void>
 }
 
 type Run = Check['run']
 
-export const spec = (rule: string, name: string, run: Run): Check => ({
-  rule,
-  basis: 'spec',
-  name,
-  untouched: false,
-  run,
-})
-export const choice = (rule: string, name: string, run: Run): Check => ({ ...spec(rule, name, run), basis: 'choice' })
-export const onUntouched = (check: Check): Check => ({ ...check, untouched: true })
+export const spec = (rule: string, name: string, run: Run): Check => ({ rule, basis: 'spec', name, run })
+export const choice = (rule: string, name: string, run: Run): Check => ({ rule, basis: 'choice', name, run })
+export const onUntouched = (check: Check): Check => ({ ...check, needs: 'untouched store' })
+export const withToken = (check: Check): Check => ({ ...check, needs: 'token' })
 
 export const items = '/api/todoitems'
 

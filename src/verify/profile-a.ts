@@ -6,6 +6,7 @@ import { idChecks } from './profile-a/ids.ts'
 import { fields } from './profile-a/item.ts'
 import { operationChecks } from './profile-a/operations.ts'
 import { sampleChecks } from './samples.ts'
+import { securedChecks } from './secured.ts'
 
 export const profileAChecks: readonly Check[] = [
   ...everywhereChecks({
@@ -23,4 +24,5 @@ export const profileAChecks: readonly Check[] = [
   ...idChecks,
   ...bodyChecks,
   ...sampleChecks,
+  ...securedChecks,
 ]

@@ -5,6 +5,7 @@ import { expectCouldNotCreate, expectMissing, fresh } from './profile-b/item.ts'
 import { operationChecks } from './profile-b/operations.ts'
 import { refusalChecks } from './profile-b/refusals.ts'
 import { sampleChecks } from './samples.ts'
+import { securedChecks } from './secured.ts'
 
 export const profileBChecks: readonly Check[] = [
   ...everywhereChecks({
@@ -22,4 +23,5 @@ export const profileBChecks: readonly Check[] = [
   ...idChecks,
   ...refusalChecks,
   ...sampleChecks,
+  ...securedChecks,
 ]

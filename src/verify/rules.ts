@@ -148,4 +148,19 @@ export const rules: readonly Rule[] = [
     '`GET /weatherforecast` → 200, five entries `{date, temperatureC, temperatureF, summary}`; `date` is a date-time with an offset (`+00:00`, never `Z`: choice), successive days from tomorrow; `temperatureC` -20..54; `temperatureF` = 32 + truncate(C / 0.5556); `summary` one of the ten.',
   ),
   rule('S2', 'spec', '`GET /` → 200 plain-text greeting.'),
+  rule(
+    'S3',
+    'spec',
+    "`GET /secret` needs a bearer token; 200 plain text with the caller's identity name and a fixed secret phrase. Name: claim `unique_name`, else `name`, else `sub` (choice).",
+  ),
+  rule(
+    'S6',
+    'choice',
+    'No or another scheme\'s credentials → 401, `WWW-Authenticate: Bearer`, no body. A bad token → 401, `WWW-Authenticate: Bearer error="invalid_token", error_description="…"`, no body. Two Authorization headers → 400.',
+  ),
+  rule(
+    'S7',
+    'spec',
+    '`/` and `/weatherforecast` need no authorization. The to-do endpoints need none unless the operator asks for it (choice).',
+  ),
 ]

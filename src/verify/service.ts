@@ -1,6 +1,6 @@
 import { type Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http'
 
-type Headers = Readonly<Record<string, string | undefined>>
+type Headers = Readonly<Record<string, string | string[] | undefined>>
 
 interface Sent {
   readonly method: string
@@ -20,6 +20,8 @@ export interface Received {
 export interface Service {
   /** Where it is: scheme and authority, no trailing slash. */
   readonly url: string
+  /** A token that it accepts, where one is at hand. */
+  readonly token: string | undefined
   /**
    * Sends the path as it stands. A body that is neither text nor bytes goes as JSON.
    * A body brings its content-type and content-length along, unless `headers` says otherwise: undefined leaves one out.
@@ -27,9 +29,10 @@ export interface Service {
   send(method: string, path: string, body?: unknown, headers?: Headers): Promise<Received>
 }
 
-export function serviceAt(url: string, agent?: Agent): Service {
+export function serviceAt(url: string, { agent, token }: { agent?: Agent; token?: string } = {}): Service {
   return {
     url,
+    token,
     send(method, path, content, headers = {}) {
       const body = content === undefined ? undefined : bytesOf(content)
       const ofBody = body && { 'content-type': 'application/json', 'content-length': `${body.length}` }

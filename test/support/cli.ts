@@ -1,5 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 
@@ -33,13 +36,16 @@ export class Running {
   stderr = ''
 
   constructor(t: TestContext, args: readonly string[], env: NodeJS.ProcessEnv) {
-    this.process = spawn(process.execPath, [cli, ...args], { env: { ...cleanEnvironment(), ...env } })
+    const folder = mkdtempSync(join(tmpdir(), 'todo-service-'))
+    const environment = { ...cleanEnvironment(), XDG_CONFIG_HOME: folder, ...env }
+    this.process = spawn(process.execPath, [cli, ...args], { env: environment })
     this.process.stdout?.on('data', (data) => (this.stdout += data))
     this.process.stderr?.on('data', (data) => (this.stderr += data))
     this.ended = once(this.process, 'close').then(([code]) => ({ code, stdout: this.stdout, stderr: this.stderr }))
-    t.after(() => {
+    t.after(async () => {
       this.process.kill('SIGKILL')
-      return this.ended
+      await this.ended
+      rmSync(folder, { recursive: true })
     })
   }
 

@@ -1,3 +1,4 @@
+import { createSecretKey, randomBytes } from 'node:crypto'
 import { Agent } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { duplexPair } from 'node:stream'
@@ -8,22 +9,47 @@ import { jsonLog, type Log } from '../../src/log.ts'
 import type { ProfileName } from '../../src/profiles/profile.ts'
 import { memoryStores } from '../../src/store/memory.ts'
 import type { Stores } from '../../src/store/store.ts'
+import { developmentAudience, developmentIssuer, developmentTrust } from '../../src/tokens/development.ts'
+import type { Terms } from '../../src/tokens/examine.ts'
+import { guardOf } from '../../src/tokens/guard.ts'
+import { mint } from '../../src/tokens/mint.ts'
 import { type Service, serviceAt } from '../../src/verify/service.ts'
+
+const developmentKey = { key: createSecretKey(randomBytes(32)), isKept: true }
+
+const developmentTerms: Terms = {
+  trusts: [developmentTrust(developmentKey)],
+  now: () => new Date(),
+  clockTolerance: 60,
+}
+
+/** A token that the services below accept. */
+export async function tokenFor(name: string): Promise<string> {
+  const wish = { id: 'test', name, issuer: developmentIssuer, audiences: [developmentAudience], validForSeconds: 3600 }
+  return (await mint(wish, developmentKey.key, new Date())).token
+}
 
 export const startingItems = { a: profiles.a.startingItems, b: profiles.b.startingItems }
 
 interface Parts {
   readonly stores?: Stores
   readonly baseUrl?: string
+  readonly requireAuth?: boolean
+  readonly terms?: Partial<Terms>
   readonly log?: Log
 }
 
 /** A server with one profile, nothing written to its store yet. */
-function serverOf(name: ProfileName, { stores = memoryStores(startingItems), baseUrl, log = quiet }: Parts) {
+function serverOf(
+  name: ProfileName,
+  { stores = memoryStores(startingItems), baseUrl, requireAuth = false, terms, log = quiet }: Parts,
+) {
   let requests = 0
   const settings = {
     bodyLimit: 2 ** 20,
     baseUrl,
+    requireAuth,
+    guard: guardOf({ ...developmentTerms, ...terms }),
     log,
     newId: () => `request-${++requests}`,
     ticks: () => 0,
@@ -51,7 +77,7 @@ export const transports = {
       return client as never
     }
     t.after(() => agent.destroy())
-    return serviceAt('http://in.process', agent)
+    return serviceAt('http://in.process', { agent, token: await tokenFor('ada') })
   },
 
   async 'over a socket'(t: TestContext, name: ProfileName, parts: Parts = {}): Promise<Service> {
@@ -62,6 +88,9 @@ export const transports = {
       agent.destroy()
       return close()
     })
-    return serviceAt(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, agent)
+    return serviceAt(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, {
+      agent,
+      token: await tokenFor('ada'),
+    })
   },
 }

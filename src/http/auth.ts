@@ -1,0 +1,30 @@
+import type { IncomingMessage } from 'node:http'
+import { type Answer, empty } from './answer.ts'
+import { Refusal } from './refusal.ts'
+
+/** Who is asking: what the token says of its bearer. */
+export type Caller = Readonly<Record<string, unknown>>
+
+type Verdict =
+  | { readonly caller: Caller }
+  /** `description` is for the client, `reason` for the log. */
+  | { readonly description: string; readonly reason: string }
+
+/** Decides on a bearer token. */
+export type Guard = (token: string) => Promise<Verdict>
+
+/** S6: the caller, or the answer that asks for credentials. */
+export async function authenticate(
+  request: IncomingMessage,
+  guard: Guard,
+): Promise<{ caller: Caller } | Answer | Refusal> {
+  const [credentials = '', ...more] = request.headersDistinct.authorization ?? []
+  if (more.length > 0) return new Refusal('authorization-ambiguous')
+  const [, token] = /^Bearer +(\S.*)$/i.exec(credentials) ?? []
+  if (!token) return challenge('Bearer', 'no bearer token was sent')
+  const verdict = await guard(token)
+  if ('caller' in verdict) return verdict
+  return challenge(`Bearer error="invalid_token", error_description="${verdict.description}"`, verdict.reason)
+}
+
+const challenge = (text: string, note: string): Answer => ({ ...empty(401, { 'www-authenticate': text }), note })

@@ -1,0 +1,112 @@
+import { type Check, choice, items, spec, withToken } from './check.ts'
+import { expectEmpty, expectStatus, expectThat, expectType } from './expect.ts'
+import type { Received, Service } from './service.ts'
+
+const secret = '/secret'
+const bearing = (token: string) => ({ authorization: `Bearer ${token}` })
+
+const challengeOf = ({ headers }: Received) => headers['www-authenticate'] ?? ''
+
+/** S6, where credentials are missing. */
+function expectAsked(answer: Received): void {
+  expectEmpty(answer, 401)
+  expectThat(/^Bearer$/i.test(challengeOf(answer)), 'WWW-Authenticate: Bearer', answer)
+}
+
+/** S6, where a token is bad. */
+function expectInvalid(answer: Received): void {
+  expectEmpty(answer, 401)
+  const form = /^Bearer error="invalid_token", error_description="[^"\\\r\n]+"$/
+  expectThat(
+    form.test(challengeOf(answer)),
+    'WWW-Authenticate: Bearer error="invalid_token", error_description="…"',
+    answer,
+  )
+}
+
+const base64url = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
+
+function claimsOf(token: string): Record<string, unknown> {
+  return JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
+}
+
+/** Tokens made from the one at hand that nobody signed. */
+function forgeries(token: string): string[] {
+  const [header = '', claims = '', signature = ''] = token.split('.')
+  const parsed = claimsOf(token)
+  const unsigned = base64url({ alg: 'none', typ: 'JWT' })
+  return [
+    `${unsigned}.${claims}.`,
+    `${unsigned}.${claims}.${signature}`,
+    `${header}.${claims}.`,
+    `${header}.${claims}`,
+    `${header}.${base64url({ ...parsed, sub: 'root' })}.${signature}`,
+    `${header}.${base64url({ ...parsed, exp: 9_999_999_999 })}.${signature}`,
+    `${header}.${claims}.${signature.slice(0, -4)}AAAA`,
+    `${header}.${claims}.${signature}=`,
+    `${token}.${signature}`,
+    `${token} x`,
+  ]
+}
+
+async function expectOpen(service: Service, paths: readonly string[]): Promise<void> {
+  for (const path of paths) {
+    expectStatus(await service.send('GET', path), 200)
+    expectStatus(await service.send('GET', path, undefined, bearing('nonsense')), 200)
+  }
+}
+
+export const securedChecks: readonly Check[] = [
+  spec('S3', 'the secured greeting asks for a token', async (service) => {
+    expectStatus(await service.send('GET', secret), 401)
+  }),
+  withToken(
+    spec('S3', "with a token it greets by the caller's name", async (service) => {
+      const token = service.token as string
+      const { unique_name, name, sub } = claimsOf(token)
+      const answer = await service.send('GET', secret, undefined, bearing(token))
+      expectStatus(answer, 200)
+      expectThat(/^text\/plain\b/.test(answer.headers['content-type'] ?? ''), 'content-type text/plain', answer)
+      expectThat(
+        answer.text.includes(`${unique_name ?? name ?? sub}`),
+        `the name ${unique_name ?? name ?? sub}`,
+        answer,
+      )
+      const again = await service.send('GET', secret, undefined, bearing(token))
+      expectThat(again.text === answer.text, 'a fixed phrase', again)
+    }),
+  ),
+  withToken(
+    choice('S3', 'the scheme is matched in any case, and the greeting is UTF-8', async (service) => {
+      for (const scheme of ['bearer', 'BEARER']) {
+        const authorization = `${scheme} ${service.token}`
+        expectType(await service.send('GET', secret, undefined, { authorization }), 'text/plain; charset=utf-8')
+      }
+    }),
+  ),
+  choice('S6', "no or another scheme's credentials: 401, asking for a token", async (service) => {
+    expectAsked(await service.send('GET', secret))
+    expectAsked(await service.send('HEAD', secret))
+    for (const authorization of ['Basic YWRhOnBhc3M=', 'Bearer', 'Bearerx', 'Token abc', 'abc'])
+      expectAsked(await service.send('GET', secret, undefined, { authorization }))
+  }),
+  choice('S6', 'what is no token is a bad token', async (service) => {
+    for (const token of ['x', 'a.b.c', '..', 'e30.e30.e30', 'null', '{}', '%00', 'a'.repeat(5000)])
+      expectInvalid(await service.send('GET', secret, undefined, bearing(token)))
+  }),
+  withToken(
+    choice('S6', 'a token that nobody signed is a bad token', async (service) => {
+      for (const token of forgeries(service.token as string))
+        expectInvalid(await service.send('GET', secret, undefined, bearing(token)))
+    }),
+  ),
+  choice('S6', 'two Authorization headers: 400', async (service) => {
+    expectStatus(await service.send('GET', secret, undefined, { authorization: ['Bearer a', 'Bearer b'] }), 400)
+  }),
+  spec('S7', 'the greeting and the forecast need no token', async (service) => {
+    await expectOpen(service, ['/', '/weatherforecast'])
+  }),
+  choice('S7', 'the to-do items need no token', async (service) => {
+    await expectOpen(service, [items])
+  }),
+]
