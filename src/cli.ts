@@ -20,9 +20,11 @@ Usage
   todo-service --version                  print the version
 `
 
-async function main({ argv: [, , name = '--help', ...args], stdout, stderr }: Process): Promise<number> {
-  if (name === '--help' || name === '-h' || name === '--version') {
-    stdout.write(name === '--version' ? `${version}\n` : help)
+async function main(process: Process): Promise<number> {
+  const { argv, stdout, stderr } = process
+  const [, , name = '--help', ...args] = argv
+  if (['--help', '-h', 'help', '--version', '-v'].includes(name)) {
+    stdout.write(name.includes('v') ? `${version}\n` : help)
     return 0
   }
   const command = Object.hasOwn(commands, name) ? await commands[name]?.() : undefined

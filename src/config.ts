@@ -27,7 +27,7 @@ export interface Config {
 const modeOption = {
   takes: 'MODE',
   expects: 'development or production',
-  help: 'development or production (NODE_ENV, else development)',
+  help: 'development or production (as NODE_ENV says, else development)',
   read: oneOf('development', 'production'),
 } as const
 
@@ -85,7 +85,7 @@ export const serveOptions = {
     takes: 'HOST',
     expects: 'a host name or an address',
     help: 'where to listen (development: localhost; production: every interface)',
-    read: (text: string) => (/^[\w.:%-]+$/.test(text) ? text : undefined),
+    read: (text: string) => /^(?:[\w.:%-]+|\[[\da-f:]+\])$/i.exec(text)?.[0].replace(/[[\]]/g, ''),
   },
   port: {
     takes: 'N',

@@ -1,10 +1,12 @@
 export const logLevels = ['silent', 'error', 'warn', 'info'] as const
 export type LogLevel = (typeof logLevels)[number]
 
+const inWords = { memory: 'in memory: gone when it stops' }
+
 interface Started {
   readonly version: string
   readonly mode: string
-  readonly store: string
+  readonly store: keyof typeof inWords
   /** What a person should know before they wonder. */
   readonly notes: readonly string[]
   readonly profiles: readonly { readonly title: string; readonly url: string }[]
@@ -36,7 +38,7 @@ export function readableLog(write: Write, level: LogLevel): Log {
       if (!shows('error')) return
       const rows = profiles.map(({ title, url }) => `  ${title}  ${url}    try: curl ${url}/api/todoitems\n`)
       write(
-        `todo-item-service ${version}, ${mode} mode, items ${store}\n\n${rows.join('')}\n${notes.map((note) => `${note}\n`).join('')}Stop it with Ctrl+C.\n\n`,
+        `todo-item-service ${version}, ${mode} mode, items ${inWords[store]}\n\n${rows.join('')}\n${notes.map((note) => `${note}\n`).join('')}Stop it with Ctrl+C.\n\n`,
       )
     },
     stopped() {

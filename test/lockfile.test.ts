@@ -3,12 +3,17 @@ import { readFileSync } from 'node:fs'
 import { suite, test } from 'node:test'
 
 const text = readFileSync(new URL('../../package-lock.json', import.meta.url), 'utf8')
-const packages: Record<string, { optionalDependencies?: Record<string, string> }> = JSON.parse(text).packages
+const packages: Record<string, { optionalDependencies?: Record<string, string>; integrity?: string }> =
+  JSON.parse(text).packages
 
 suite('package-lock.json', () => {
   test('lists the optional packages of every platform, so that npm ci works on each', () => {
     for (const { optionalDependencies = {} } of Object.values(packages))
       for (const name of Object.keys(optionalDependencies)) assert.ok(packages[`node_modules/${name}`], name)
+  })
+
+  test('has a checksum for every package', () => {
+    for (const [path, { integrity }] of Object.entries(packages)) if (path) assert.ok(integrity, path)
   })
 
   test('names no registry', () => {

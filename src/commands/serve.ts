@@ -47,16 +47,17 @@ Examples
 
     const running: Running[] = []
     const closeAll = () => Promise.all(running.map(({ close }) => close()))
-    try {
-      for (const name of config.profiles) running.push(await start(profiles[name], stores, config, settings))
-    } catch (cause) {
-      await closeAll()
-      if (!(cause instanceof CannotListen)) throw cause
-      process.stderr.write(`todo-service: ${cause.message}\n`)
-      return 1
+    for (const name of config.profiles) {
+      const started = await start(profiles[name], stores, config, settings)
+      if (typeof started === 'object') running.push(started)
+      else {
+        await closeAll()
+        process.stderr.write(`todo-service: ${started}\n`)
+        return 1
+      }
     }
     const served = running.map(({ title, url }) => ({ title, url }))
-    log.started({ version, mode: config.mode, store: 'in memory: gone when it stops', profiles: served, notes })
+    log.started({ version, mode: config.mode, store: 'memory', profiles: served, notes })
     await stop
     await closeAll()
     log.stopped()
@@ -82,16 +83,18 @@ interface Running extends Listening {
   readonly url: string
 }
 
+/** The profile on its port, or the sentence that says why not. */
 async function start<Name extends ProfileName>(
   profile: Profile<Name>,
   stores: Stores,
   { host, port = profile.defaultPort }: Config,
   settings: AppSettings,
-): Promise<Running> {
+): Promise<Running | string> {
   const handler = app(profile, stores, settings)
-  const listening = await listen(handler, host, port).catch((cause: NodeJS.ErrnoException) => {
-    throw new CannotListen(sentence(cause, profile.name, host, port))
-  })
+  const listening = await listen(handler, host, port).catch((cause: NodeJS.ErrnoException) =>
+    sentence(cause, profile.name, host, port),
+  )
+  if (typeof listening === 'string') return listening
   return { ...listening, title: profile.title, url: urlOf(host, listening.port) }
 }
 
@@ -100,8 +103,7 @@ function urlOf(host: string | undefined, port: number): string {
   return `http://${name.includes(':') ? `[${name}]` : name}:${port}`
 }
 
-class CannotListen extends Error {}
-
+/** Why a port cannot be had, and what to do. */
 function sentence({ code, message }: NodeJS.ErrnoException, profile: string, host = '', port: number): string {
   switch (code) {
     case 'EADDRINUSE': {

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { MIMEType } from 'node:util'
 import { Refusal } from './refusal.ts'
 
 /** G5: the request's body as text, or why it is refused. */
@@ -8,21 +9,15 @@ export async function readText(request: IncomingMessage, limit: number): Promise
   return bytes instanceof Refusal ? bytes : decode(bytes)
 }
 
-const token = "[\\w!#$%&'*+.^`|~-]+"
-const jsonType = new RegExp(`^(?:application/${token}\\+json|(?:application|text)/json)`, 'i')
-const parameter = new RegExp(`[ \\t]*;[ \\t]*(?:(${token})=(?:(${token})|"((?:[^"\\\\]|\\\\.)*)"))?`, 'y')
-
 /** A JSON media type, its charset absent or UTF-8. */
 function isJson(contentType = ''): boolean {
-  const type = jsonType.exec(contentType)
-  if (!type) return false
-  parameter.lastIndex = type[0].length
-  while (parameter.lastIndex < contentType.length) {
-    const [, name = '', plain = '', quoted = plain] = parameter.exec(contentType) ?? []
-    if (parameter.lastIndex === 0) return false
-    if (name.toLowerCase() === 'charset' && quoted.toLowerCase() !== 'utf-8') return false
+  try {
+    const { essence, params } = new MIMEType(contentType)
+    const isUtf8 = /^utf-8$/i.test(params.get('charset') ?? 'utf-8')
+    return isUtf8 && /^(?:application|text)\/json$|^application\/.+\+json$/.test(essence)
+  } catch {
+    return false
   }
-  return true
 }
 
 function readBytes(request: IncomingMessage, limit: number): Promise<Buffer | Refusal> {
@@ -37,7 +32,9 @@ function readBytes(request: IncomingMessage, limit: number): Promise<Buffer | Re
     })
     request.on('end', () => resolve(Buffer.concat(chunks)))
     // Cut off half-way: whoever sent it is gone, and nothing of it is stored.
-    request.on('close', () => resolve(new Refusal('body-malformed')))
+    const cutOff = () => resolve(new Refusal('body-malformed'))
+    request.on('close', cutOff)
+    if (request.destroyed) cutOff()
   })
 }
 

@@ -13,6 +13,7 @@ import { read, type Shape } from './shape.ts'
 export interface Face {
   readonly name: string
   readonly routes: readonly Route[]
+  /** The failure table. `operation` is undefined where the path names nothing. */
   refuse(refusal: Refusal, operation: string | undefined, traceId: string): Answer
 }
 

@@ -36,14 +36,7 @@ export function memberSource(text: string, name: string): string | undefined {
 }
 
 function closingQuote(text: string, openingQuote: number): number {
-  let quote = openingQuote
-  do quote = text.indexOf('"', quote + 1)
-  while (isEscaped(text, quote))
-  return quote
-}
-
-function isEscaped(text: string, at: number): boolean {
-  let backslashes = 0
-  while (text[at - 1 - backslashes] === '\\') backslashes++
-  return backslashes % 2 === 1
+  let at = openingQuote + 1
+  while (text[at] !== '"') at += text[at] === '\\' ? 2 : 1
+  return at
 }

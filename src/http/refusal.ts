@@ -1,4 +1,4 @@
-/** Every way a request can fail. Each profile's failure table has a row for each code. */
+/** Every way a request can fail. */
 export type RefusalCode =
   | 'host-malformed'
   | 'authorization-ambiguous'

@@ -66,7 +66,8 @@ export function httpServer(handler: Handler): { readonly server: Server; close()
   })
 
   async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const answer = await handler(request)
+    const answer = await handler(request).catch(() => undefined)
+    if (!answer) return void response.destroy()
     if (closing) response.shouldKeepAlive = false
     send(answer, response)
     if (!request.complete && !request.destroyed) letGo(request)

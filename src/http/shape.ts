@@ -74,7 +74,7 @@ function mismatchOf(member: Member, value: unknown): string | undefined {
   }
 }
 
-/** G5: no lone surrogate is stored. */
+/** G5, B11: what no store is given. */
 function unstorable(member: Member, value: unknown): string | undefined {
   if (member.type !== 'string' || typeof value !== 'string') return undefined
   if (!value.isWellFormed()) return 'must not hold a lone surrogate'

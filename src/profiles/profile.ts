@@ -1,5 +1,4 @@
-import type { Answer } from '../http/answer.ts'
-import type { Refusal } from '../http/refusal.ts'
+import type { Face } from '../http/handler.ts'
 import type { Route } from '../http/route.ts'
 import type { StartingItems, Stores } from '../store/store.ts'
 
@@ -12,6 +11,5 @@ export interface Profile<Name extends ProfileName> {
   readonly defaultPort: number
   readonly startingItems: StartingItems[Name]
   routes(store: Stores[Name]): Route[]
-  /** The failure table. `operation` is undefined where the path names nothing. */
-  refuse(refusal: Refusal, operation: string | undefined, traceId: string): Answer
+  readonly refuse: Face['refuse']
 }

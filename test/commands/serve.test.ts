@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { suite, type TestContext, test } from 'node:test'
 import { profiles } from '../../src/app.ts'
+import { readConfig } from '../../src/config.ts'
 import { serviceAt } from '../../src/verify/service.ts'
 import { jsonLines, type Running, run, start } from '../support/cli.ts'
 
@@ -65,7 +66,7 @@ suite('serve, in production', () => {
       ['started', 'stopped'],
     )
     const { time, level, mode, store, profiles: served } = lines[0]
-    assert.deepEqual([level, mode, store], ['info', 'production', 'in memory: gone when it stops'])
+    assert.deepEqual([level, mode, store], ['info', 'production', 'memory'])
     assert.deepEqual(served, [{ title: 'Profile A', url }])
     assert.equal(new Date(time).toISOString(), time)
   })
@@ -91,7 +92,8 @@ suite('serve, in production', () => {
 
   test('it listens on every interface', async (t) => {
     const [, url] = await startAt(t, anywhere('b'), { TODO_MODE: 'production' })
-    for (const address of ['127.0.0.1', '[::1]']) {
+    const further = process.platform === 'linux' ? ['127.0.0.2'] : []
+    for (const address of ['127.0.0.1', '[::1]', ...further]) {
       const { status } = await serviceAt(url.replace('localhost', address)).send('GET', items)
       assert.equal(status, 200, address)
     }
@@ -99,9 +101,16 @@ suite('serve, in production', () => {
 })
 
 suite('serve, flags and variables', () => {
-  test('A on 5080 and B on 5000, each with its own store', () => {
-    assert.equal(profiles.a.defaultPort, 5080)
-    assert.equal(profiles.b.defaultPort, 5000)
+  test('without flags: both profiles, A on 5080 and B on 5000', () => {
+    const config = readConfig([], {})
+    assert.ok('profiles' in config)
+    assert.deepEqual(
+      config.profiles.map((name) => [name, config.port ?? profiles[name].defaultPort]),
+      [
+        ['a', 5080],
+        ['b', 5000],
+      ],
+    )
   })
 
   test('a flag wins over its variable', async (t) => {
@@ -218,6 +227,7 @@ suite('serve, stopping', () => {
       socket.write(`${head}Content-Length: ${body.length}\r\n\r\n`)
       await once(socket, 'data')
       assert.match(received, /^HTTP\/1\.1 100 /)
+      const stoppedAt = performance.now()
       running.process.kill(signal)
       await refused(port)
       socket.write(body)
@@ -227,12 +237,13 @@ suite('serve, stopping', () => {
       const { code, stdout, stderr } = await running.ended
       assert.deepEqual([code, stderr], [0, ''])
       assert.match(stdout, /Stopped\.\n$/)
+      assert.ok(performance.now() - stoppedAt < 5000, 'an idle connection does not hold it up')
     })
 })
 
 suite('the program', () => {
   test('--help, and no command at all, show the commands', async (t) => {
-    for (const args of [['--help'], ['-h'], []]) {
+    for (const args of [['--help'], ['-h'], ['help'], []]) {
       const { code, stdout, stderr } = await run(t, args)
       assert.deepEqual([code, stderr], [0, ''])
       assert.match(stdout, /todo-service serve \[flags\]/)

@@ -84,6 +84,14 @@ for (const [how, reach] of Object.entries(transports)) {
       })
   })
 
+  test(`B11 ids that are nothing but awkward can be created and deleted, ${how}`, async (t) => {
+    const service = await reach(t, 'b')
+    for (const id of ['/', '//', '%', '%2F', '.', '..', '?', '#', '__proto__']) {
+      assert.equal((await service.send('POST', items, { id, name: 'x', notes: 'x' })).status, 200, id)
+      assert.equal((await service.send('DELETE', `${items}/${encodeURIComponent(id)}`)).status, 204, id)
+    }
+  })
+
   suite(`Profile A's own answers, ${how}`, () => {
     test('A10 a stored secret never leaves, and survives a PUT', async (t) => {
       const stores = memoryStores({ a: [{ id: 5n, name: 'x', isComplete: false, secret: 'hidden' }], b: [] })

@@ -21,9 +21,9 @@ suite('requests in one go', () => {
 })
 
 suite('a body that will not be read', () => {
-  for (const [name, headers] of [
-    ['A14 declared too large', 'Content-Type: application/json\r\nContent-Length: 104857600'],
-    ['A14 of another media type', 'Content-Type: text/plain\r\nContent-Length: 104857600'],
+  for (const [name, status, headers] of [
+    ['A14 declared too large', 413, 'Content-Type: application/json\r\nContent-Length: 104857600'],
+    ['A14 of another media type', 415, 'Content-Type: text/plain\r\nContent-Length: 104857600'],
   ])
     test(`${name}: answered before it is sent, then the connection ends though the client goes on sending`, async (t) => {
       const { url } = await transports['over a socket'](t, 'a')
@@ -36,6 +36,6 @@ suite('a body that will not be read', () => {
       const sending = setInterval(() => socket.write('x'.repeat(1000)), 20)
       t.after(() => clearInterval(sending))
       await once(socket, 'close')
-      assert.match(received, /^HTTP\/1\.1 41[35] /)
+      assert.ok(received.startsWith(`HTTP/1.1 ${status} `), received)
     })
 })

@@ -100,7 +100,6 @@ export function bodyChecks(subject: Subject): Check[] {
       'application/xml',
       'text/vnd.todo+json',
       'json',
-      'application/json; charset',
       'application/json; charset=utf-16',
       'application/json; charset=iso-8859-1',
     ].map((type) =>

@@ -29,13 +29,8 @@ export async function expectStored(service: Service, item: Item): Promise<void> 
 }
 
 /** What a refused PUT was sent for is as it was before. */
-export async function expectRefusedPut(
-  service: Service,
-  item: Item,
-  body: unknown,
-  path = pathOf(item.id),
-): Promise<void> {
-  expectStatus(await service.send('PUT', path, body), 400)
+export async function expectRefusedPut(service: Service, item: Item, body: unknown): Promise<void> {
+  expectStatus(await service.send('PUT', pathOf(item.id), body), 400)
   await expectStored(service, item)
 }
 
