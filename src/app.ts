@@ -1,4 +1,5 @@
-import { handlerOf, type Settings } from './http/handler.ts'
+import { type Face, handlerOf, type Settings } from './http/handler.ts'
+import { documentRoute } from './http/openapi.ts'
 import type { Handler } from './http/server.ts'
 import { profileA } from './profiles/a.ts'
 import { profileB } from './profiles/b.ts'
@@ -8,16 +9,24 @@ import type { Stores } from './store/store.ts'
 
 export const profiles = { a: profileA, b: profileB }
 
-export interface AppSettings extends Settings {
+export interface FaceSettings {
   readonly now: () => Date
   readonly random: () => number
   /** S7: whether the items ask for a token too. */
   readonly requireAuth: boolean
 }
 
-/** What one profile serves: its items, then the samples. */
+export type AppSettings = FaceSettings & Settings
+
+/** What one profile shows: its items, then the samples. */
+export function faceOf<Name extends ProfileName>(profile: Profile<Name>, stores: Stores, settings: FaceSettings): Face {
+  const { name, title, about, refuse } = profile
+  const items = profile.routes(stores[name]).map((route) => ({ ...route, secured: settings.requireAuth }))
+  return { name, title, about, refuse, routes: [...items, ...samples(settings.now, settings.random)] }
+}
+
+/** The face, and the document that describes it. */
 export function app<Name extends ProfileName>(profile: Profile<Name>, stores: Stores, settings: AppSettings): Handler {
-  const items = profile.routes(stores[profile.name]).map((route) => ({ ...route, secured: settings.requireAuth }))
-  const routes = [...items, ...samples(settings.now, settings.random)]
-  return handlerOf({ name: profile.name, routes, refuse: profile.refuse }, settings)
+  const face = faceOf(profile, stores, settings)
+  return handlerOf({ ...face, routes: [...face.routes, documentRoute(face)] }, settings)
 }

@@ -187,7 +187,7 @@ function jwksUrl(text: string): string | undefined {
   return protocol === 'https:' || (protocol === 'http:' && isLocal) ? href : undefined
 }
 
-function publicUrl(text: string): string | undefined {
+export function publicUrl(text: string): string | undefined {
   if (!/^https?:\/\/[^?#@]+$/i.test(text) || !URL.canParse(text)) return undefined
   return new URL(text).href.replace(/\/+$/, '')
 }

@@ -1,4 +1,4 @@
-const summaries = [
+export const summaries = [
   'Freezing',
   'Bracing',
   'Chilly',

@@ -1,15 +1,20 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { suite, test } from 'node:test'
 import { checks } from '../src/verify/index.ts'
 import { rules } from '../src/verify/rules.ts'
+import { documentedBy } from './support/documented.ts'
 import { transports } from './support/running.ts'
 
-for (const profile of ['a', 'b'] as const)
+for (const profile of ['a', 'b'] as const) {
+  const document = readFileSync(new URL(`../../openapi/${profile}.json`, import.meta.url), 'utf8')
+  const documented = documentedBy(JSON.parse(document))
   for (const [how, reach] of Object.entries(transports))
-    suite(`profile ${profile} keeps the contract ${how}`, () => {
+    suite(`profile ${profile} keeps the contract, and its document, ${how}`, () => {
       for (const check of checks[profile])
-        test(`${check.rule} ${check.name}`, async (t) => check.run(await reach(t, profile)))
+        test(`${check.rule} ${check.name}`, async (t) => check.run(documented(await reach(t, profile))))
     })
+}
 
 suite('the checks and the rules', () => {
   const all = [...checks.a, ...checks.b]

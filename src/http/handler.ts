@@ -12,6 +12,8 @@ import { read, type Shape } from './shape.ts'
 /** What is served: the routes, and what a refusal looks like to the client. */
 export interface Face {
   readonly name: string
+  readonly title: string
+  readonly about: string
   readonly routes: readonly Route[]
   /** The failure table. `operation` is undefined where the path names nothing. */
   refuse(refusal: Refusal, operation: string | undefined, traceId: string): Answer
@@ -59,7 +61,7 @@ export function handlerOf(
   async function outcomeOf(route: Route, segment: string | undefined, request: IncomingMessage) {
     const access = route.secured ? await authenticate(request, guard) : { caller: undefined }
     if (!('caller' in access)) return access
-    const id = route.id?.(segment)
+    const id = route.id?.read(segment)
     if (id instanceof Refusal) return id
     const body = route.body ? await readBody(route.body, request) : {}
     if (body instanceof Refusal) return body

@@ -1,22 +1,24 @@
-/** Every way a request can fail. */
-export type RefusalCode =
-  | 'host-malformed'
-  | 'authorization-ambiguous'
-  | 'path-unknown'
-  | 'id-malformed'
-  | 'id-too-long'
-  | 'media-type-refused'
-  | 'body-too-large'
-  /** Empty, not UTF-8, not JSON, or not an object. */
-  | 'body-malformed'
+/** Every way a request can fail, and what there is to say about it. */
+export const refusals = {
+  'host-malformed': 'The Host header is malformed.',
+  'authorization-ambiguous': 'There is more than one Authorization header.',
+  'path-unknown': 'There is nothing at this path.',
+  'id-malformed': 'The id in the path is not an int64.',
+  'id-too-long': 'The id has more than 1,024 characters.',
+  'media-type-refused': 'The body must be sent as application/json in UTF-8.',
+  'body-too-large': 'The body is too large.',
+  'body-malformed': 'The body must be one JSON object in UTF-8.',
   /** A member is missing or has the wrong type. */
-  | 'body-invalid'
+  'body-invalid': 'One or more members of the body are missing or invalid.',
   /** Every member is there with its type, and one of them holds a value that cannot be stored. */
-  | 'value-refused'
-  | 'ids-differ'
-  | 'item-missing'
-  | 'id-in-use'
-  | 'unforeseen'
+  'value-refused': 'One or more members of the body hold a value that cannot be stored.',
+  'ids-differ': 'The id in the path differs from the id in the body.',
+  'item-missing': 'No item has this id.',
+  'id-in-use': 'An item with this id exists.',
+  unforeseen: 'The service could not answer this request.',
+} as const
+
+export type RefusalCode = keyof typeof refusals
 
 /** What is wrong with a body: member → messages. */
 export type MemberErrors = Readonly<Record<string, readonly string[]>>

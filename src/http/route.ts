@@ -1,11 +1,11 @@
 import type { Answer } from './answer.ts'
 import type { Caller } from './auth.ts'
-import type { Refusal } from './refusal.ts'
-import type { Shape, Shaped } from './shape.ts'
+import type { Refusal, RefusalCode } from './refusal.ts'
+import type { Member, Shape, Shaped } from './shape.ts'
 
 /** What a handler is given: the request, already read and checked. */
-interface Call<Id, Body> {
-  readonly id: Id
+interface Call<T, Body> {
+  readonly id: T
   readonly body: Body
   /** Whose token it is, where the route asks for one. */
   readonly caller: Caller | undefined
@@ -13,21 +13,42 @@ interface Call<Id, Body> {
   readonly baseUrl: string
 }
 
-export interface Route<Id = unknown, S extends Shape = Shape> {
+/** The answer to a request that is not refused. */
+export interface Success {
+  readonly status: number
+  readonly description: string
+  readonly body?: { readonly one: Shape } | { readonly many: Shape } | { readonly text: string }
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+interface Id<T> {
+  readonly schema: Member
+  /** Undefined stands for a segment that is no valid percent-encoding. */
+  read(segment: string | undefined): T | Refusal
+}
+
+export interface Route<T = unknown, S extends Shape = Shape> {
   readonly operation: string
+  /** What the OpenAPI document says of it; a route without it is not in the document. */
+  readonly docs?: {
+    readonly tag: string
+    readonly summary: string
+    readonly success: Success
+    /** Besides those that come with an id, a body or a token. */
+    readonly refusals?: readonly RefusalCode[]
+  }
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   /** Literal segments and, last, at most one `{id}`. */
   readonly path: string
   /** S3, S7: asks for a bearer token. */
   readonly secured?: boolean
-  /** Reads the path's id; undefined stands for a segment that is no valid percent-encoding. */
-  readonly id?: (segment: string | undefined) => Id | Refusal
+  readonly id?: Id<T>
   readonly body?: S
-  handle(call: Call<Id, Shaped<S>>): Answer | Refusal | Promise<Answer | Refusal>
+  handle(call: Call<T, Shaped<S>>): Answer | Refusal | Promise<Answer | Refusal>
 }
 
 /** States a route; its id and body types follow from what it says. */
-export const route = <Id, S extends Shape>(stated: Route<Id, S>): Route => stated
+export const route = <T, S extends Shape>(stated: Route<T, S>): Route => stated
 
 /** A path that routes share, and what it offers. */
 interface Place {

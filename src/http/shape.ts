@@ -1,22 +1,34 @@
 import { int64, memberSource } from './int64.ts'
 import { Refusal } from './refusal.ts'
 
-/**
- * The members of an item, in the words of an OpenAPI 3.0 schema. A member without a default is required.
- * The request check and the types come from this one statement.
- */
-export type Shape = Readonly<Record<string, Member>>
+/** What a JSON object holds. The request check, the types and the OpenAPI document come from this one statement. */
+export interface Shape {
+  readonly name: string
+  readonly members: Members
+  readonly example: Readonly<Record<string, unknown>>
+}
 
-type Member =
+/** In the words of an OpenAPI 3.0 schema. In a request, a member without a default is required. */
+type Members = Readonly<Record<string, Member>>
+
+export type Member =
   | {
       readonly type: 'string'
       readonly nullable?: true
       readonly default?: string | null
       readonly pattern?: string
+      readonly minLength?: number
       readonly maxLength?: number
+      readonly format?: 'date-time'
+      readonly enum?: readonly string[]
     }
   | { readonly type: 'boolean'; readonly default?: boolean }
-  | { readonly type: 'integer'; readonly format: 'int64' }
+  | {
+      readonly type: 'integer'
+      readonly format: 'int32' | 'int64'
+      readonly minimum?: number
+      readonly maximum?: number
+    }
 
 type Value<M extends Member> = M extends { type: 'string' }
   ? string | (M extends { nullable: true } ? null : never)
@@ -24,16 +36,16 @@ type Value<M extends Member> = M extends { type: 'string' }
     ? boolean
     : bigint
 
-export type Shaped<S extends Shape> = { readonly [Name in keyof S]: Value<S[Name]> }
+export type Shaped<S extends Shape> = { readonly [Name in keyof S['members']]: Value<S['members'][Name]> }
 
 /** JSON text → just the members of the shape; everything else is left behind (G4, A10). */
-export function read<S extends Shape>(shape: S, text: string): Shaped<S> | Refusal {
+export function read<S extends Shape>({ members }: S, text: string): Shaped<S> | Refusal {
   const object = parseObject(text)
   if (!object) return new Refusal('body-malformed')
   const shaped: Record<string, unknown> = {}
   const errors: Record<string, string[]> = {}
   let invalid = false
-  for (const [name, member] of Object.entries(shape)) {
+  for (const [name, member] of Object.entries(members)) {
     const value = memberValue(name, member, object, text)
     const mismatch = mismatchOf(member, value)
     const problem = mismatch ?? unstorable(member, value)

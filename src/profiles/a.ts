@@ -1,40 +1,59 @@
 import { empty, json } from '../http/answer.ts'
 import { int64 } from '../http/int64.ts'
-import { Refusal, type RefusalCode } from '../http/refusal.ts'
+import { Refusal, type RefusalCode, refusals } from '../http/refusal.ts'
 import { route } from '../http/route.ts'
 import type { Shape } from '../http/shape.ts'
 import type { NumberedItem, NumberedStore } from '../store/store.ts'
-import type { Profile } from './profile.ts'
+import { items, itemsTag, type Profile } from './profile.ts'
 
-const fields = {
-  name: { type: 'string', nullable: true, default: null },
-  isComplete: { type: 'boolean' },
+const id = { type: 'integer', format: 'int64' } as const
+const fields = { name: { type: 'string', nullable: true, default: null }, isComplete: { type: 'boolean' } } as const
+const example = { name: 'walk the dog', isComplete: false }
+
+const newItem = { name: 'NewTodoItem', members: fields, example } as const satisfies Shape
+const fullItem = {
+  name: 'TodoItemUpdate',
+  members: { id, ...fields },
+  example: { id: 1, ...example },
 } as const satisfies Shape
-
-const fullItem = { id: { type: 'integer', format: 'int64' }, ...fields } as const satisfies Shape
+const storedItem: Shape = { ...fullItem, name: 'TodoItem' }
 
 /** A10: what is not written here never leaves the store. */
 const wire = ({ id, name, isComplete }: NumberedItem) =>
   `{"id":${id},"name":${JSON.stringify(name)},"isComplete":${isComplete}}`
 
-const items = '/api/todoitems'
 const item = {
   path: `${items}/{id}`,
-  id: (segment: string | undefined) => int64(segment) ?? new Refusal('id-malformed'),
+  id: { schema: id, read: (segment: string | undefined) => int64(segment) ?? new Refusal('id-malformed') },
 }
 
 const routes = (store: NumberedStore) => [
   route({
-    operation: 'list',
+    operation: 'listItems',
+    docs: {
+      tag: itemsTag,
+      summary: 'List all items, in order of id',
+      success: { status: 200, description: 'All items.', body: { many: storedItem } },
+    },
     method: 'GET',
     path: items,
     handle: async () => json(200, `[${(await store.list()).map(wire).join(',')}]`),
   }),
   route({
-    operation: 'create',
+    operation: 'createItem',
+    docs: {
+      tag: itemsTag,
+      summary: 'Create an item; the service assigns its id',
+      success: {
+        status: 201,
+        description: 'The created item.',
+        body: { one: storedItem },
+        headers: { Location: 'The URI of the created item.' },
+      },
+    },
     method: 'POST',
     path: items,
-    body: fields,
+    body: newItem,
     async handle({ body, baseUrl }) {
       const created = await store.create(body)
       return json(201, wire(created), { location: `${baseUrl}${items}/${created.id}` })
@@ -42,7 +61,13 @@ const routes = (store: NumberedStore) => [
   }),
   route({
     ...item,
-    operation: 'read',
+    operation: 'getItem',
+    docs: {
+      tag: itemsTag,
+      summary: 'Read one item',
+      success: { status: 200, description: 'The item.', body: { one: storedItem } },
+      refusals: ['id-malformed', 'item-missing'],
+    },
     method: 'GET',
     async handle({ id }) {
       const found = await store.get(id)
@@ -51,7 +76,13 @@ const routes = (store: NumberedStore) => [
   }),
   route({
     ...item,
-    operation: 'update',
+    operation: 'updateItem',
+    docs: {
+      tag: itemsTag,
+      summary: 'Change the name and completion of an item; the full item is expected',
+      success: { status: 204, description: 'The item is changed.' },
+      refusals: ['id-malformed', 'ids-differ', 'item-missing'],
+    },
     method: 'PUT',
     body: fullItem,
     async handle({ id, body }) {
@@ -62,7 +93,13 @@ const routes = (store: NumberedStore) => [
   }),
   route({
     ...item,
-    operation: 'delete',
+    operation: 'deleteItem',
+    docs: {
+      tag: itemsTag,
+      summary: 'Delete an item',
+      success: { status: 204, description: 'The item is gone.' },
+      refusals: ['id-malformed', 'item-missing'],
+    },
     method: 'DELETE',
     async handle({ id }) {
       const outcome = await store.delete(id)
@@ -71,36 +108,41 @@ const routes = (store: NumberedStore) => [
   }),
 ]
 
-type Failure = readonly [status: number, section: string, title: string]
+/** A8, A12–A14; anything else is A15. */
+const statuses: Partial<Record<RefusalCode, number>> = {
+  'host-malformed': 400,
+  'authorization-ambiguous': 400,
+  'id-malformed': 400,
+  'ids-differ': 400,
+  'body-malformed': 400,
+  'body-invalid': 400,
+  'value-refused': 400,
+  'path-unknown': 404,
+  'item-missing': 404,
+  'body-too-large': 413,
+  'media-type-refused': 415,
+}
 
-/** A15. */
-const anyOther: Failure = [500, '15.6.1', 'The service could not answer this request.']
-
-/** A8, A12–A14. Each status has a section of RFC 9110. */
-const failures: Partial<Record<RefusalCode, Failure>> = {
-  'host-malformed': [400, '15.5.1', 'The Host header is malformed.'],
-  'authorization-ambiguous': [400, '15.5.1', 'There is more than one Authorization header.'],
-  'path-unknown': [404, '15.5.5', 'There is nothing at this path.'],
-  'item-missing': [404, '15.5.5', 'No item has this id.'],
-  'id-malformed': [400, '15.5.1', 'The id in the path is not an int64.'],
-  'ids-differ': [400, '15.5.1', 'The id in the path differs from the id in the body.'],
-  'body-malformed': [400, '15.5.1', 'The body must be one JSON object in UTF-8.'],
-  'body-invalid': [400, '15.5.1', 'One or more members of the body are invalid.'],
-  'value-refused': [400, '15.5.1', 'One or more members of the body are invalid.'],
-  'body-too-large': [413, '15.5.14', 'The body is too large.'],
-  'media-type-refused': [415, '15.5.16', 'The body must be sent as application/json in UTF-8.'],
+/** Where RFC 9110 defines each status. */
+const sections: Record<number, string> = {
+  400: '15.5.1',
+  404: '15.5.5',
+  413: '15.5.14',
+  415: '15.5.16',
+  500: '15.6.1',
 }
 
 export const profileA: Profile<'a'> = {
   name: 'a',
   title: 'Profile A',
+  about: "To-do items by the classic web-API tutorial's contract: the service assigns numbers as ids.",
   defaultPort: 5080,
   startingItems: [],
   routes,
   refuse({ code, errors }, _operation, traceId) {
-    const [status, section, title] = failures[code] ?? anyOther
-    const type = `https://www.rfc-editor.org/rfc/rfc9110#section-${section}`
-    const problem = JSON.stringify({ type, title, status, traceId, errors })
+    const status = statuses[code] ?? 500
+    const type = `https://www.rfc-editor.org/rfc/rfc9110#section-${sections[status]}`
+    const problem = JSON.stringify({ type, title: refusals[code], status, traceId, errors })
     return { status, headers: { 'content-type': 'application/problem+json' }, body: problem }
   },
 }

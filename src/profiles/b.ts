@@ -3,55 +3,83 @@ import { Refusal, type RefusalCode } from '../http/refusal.ts'
 import { route } from '../http/route.ts'
 import { isLonger, type Shape } from '../http/shape.ts'
 import type { NamedItem, NamedStore } from '../store/store.ts'
-import type { Profile } from './profile.ts'
+import { items, itemsTag, type Profile } from './profile.ts'
 
 const idLimit = 1024
 /** B4: a blank string is a missing one. */
 const notBlank = '\\S'
 
-const fields = {
-  id: { type: 'string', pattern: notBlank, maxLength: idLimit },
-  name: { type: 'string', pattern: notBlank },
-  notes: { type: 'string', pattern: notBlank },
-  done: { type: 'boolean', default: false },
+const id = { type: 'string', pattern: notBlank, maxLength: idLimit } as const
+
+const sentItem = {
+  name: 'SentTodoItem',
+  members: {
+    id,
+    name: { type: 'string', pattern: notBlank },
+    notes: { type: 'string', pattern: notBlank },
+    done: { type: 'boolean', default: false },
+  },
+  example: { id: 'milk', name: 'Buy milk', notes: '2 litres', done: false },
 } as const satisfies Shape
+const storedItem: Shape = { ...sentItem, name: 'TodoItem' }
 
 const wire = ({ id, name, notes, done }: NamedItem) => JSON.stringify({ id, name, notes, done })
 
-const items = '/api/todoitems'
-
 const routes = (store: NamedStore) => [
   route({
-    operation: 'list',
+    operation: 'listItems',
+    docs: {
+      tag: itemsTag,
+      summary: 'List all items, in order of creation',
+      success: { status: 200, description: 'All items.', body: { many: storedItem } },
+    },
     method: 'GET',
     path: items,
     handle: async () => json(200, `[${(await store.list()).map(wire).join(',')}]`),
   }),
   route({
-    operation: 'create',
+    operation: 'createItem',
+    docs: {
+      tag: itemsTag,
+      summary: 'Create an item; the client supplies its id',
+      success: { status: 200, description: 'The created item.', body: { one: storedItem } },
+      refusals: ['id-in-use'],
+    },
     method: 'POST',
     path: items,
-    body: fields,
+    body: sentItem,
     async handle({ body }) {
       const outcome = await store.create(body)
       return outcome === 'in-use' ? new Refusal('id-in-use') : json(200, wire(body))
     },
   }),
   route({
-    operation: 'update',
+    operation: 'updateItem',
+    docs: {
+      tag: itemsTag,
+      summary: 'Replace the item that has the id in the body',
+      success: { status: 204, description: 'The item is replaced.' },
+      refusals: ['item-missing'],
+    },
     method: 'PUT',
     path: items,
-    body: fields,
+    body: sentItem,
     async handle({ body }) {
       const outcome = await store.replace(body)
       return outcome === 'not-found' ? new Refusal('item-missing') : empty(204)
     },
   }),
   route({
-    operation: 'delete',
+    operation: 'deleteItem',
+    docs: {
+      tag: itemsTag,
+      summary: 'Delete an item',
+      success: { status: 204, description: 'The item is gone.' },
+      refusals: ['id-too-long', 'item-missing'],
+    },
     method: 'DELETE',
     path: `${items}/{id}`,
-    id: readId,
+    id: { schema: id, read: readId },
     async handle({ id }) {
       const outcome = await store.delete(id)
       return outcome === 'not-found' ? new Refusal('item-missing') : empty(204)
@@ -69,9 +97,9 @@ function readId(segment: string | undefined): string | Refusal {
 const anyOther = (operation = '') => (couldNot[operation] ? text(400, couldNot[operation]) : empty(500))
 
 const couldNot: Record<string, string> = {
-  create: 'CouldNotCreateItem',
-  update: 'CouldNotUpdateItem',
-  delete: 'CouldNotDeleteItem',
+  createItem: 'CouldNotCreateItem',
+  updateItem: 'CouldNotUpdateItem',
+  deleteItem: 'CouldNotDeleteItem',
 }
 
 /** B4. */
@@ -92,6 +120,7 @@ const failures: Partial<Record<RefusalCode, Answer>> = {
 export const profileB: Profile<'b'> = {
   name: 'b',
   title: 'Profile B',
+  about: "To-do items by a native mobile client's contract: the client supplies ids, errors are plain-text codes.",
   defaultPort: 5000,
   /** B2. */
   startingItems: [

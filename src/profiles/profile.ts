@@ -4,10 +4,14 @@ import type { StartingItems, Stores } from '../store/store.ts'
 
 export type ProfileName = keyof Stores
 
+export const items = '/api/todoitems'
+export const itemsTag = 'To-do items'
+
 /** One contract for the to-do items, as a value: everything that sets it apart from the other is in here. */
 export interface Profile<Name extends ProfileName> {
   readonly name: Name
   readonly title: string
+  readonly about: string
   readonly defaultPort: number
   readonly startingItems: StartingItems[Name]
   routes(store: Stores[Name]): Route[]

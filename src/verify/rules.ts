@@ -154,6 +154,11 @@ export const rules: readonly Rule[] = [
     "`GET /secret` needs a bearer token; 200 plain text with the caller's identity name and a fixed secret phrase. Name: claim `unique_name`, else `name`, else `sub` (choice).",
   ),
   rule(
+    'S4',
+    'spec',
+    '`GET /swagger/v1/swagger.json` → OpenAPI 3.0.1, `info.version` `v1`, needs a bearer token. It describes the profile that serves it and the sample endpoints.',
+  ),
+  rule(
     'S6',
     'choice',
     'No or another scheme\'s credentials → 401, `WWW-Authenticate: Bearer`, no body. A bad token → 401, `WWW-Authenticate: Bearer error="invalid_token", error_description="…"`, no body. Two Authorization headers → 400.',

@@ -1,8 +1,9 @@
 import { type Check, choice, items, spec, withToken } from './check.ts'
-import { expectEmpty, expectStatus, expectThat, expectType } from './expect.ts'
+import { expectEmpty, expectStatus, expectThat, expectType, jsonOf } from './expect.ts'
 import type { Received, Service } from './service.ts'
 
 const secret = '/secret'
+const documentPath = '/swagger/v1/swagger.json'
 const bearing = (token: string) => ({ authorization: `Bearer ${token}` })
 
 const challengeOf = ({ headers }: Received) => headers['www-authenticate'] ?? ''
@@ -82,6 +83,21 @@ export const securedChecks: readonly Check[] = [
         const authorization = `${scheme} ${service.token}`
         expectType(await service.send('GET', secret, undefined, { authorization }), 'text/plain; charset=utf-8')
       }
+    }),
+  ),
+  spec('S4', 'the document asks for a token', async (service) => {
+    expectStatus(await service.send('GET', documentPath), 401)
+  }),
+  withToken(
+    spec('S4', 'with a token it is an OpenAPI 3.0.1 document, version v1', async (service) => {
+      const answer = await service.send('GET', documentPath, undefined, bearing(service.token as string))
+      expectStatus(answer, 200)
+      const document = jsonOf(answer) as { openapi?: unknown; info?: { version?: unknown }; paths?: object }
+      expectThat(document.openapi === '3.0.1', 'openapi 3.0.1', answer)
+      expectThat(document.info?.version === 'v1', 'info.version v1', answer)
+      const paths = Object.keys(document.paths ?? {}).map((path) => path.toLowerCase())
+      for (const path of [items, '/weatherforecast', '/', secret])
+        expectThat(paths.includes(path), `the path ${path} in the document`, answer)
     }),
   ),
   choice('S6', "no or another scheme's credentials: 401, asking for a token", async (service) => {

@@ -56,7 +56,7 @@ function serverOf(
     now: () => new Date(),
     random: Math.random,
   }
-  const handler = name === 'a' ? app(profiles.a, stores, settings) : app(profiles.b, stores, settings)
+  const handler = app(profiles[name], stores, settings)
   return httpServer(handler)
 }
 
