@@ -1,5 +1,6 @@
 import { type Face, handlerOf, type Settings } from './http/handler.ts'
 import { documentRoute } from './http/openapi.ts'
+import { pageRoutes } from './http/page.ts'
 import type { Handler } from './http/server.ts'
 import { profileA } from './profiles/a.ts'
 import { profileB } from './profiles/b.ts'
@@ -16,7 +17,10 @@ export interface FaceSettings {
   readonly requireAuth: boolean
 }
 
-export type AppSettings = FaceSettings & Settings
+export interface AppSettings extends FaceSettings, Settings {
+  /** S5: makes the token that the page brings along; undefined where there is no page. */
+  readonly pageToken: (() => Promise<string>) | undefined
+}
 
 /** What one profile shows: its items, then the samples. */
 export function faceOf<Name extends ProfileName>(profile: Profile<Name>, stores: Stores, settings: FaceSettings): Face {
@@ -25,8 +29,9 @@ export function faceOf<Name extends ProfileName>(profile: Profile<Name>, stores:
   return { name, title, about, refuse, routes: [...items, ...samples(settings.now, settings.random)] }
 }
 
-/** The face, and the document that describes it. */
+/** The face, the document that describes it and, in development, the page that tries it. */
 export function app<Name extends ProfileName>(profile: Profile<Name>, stores: Stores, settings: AppSettings): Handler {
   const face = faceOf(profile, stores, settings)
-  return handlerOf({ ...face, routes: [...face.routes, documentRoute(face)] }, settings)
+  const page = settings.pageToken ? pageRoutes(settings.pageToken) : []
+  return handlerOf({ ...face, routes: [...face.routes, documentRoute(face), ...page] }, settings)
 }

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { type KeyObject, randomUUID } from 'node:crypto'
 import { type AppSettings, app, profiles } from '../app.ts'
 import { type Config, readConfig, serveOptions } from '../config.ts'
 import { type Listening, listen } from '../http/server.ts'
@@ -7,7 +7,9 @@ import { optionsHelp } from '../options.ts'
 import type { Profile, ProfileName } from '../profiles/profile.ts'
 import { memoryStores } from '../store/memory.ts'
 import type { Stores } from '../store/store.ts'
+import { developmentWish } from '../tokens/development.ts'
 import { guardOf } from '../tokens/guard.ts'
+import { mint } from '../tokens/mint.ts'
 import { version } from '../version.ts'
 import type { Command, Process } from './command.ts'
 import { tokenTerms } from './token-terms.ts'
@@ -39,8 +41,9 @@ Examples
     if ('problems' in config) return config
     const log = logOf(config, process)
     const stores = memoryStores({ a: profiles.a.startingItems, b: profiles.b.startingItems })
-    const { terms, notes } = await tokenTerms(config, process.env, log.trouble)
-    const settings = { ...config, guard: guardOf(terms), log, ...surroundings }
+    const { terms, development, notes } = await tokenTerms(config, process.env, log.trouble)
+    const pageToken = development && (() => newPageToken(development.key))
+    const settings = { ...config, guard: guardOf(terms), pageToken, log, ...surroundings }
     const stop = new Promise((resolve) => {
       for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, resolve)
     })
@@ -64,6 +67,16 @@ Examples
     return 0
   },
 }
+
+/** S5: for whoever opens the page on this machine. */
+const newPageToken = async (key: KeyObject) =>
+  (
+    await mint(
+      { ...developmentWish, id: randomUUID().slice(0, 8), name: 'developer', validForSeconds: 86_400 },
+      key,
+      new Date(),
+    )
+  ).token
 
 /** Time and chance, for everything below. */
 const surroundings = {

@@ -1,7 +1,7 @@
 export interface Answer {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
-  readonly body?: string
+  readonly body?: string | Buffer
   /** Why it is so; for the log alone. */
   readonly note?: string
 }

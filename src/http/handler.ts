@@ -65,7 +65,8 @@ export function handlerOf(
     if (id instanceof Refusal) return id
     const body = route.body ? await readBody(route.body, request) : {}
     if (body instanceof Refusal) return body
-    return route.handle({ id, body, caller: access.caller, baseUrl: baseUrl ?? originOf(request) })
+    const isLocal = () => isFromThisMachine(request)
+    return route.handle({ id, body, caller: access.caller, baseUrl: baseUrl ?? originOf(request), isLocal })
   }
 
   async function readBody(shape: Shape, request: IncomingMessage) {
@@ -82,4 +83,15 @@ const isAuthority = (host: string | undefined) =>
 function originOf({ socket, headers }: IncomingMessage): string {
   const scheme = (socket as Partial<TLSSocket>).encrypted ? 'https' : 'http'
   return `${scheme}://${headers.host ?? `localhost:${socket.localPort}`}`
+}
+
+/**
+ * A loopback peer that asked for a loopback name. The name keeps a foreign site from rebinding its own to this machine;
+ * what a proxy hands on comes from elsewhere.
+ */
+function isFromThisMachine({ socket, headers }: IncomingMessage): boolean {
+  const peer = /^(?:::ffff:)?127\.|^::1$/.test(socket.remoteAddress ?? '')
+  const name = /^(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$/i.test(headers.host ?? '')
+  const handedOn = headers.forwarded ?? headers['x-forwarded-for'] ?? headers['x-forwarded-host'] ?? headers.via
+  return peer && name && handedOn === undefined
 }

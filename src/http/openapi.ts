@@ -114,7 +114,7 @@ const problemType = 'application/problem+json'
 interface Refused {
   readonly code: string
   readonly headers?: Readonly<Record<string, string>>
-  readonly body?: string
+  readonly body?: string | Buffer
 }
 
 function refusalContent(answers: readonly Refused[]): Json {
@@ -122,7 +122,7 @@ function refusalContent(answers: readonly Refused[]): Json {
     const bodies = [...new Set(answers.map(({ body }) => body))]
     return { 'text/plain': { schema: { type: 'string', enum: bodies }, example: bodies[0] } }
   }
-  const examples = answers.map(({ code, body }) => [code, { value: JSON.parse(body ?? '') }])
+  const examples = answers.map(({ code, body }) => [code, { value: JSON.parse(`${body}`) }])
   const schema = { $ref: '#/components/schemas/Problem' }
   return { [problemType]: { schema, examples: Object.fromEntries(examples) } }
 }

@@ -11,6 +11,8 @@ interface Call<T, Body> {
   readonly caller: Caller | undefined
   /** Scheme and authority under which the client reaches this service; no trailing slash. */
   readonly baseUrl: string
+  /** Whether the client is on this machine, and named it so. */
+  isLocal(): boolean
 }
 
 /** The answer to a request that is not refused. */

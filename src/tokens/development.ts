@@ -5,6 +5,9 @@ import type { Trust } from './trust.ts'
 export const developmentIssuer = 'todo-service'
 export const developmentAudience = 'todo-item-service'
 
+/** What every service in development accepts. */
+export const developmentWish = { issuer: developmentIssuer, audiences: [developmentAudience] }
+
 export interface DevelopmentKey {
   readonly key: KeyObject
   /** Whether another run, or another command, will find the same key. */

@@ -159,6 +159,11 @@ export const rules: readonly Rule[] = [
     '`GET /swagger/v1/swagger.json` → OpenAPI 3.0.1, `info.version` `v1`, needs a bearer token. It describes the profile that serves it and the sample endpoints.',
   ),
   rule(
+    'S5',
+    'spec',
+    '`GET /swagger/index.html` → a page that lists each operation and tries it; development only, 404 otherwise. `/swagger` leads there (choice).',
+  ),
+  rule(
     'S6',
     'choice',
     'No or another scheme\'s credentials → 401, `WWW-Authenticate: Bearer`, no body. A bad token → 401, `WWW-Authenticate: Bearer error="invalid_token", error_description="…"`, no body. Two Authorization headers → 400.',

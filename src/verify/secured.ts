@@ -3,6 +3,7 @@ import { expectEmpty, expectStatus, expectThat, expectType, jsonOf } from './exp
 import type { Received, Service } from './service.ts'
 
 const secret = '/secret'
+const pagePath = '/swagger/index.html'
 const documentPath = '/swagger/v1/swagger.json'
 const bearing = (token: string) => ({ authorization: `Bearer ${token}` })
 
@@ -100,6 +101,19 @@ export const securedChecks: readonly Check[] = [
         expectThat(paths.includes(path), `the path ${path} in the document`, answer)
     }),
   ),
+  spec('S5', 'the page is HTML in development, and not there otherwise', async (service) => {
+    const answer = await service.send('GET', pagePath)
+    if (answer.status === 404) return
+    expectStatus(answer, 200)
+    expectThat(/^text\/html\b/.test(answer.headers['content-type'] ?? ''), 'content-type text/html', answer)
+  }),
+  choice('S5', '/swagger leads to the page', async (service) => {
+    const page = await service.send('GET', pagePath)
+    const answer = await service.send('GET', '/swagger')
+    if (page.status === 404) return expectStatus(answer, 404)
+    expectThat(answer.status >= 301 && answer.status <= 308, 'a redirect', answer)
+    expectThat(/\/swagger\/index\.html$/.test(answer.headers.location ?? ''), `a Location of ${pagePath}`, answer)
+  }),
   choice('S6', "no or another scheme's credentials: 401, asking for a token", async (service) => {
     expectAsked(await service.send('GET', secret))
     expectAsked(await service.send('HEAD', secret))

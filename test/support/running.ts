@@ -4,12 +4,13 @@ import type { AddressInfo } from 'node:net'
 import { duplexPair } from 'node:stream'
 import type { TestContext } from 'node:test'
 import { app, profiles } from '../../src/app.ts'
+import type { Mode } from '../../src/config.ts'
 import { httpServer } from '../../src/http/server.ts'
 import { jsonLog, type Log } from '../../src/log.ts'
 import type { ProfileName } from '../../src/profiles/profile.ts'
 import { memoryStores } from '../../src/store/memory.ts'
 import type { Stores } from '../../src/store/store.ts'
-import { developmentAudience, developmentIssuer, developmentTrust } from '../../src/tokens/development.ts'
+import { developmentTrust, developmentWish } from '../../src/tokens/development.ts'
 import type { Terms } from '../../src/tokens/examine.ts'
 import { guardOf } from '../../src/tokens/guard.ts'
 import { mint } from '../../src/tokens/mint.ts'
@@ -25,7 +26,7 @@ const developmentTerms: Terms = {
 
 /** A token that the services below accept. */
 export async function tokenFor(name: string): Promise<string> {
-  const wish = { id: 'test', name, issuer: developmentIssuer, audiences: [developmentAudience], validForSeconds: 3600 }
+  const wish = { ...developmentWish, id: 'test', name, validForSeconds: 3600 }
   return (await mint(wish, developmentKey.key, new Date())).token
 }
 
@@ -35,6 +36,7 @@ interface Parts {
   readonly stores?: Stores
   readonly baseUrl?: string
   readonly requireAuth?: boolean
+  readonly mode?: Mode
   readonly terms?: Partial<Terms>
   readonly log?: Log
 }
@@ -42,13 +44,21 @@ interface Parts {
 /** A server with one profile, nothing written to its store yet. */
 function serverOf(
   name: ProfileName,
-  { stores = memoryStores(startingItems), baseUrl, requireAuth = false, terms, log = quiet }: Parts,
+  {
+    stores = memoryStores(startingItems),
+    baseUrl,
+    requireAuth = false,
+    mode = 'development',
+    terms,
+    log = quiet,
+  }: Parts,
 ) {
   let requests = 0
   const settings = {
     bodyLimit: 2 ** 20,
     baseUrl,
     requireAuth,
+    pageToken: mode === 'development' ? () => tokenFor('developer') : undefined,
     guard: guardOf({ ...developmentTerms, ...terms }),
     log,
     newId: () => `request-${++requests}`,

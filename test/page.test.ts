@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict'
+import { after, before, suite, test } from 'node:test'
+import type { Browser, Page } from 'playwright-core'
+import { launch } from './support/browser.ts'
+import { tokenFor, transports } from './support/running.ts'
+
+const overSocket = transports['over a socket']
+
+suite('S5 the page, in a browser', () => {
+  let browser: Browser
+  let close: () => Promise<void>
+  before(async () => {
+    const launched = await launch(['--host-resolver-rules=MAP elsewhere.test 127.0.0.1'])
+    browser = launched.browser
+    close = launched.close
+  })
+  after(() => close())
+
+  /** A page, and all that it said and asked for. */
+  async function open(url: string): Promise<{ page: Page; troubles: string[] }> {
+    const page = await browser.newPage()
+    page.setDefaultTimeout(10_000)
+    const troubles: string[] = []
+    const { origin } = new URL(url)
+    page.on('console', (message) => message.type() === 'error' && troubles.push(message.text()))
+    page.on('pageerror', (error) => troubles.push(error.message))
+    page.on('request', (request) => {
+      if (!request.url().startsWith(`${origin}/`) && !request.url().startsWith('data:')) troubles.push(request.url())
+    })
+    await page.goto(url)
+    return { page, troubles }
+  }
+
+  async function tryOut(page: Page, operation: string, fill?: string): Promise<string> {
+    const block = page.locator(`[id$="-${operation}"].opblock`)
+    await block.waitFor()
+    const isOpen = (await block.getAttribute('class'))?.includes('is-open')
+    if (!isOpen) await block.locator('.opblock-summary-control').click()
+    if (fill !== undefined) await block.locator('textarea.body-param__text').fill(fill)
+    await block.locator('button.execute').click()
+    const answer = block.locator('.live-responses-table tbody')
+    await answer.waitFor()
+    return (await answer.textContent()) ?? ''
+  }
+
+  const operations = { a: 8, b: 7 }
+  const newItems = {
+    a: '{"name":"from the page","isComplete":true}',
+    b: '{"id":"p","name":"from the page","notes":"x"}',
+  }
+  for (const profile of ['a', 'b'] as const)
+    test(`profile ${profile}: on its own machine every operation is there and can be tried, also after a reload`, async (t) => {
+      const service = await overSocket(t, profile)
+      const { page, troubles } = await open(`${service.url.replace('127.0.0.1', 'localhost')}/swagger`)
+      assert.match(page.url(), /\/swagger\/index\.html$/)
+      await page.locator('.opblock').first().waitFor()
+      assert.equal(await page.locator('.opblock').count(), operations[profile])
+      assert.match(await tryOut(page, 'createItem', newItems[profile]), /^20[01]/)
+      assert.match(await tryOut(page, 'listItems'), /from the page/)
+      assert.match(await tryOut(page, 'greetByName'), /^200.*Hello developer\./s)
+      await page.reload()
+      assert.match(await tryOut(page, 'greetByName'), /^200/)
+      assert.deepEqual(troubles, [])
+      await page.close()
+    })
+
+  test('from elsewhere it asks for a token first, says what is wrong with one, and then loads', async (t) => {
+    const service = await overSocket(t, 'a')
+    const url = `${service.url.replace('127.0.0.1', 'elsewhere.test')}/swagger/index.html`
+    const { page, troubles } = await open(url)
+    await page.getByLabel('Token').fill('nonsense')
+    assert.deepEqual(troubles, [])
+    await page.getByRole('button', { name: 'Open' }).click()
+    await page.getByText('The service refuses this token. The token is malformed').waitFor()
+    await page.getByLabel('Token').fill(`Bearer ${await tokenFor('grace')}`)
+    await page.getByRole('button', { name: 'Open' }).click()
+    assert.match(await tryOut(page, 'greetByName'), /^200.*Hello grace\./s)
+    await page.reload()
+    assert.match(await tryOut(page, 'greetByName'), /^200.*Hello grace\./s)
+    await page.close()
+  })
+})
+
+suite('S5 the page', () => {
+  const paths = ['index.html', 'page.js', 'page.css', 'swagger-ui-bundle.js', 'swagger-ui.css'].map(
+    (name) => `/swagger/${name}`,
+  )
+
+  test('is strict about what it loads and who frames it', async (t) => {
+    const service = await overSocket(t, 'a')
+    for (const path of paths) {
+      const { status, headers } = await service.send('GET', path)
+      assert.equal(status, 200, path)
+      const policy = String(headers['content-security-policy'])
+      for (const part of ["default-src 'none'", "script-src 'self'", "connect-src 'self'", "frame-ancestors 'none'"])
+        assert.ok(policy.includes(part), part)
+      assert.doesNotMatch(policy, /unsafe|http|\*/)
+      assert.deepEqual([headers['x-content-type-options'], headers['cache-control']], ['nosniff', 'no-store'])
+    }
+  })
+
+  test('brings its token to loopback clients that named a loopback host, and to nobody else', async (t) => {
+    const service = await overSocket(t, 'a')
+    const bringsToken = async (headers: Record<string, string>) => {
+      const { text } = await service.send('GET', '/swagger/index.html', undefined, headers)
+      return /name="development-token" content="ey/.test(text)
+    }
+    for (const host of ['localhost', 'LOCALHOST:5000', '127.0.0.1:5000', '[::1]:5000'])
+      assert.ok(await bringsToken({ host }), host)
+    for (const host of ['evil.example', 'localhost.evil.example', '127.0.0.1.evil.example', '10.0.2.2:5000'])
+      assert.ok(!(await bringsToken({ host })), host)
+    for (const header of ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'via'])
+      assert.ok(!(await bringsToken({ host: 'localhost', [header]: 'x' })), header)
+  })
+
+  test('is there in development only', async (t) => {
+    const service = await overSocket(t, 'b', { mode: 'production' })
+    for (const path of ['/swagger', ...paths]) assert.equal((await service.send('GET', path)).status, 404, path)
+    assert.equal((await service.send('GET', '/swagger/v1/swagger.json')).status, 401)
+  })
+})
