@@ -1,12 +1,20 @@
 import { readFileSync } from 'node:fs'
+import { type Credentials, faultOf, readCertificate, readPrivateKey } from './http/https.ts'
+import { type ProxyTrust, readProxyTrust, trustNobody } from './http/proxy.ts'
 import { type LogLevel, logLevels } from './log.ts'
 import { anyText, type Given, type Options, oneOf, readOptions, toggle, wholeNumber } from './options.ts'
 import type { ProfileName } from './profiles/profile.ts'
 import type { TokenConfig } from './tokens/guard.ts'
 import { publicKeys } from './tokens/keys.ts'
-import type { TrustedKey } from './tokens/trust.ts'
 
 export type Mode = 'development' | 'production'
+
+interface HttpsConfig {
+  /** Undefined: each profile's own. */
+  readonly port: number | undefined
+  /** Undefined: the development certificate. */
+  readonly credentials: Credentials | undefined
+}
 
 export interface Config {
   readonly profiles: readonly ProfileName[]
@@ -19,6 +27,11 @@ export interface Config {
   readonly bodyLimit: number
   readonly logLevel: LogLevel
   readonly requireAuth: boolean
+  /** Undefined: no HTTPS. */
+  readonly https: HttpsConfig | undefined
+  /** Where HTTPS is reached, if not at a port of this process. */
+  readonly httpsRedirectPort: number | undefined
+  readonly trustProxy: ProxyTrust
   /** Undefined: none but development tokens. */
   readonly tokens: TokenConfig | undefined
   readonly clockTolerance: number
@@ -44,7 +57,7 @@ export const tokenOptions = {
     takes: 'FILE',
     expects: 'a file with public keys: PEM or JWKS; RSA, P-256 or Ed25519',
     help: 'public keys, PEM or JWKS (RS256, PS256, ES256, EdDSA)',
-    read: keyFile,
+    read: fileWith(publicKeys),
   },
   'jwt-jwks': {
     takes: 'URL',
@@ -111,6 +124,37 @@ export const serveOptions = {
     help: 'what to log, see below (development: info; production: error)',
     read: oneOf(...logLevels),
   },
+  'https-port': {
+    takes: 'N',
+    expects: 'a whole number from 0 to 65535',
+    help: 'HTTPS port of a single profile, 0 for any free one (A: 5081, B: 5001)',
+    read: wholeNumber(0, 65535),
+  },
+  'no-https': toggle('no HTTPS in development'),
+  'tls-cert': {
+    takes: 'FILE',
+    expects: 'a readable file with a certificate in PEM form',
+    help: 'certificate for HTTPS (development: a self-signed one)',
+    read: fileWith(readCertificate),
+  },
+  'tls-key': {
+    takes: 'FILE',
+    expects: 'a readable file with a private key in PEM form, without passphrase',
+    help: 'private key of that certificate',
+    read: fileWith(readPrivateKey),
+  },
+  'https-redirect-port': {
+    takes: 'N',
+    expects: 'a whole number from 1 to 65535',
+    help: 'where production redirects plain HTTP to, behind a balancer (its own HTTPS port)',
+    read: wholeNumber(1, 65535),
+  },
+  'trust-proxy': {
+    takes: 'HOPS|NETWORKS',
+    expects: 'a number of hops from 1 to 99, or networks such as 10.0.0.0/8,::1',
+    help: 'believe X-Forwarded-Proto and -Host from so many proxies, or from these (none)',
+    read: readProxyTrust,
+  },
   'require-auth': toggle('ask for a token on the to-do endpoints too'),
   ...tokenOptions,
 } as const satisfies Options
@@ -121,10 +165,12 @@ export function readConfig(args: readonly string[], env: NodeJS.ProcessEnv): Con
   const { values, problems, rest, sourceOf } = given
   for (const argument of rest) problems.push(`Unexpected argument ${JSON.stringify(argument)}.`)
   const profile = sourceOf('profile') ? values.profile : 'both'
-  if (profile === 'both' && sourceOf('port'))
-    problems.push(`${sourceOf('port')} needs a single profile: add --profile a or --profile b.`)
+  for (const name of ['port', 'https-port'] as const)
+    if (profile === 'both' && sourceOf(name))
+      problems.push(`${sourceOf(name)} needs a single profile: add --profile a or --profile b.`)
   const mode = modeOf(values.mode, env)
   const tokens = readTokenConfig(given)
+  const https = readHttpsConfig(given, mode)
   if (problems.length > 0) return { problems }
   const development = mode === 'development'
   return {
@@ -136,6 +182,9 @@ export function readConfig(args: readonly string[], env: NodeJS.ProcessEnv): Con
     bodyLimit: values['body-limit'] ?? 2 ** 20,
     logLevel: values['log-level'] ?? (development ? 'info' : 'error'),
     requireAuth: values['require-auth'] ?? false,
+    https,
+    httpsRedirectPort: values['https-redirect-port'],
+    trustProxy: values['trust-proxy'] ?? trustNobody,
     tokens,
     clockTolerance: clockToleranceOf(given),
   }
@@ -144,6 +193,26 @@ export function readConfig(args: readonly string[], env: NodeJS.ProcessEnv): Con
 /** What is neither development nor test is production: the strict mode is the one to fall into. */
 export const modeOf = (chosen: Mode | undefined, env: NodeJS.ProcessEnv): Mode =>
   chosen ?? (/^(?:development|test)?$/.test(env.NODE_ENV ?? '') ? 'development' : 'production')
+
+function readHttpsConfig(
+  { values, problems, sourceOf }: Given<typeof serveOptions>,
+  mode: Mode,
+): HttpsConfig | undefined {
+  const [port, cert, key] = [sourceOf('https-port'), sourceOf('tls-cert'), sourceOf('tls-key')]
+  if (cert && !key) problems.push(`${cert} needs --tls-key: the private key of the certificate.`)
+  if (key && !cert) problems.push(`${key} needs --tls-cert: the certificate of the key.`)
+  if (mode === 'production' && port && !cert) problems.push(`${port} needs --tls-cert and --tls-key in production.`)
+  if (values['no-https']) {
+    for (const other of [port, cert])
+      if (other) problems.push(`${sourceOf('no-https')} and ${other} contradict each other.`)
+    return undefined
+  }
+  const credentials =
+    values['tls-cert'] && values['tls-key'] ? { cert: values['tls-cert'], key: values['tls-key'] } : undefined
+  const fault = credentials && faultOf(credentials, new Date())
+  if (fault) problems.push(fault)
+  return mode === 'development' || credentials ? { port: values['https-port'], credentials } : undefined
+}
 
 type TokensGiven = Pick<Given<typeof tokenOptions>, 'values' | 'problems'> & {
   sourceOf(name: keyof typeof tokenOptions): string | undefined
@@ -172,11 +241,14 @@ function sharedKey(text: string): string | undefined {
   return isBase64 && Buffer.from(text, 'base64').length >= 32 ? text : undefined
 }
 
-function keyFile(file: string): readonly TrustedKey[] | undefined {
-  try {
-    return publicKeys(readFileSync(file, 'utf8'))
-  } catch {
-    return undefined
+/** Reads what a file holds; undefined where it cannot be read or holds something else. */
+function fileWith<T>(read: (text: string) => T | undefined): (file: string) => T | undefined {
+  return (file) => {
+    try {
+      return read(readFileSync(file, 'utf8'))
+    } catch {
+      return undefined
+    }
   }
 }
 

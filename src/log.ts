@@ -9,7 +9,16 @@ interface Started {
   readonly store: keyof typeof inWords
   /** What a person should know before they wonder. */
   readonly notes: readonly string[]
-  readonly profiles: readonly { readonly title: string; readonly url: string }[]
+  readonly profiles: readonly Served[]
+}
+
+/** Where a profile can be reached. */
+export interface Served {
+  readonly title: string
+  readonly urls: readonly string[]
+  readonly emulatorUrls?: readonly string[]
+  readonly networkUrls?: readonly string[]
+  readonly page?: string
 }
 
 export interface Exchange {
@@ -36,9 +45,10 @@ export function readableLog(write: Write, level: LogLevel): Log {
   return {
     started({ version, mode, store, profiles, notes }) {
       if (!shows('error')) return
-      const rows = profiles.map(({ title, url }) => `  ${title}  ${url}    try: curl ${url}/api/todoitems\n`)
+      const said = notes.map((note) => `${note}\n`).join('')
+      const rows = profiles.map(whereabouts).join('')
       write(
-        `todo-item-service ${version}, ${mode} mode, items ${inWords[store]}\n\n${rows.join('')}\n${notes.map((note) => `${note}\n`).join('')}Stop it with Ctrl+C.\n\n`,
+        `todo-item-service ${version}, ${mode} mode, items ${inWords[store]}\n\n${rows}${tokenHint}${said}Stop it with Ctrl+C.\n\n`,
       )
     },
     stopped() {
@@ -57,6 +67,19 @@ export function readableLog(write: Write, level: LogLevel): Log {
       if (shows('error')) write(`${what}: ${describe(cause)}\n`)
     },
   }
+}
+
+const tokenHint = 'A token for /secret and for the description: npx todo-service token\n'
+
+function whereabouts({ title, urls, emulatorUrls = [], networkUrls = [], page }: Served): string {
+  const lines = [
+    urls.join('   '),
+    `try       curl ${urls[0]}/api/todoitems`,
+    ...(page ? [`page      ${page}`] : []),
+    ...(emulatorUrls.length > 0 ? [`emulator  ${emulatorUrls.join('   ')}`] : []),
+    ...(networkUrls.length > 0 ? [`network   ${networkUrls.join('   ')}`] : []),
+  ]
+  return `  ${title}  ${lines.join('\n             ')}\n\n`
 }
 
 /** For a machine: one JSON object per line. */

@@ -1,8 +1,11 @@
 import { type KeyObject, randomUUID } from 'node:crypto'
+import { networkInterfaces } from 'node:os'
 import { type AppSettings, app, profiles } from '../app.ts'
-import { type Config, readConfig, serveOptions } from '../config.ts'
-import { type Listening, listen } from '../http/server.ts'
-import { jsonLog, type Log, readableLog } from '../log.ts'
+import { type Config, type Mode, readConfig, serveOptions } from '../config.ts'
+import { configFolder } from '../folder.ts'
+import { type Credentials, developmentCertificate } from '../http/https.ts'
+import { type Address, listen } from '../http/server.ts'
+import { jsonLog, type Log, readableLog, type Served } from '../log.ts'
 import { optionsHelp } from '../options.ts'
 import type { Profile, ProfileName } from '../profiles/profile.ts'
 import { memoryStores } from '../store/memory.ts'
@@ -41,9 +44,12 @@ Examples
     if ('problems' in config) return config
     const log = logOf(config, process)
     const stores = memoryStores({ a: profiles.a.startingItems, b: profiles.b.startingItems })
-    const { terms, development, notes } = await tokenTerms(config, process.env, log.trouble)
+    const { terms, development, notes: tokenNotes } = await tokenTerms(config, process.env, log.trouble)
     const pageToken = development && (() => newPageToken(development.key))
-    const settings = { ...config, guard: guardOf(terms), pageToken, log, ...surroundings }
+    const settings = { ...config, redirectPort: undefined, guard: guardOf(terms), pageToken, log, ...surroundings }
+    const credentials =
+      config.https &&
+      (config.https.credentials ?? (await developmentCertificate(configFolder(process.env), new Date())))
     const stop = new Promise((resolve) => {
       for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, resolve)
     })
@@ -51,7 +57,7 @@ Examples
     const running: Running[] = []
     const closeAll = () => Promise.all(running.map(({ close }) => close()))
     for (const name of config.profiles) {
-      const started = await start(profiles[name], stores, config, settings)
+      const started = await start(profiles[name], stores, config, settings, credentials)
       if (typeof started === 'object') running.push(started)
       else {
         await closeAll()
@@ -59,7 +65,8 @@ Examples
         return 1
       }
     }
-    const served = running.map(({ title, url }) => ({ title, url }))
+    const served = running.map(({ close: _, ...one }) => one)
+    const notes = [...tokenNotes, ...httpsNotes(config)]
     log.started({ version, mode: config.mode, store: 'memory', profiles: served, notes })
     await stop
     await closeAll()
@@ -67,6 +74,12 @@ Examples
     return 0
   },
 }
+
+/** B12. */
+const httpsNotes = ({ mode, https, httpsRedirectPort }: Config) =>
+  mode === 'production' && !https && httpsRedirectPort === undefined
+    ? ['Plain HTTP is not redirected: no HTTPS port is known. Set --tls-cert and --tls-key, or --https-redirect-port.']
+    : []
 
 /** S5: for whoever opens the page on this machine. */
 const newPageToken = async (key: KeyObject) =>
@@ -91,42 +104,75 @@ function logOf({ mode, logLevel }: Config, { stdout }: Process): Log {
   return mode === 'development' ? readableLog(write, logLevel) : jsonLog(write, logLevel, () => new Date())
 }
 
-interface Running extends Listening {
-  readonly title: string
-  readonly url: string
+interface Running extends Served {
+  close(): Promise<unknown>
 }
 
-/** The profile on its port, or the sentence that says why not. */
+/** The profile on its ports, or the sentence that says why not. */
 async function start<Name extends ProfileName>(
   profile: Profile<Name>,
   stores: Stores,
-  { host, port = profile.defaultPort }: Config,
+  config: Config,
   settings: AppSettings,
+  credentials: Credentials | undefined,
 ): Promise<Running | string> {
-  const handler = app(profile, stores, settings)
-  const listening = await listen(handler, host, port).catch((cause: NodeJS.ErrnoException) =>
-    sentence(cause, profile.name, host, port),
-  )
-  if (typeof listening === 'string') return listening
-  return { ...listening, title: profile.title, url: urlOf(host, listening.port) }
+  const { host, port = profile.defaultPort } = config
+  const open = async (address: Address, redirectPort?: number) =>
+    listen(app(profile, stores, { ...settings, redirectPort }), address).catch((cause: NodeJS.ErrnoException) =>
+      sentence(cause, profile.name, address),
+    )
+  const securePort = httpsPortOf(profile, config)
+  const secure =
+    credentials && securePort !== undefined ? await open({ host, port: securePort, credentials }) : undefined
+  if (typeof secure === 'string') return secure
+  const redirectPort = config.mode === 'production' ? (secure?.port ?? config.httpsRedirectPort) : undefined
+  const plain = await open({ host, port }, redirectPort)
+  if (typeof plain === 'string') {
+    await secure?.close()
+    return plain
+  }
+  const ports = { http: plain.port, ...(secure && { https: secure.port }) }
+  const close = () => Promise.all([plain.close(), secure?.close()])
+  return { title: profile.title, ...urlsOf(host, ports, config.mode), close }
 }
 
-function urlOf(host: string | undefined, port: number): string {
-  const name = host === undefined || host === '0.0.0.0' || host === '::' ? 'localhost' : host
-  return `http://${name.includes(':') ? `[${name}]` : name}:${port}`
+/** A profile that is moved to another port has HTTPS only where it is told to. */
+function httpsPortOf({ defaultPort, defaultHttpsPort }: Profile<ProfileName>, { port = defaultPort, https }: Config) {
+  return https?.port ?? (port === defaultPort || https?.credentials ? defaultHttpsPort : undefined)
+}
+
+function urlsOf(host: string | undefined, ports: Record<string, number>, mode: Mode): Omit<Served, 'title'> {
+  const at = (name: string) => Object.entries(ports).map(([scheme, port]) => `${scheme}://${name}:${port}`)
+  const isEverywhere = host === undefined || host === '0.0.0.0' || host === '::'
+  const name = isEverywhere ? 'localhost' : host.includes(':') ? `[${host}]` : host
+  const addresses = Object.values(networkInterfaces()).flatMap((all = []) =>
+    all.filter(({ internal, family }) => !internal && family === 'IPv4'),
+  )
+  if (mode === 'production') return { urls: at(name) }
+  return {
+    urls: at(name),
+    ...(name === 'localhost' && { emulatorUrls: at('10.0.2.2') }),
+    ...(isEverywhere && { networkUrls: addresses.flatMap(({ address }) => at(address)) }),
+    page: `${at(name)[0]}/swagger`,
+  }
 }
 
 /** Why a port cannot be had, and what to do. */
-function sentence({ code, message }: NodeJS.ErrnoException, profile: string, host = '', port: number): string {
+function sentence(
+  { code, message }: NodeJS.ErrnoException,
+  profile: string,
+  { host = '', port, credentials }: Address,
+): string {
+  const flag = credentials ? '--https-port' : '--port'
   switch (code) {
     case 'EADDRINUSE': {
       const airPlay =
         port === 5000 ? ' (on macOS it is often AirPlay Receiver: System Settings, AirDrop & Handoff)' : ''
-      const another = `todo-service serve --profile ${profile} --port ${port < 65535 ? port + 1 : port - 1}`
-      return `Port ${port} is in use. Stop the program that holds it${airPlay}, or take another port: ${another}`
+      const another = `todo-service serve --profile ${profile} ${flag} ${port < 65535 ? port + 1 : port - 1}`
+      return `Port ${port} is in use. Stop the program that holds it${airPlay}, or take another port: ${another}${credentials ? ', or do without: --no-https' : ''}`
     }
     case 'EACCES':
-      return `Port ${port} needs more rights than this process has. Take a port above 1023 with --port.`
+      return `Port ${port} needs more rights than this process has. Take a port above 1023 with ${flag}.`
     case 'ENOTFOUND':
     case 'EADDRNOTAVAIL':
       return `Host ${host} is not an address of this machine. Leave --host out, or name one that is.`

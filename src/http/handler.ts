@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http'
-import type { TLSSocket } from 'node:tls'
 import type { Exchange, Log } from '../log.ts'
 import { type Answer, empty } from './answer.ts'
 import { authenticate, type Guard } from './auth.ts'
 import { readText } from './body.ts'
+import { isAuthority, type ProxyTrust, type Reached, reachedBy } from './proxy.ts'
 import { Refusal } from './refusal.ts'
 import { type Route, router } from './route.ts'
 import type { Handler } from './server.ts'
@@ -23,6 +23,9 @@ export interface Settings {
   readonly bodyLimit: number
   /** The public URL, where it is not the one that requests name. */
   readonly baseUrl: string | undefined
+  /** B12: where plain HTTP is sent to; undefined where it is answered. */
+  readonly redirectPort: number | undefined
+  readonly trustProxy: ProxyTrust
   readonly guard: Guard
   readonly log: Log
   readonly newId: () => string
@@ -33,7 +36,7 @@ export interface Settings {
 /** The way of a request: find its route, read what the route asks for, handle it, log it. */
 export function handlerOf(
   { name, routes, refuse }: Face,
-  { bodyLimit, baseUrl, guard, log, newId, ticks }: Settings,
+  { bodyLimit, baseUrl, redirectPort, trustProxy, guard, log, newId, ticks }: Settings,
 ): Handler {
   const find = router(routes)
 
@@ -46,19 +49,23 @@ export function handlerOf(
   }
 
   async function answerTo(request: IncomingMessage, exchange: Exchange): Promise<Answer> {
-    if (!isAuthority(request.headers.host)) return refuse(new Refusal('host-malformed'), undefined, exchange.id)
+    const reached = reachedBy(request, trustProxy)
+    const { isSecure, host } = reached
+    if (host !== undefined && !isAuthority(host)) return refuse(new Refusal('host-malformed'), undefined, exchange.id)
+    if (redirectPort !== undefined && !isSecure && exchange.path.startsWith('/'))
+      return redirection(host, redirectPort, exchange.path)
     const found = find(exchange.path.split('?', 1)[0] as string)
     if (!found) return refuse(new Refusal('path-unknown'), undefined, exchange.id)
     const route = found.byMethod.get(exchange.method)
     if (!route) return empty(exchange.method === 'OPTIONS' ? 204 : 405, { allow: found.allow })
-    const outcome = await outcomeOf(route, found.segment, request).catch((cause: unknown) => {
+    const outcome = await outcomeOf(route, found.segment, request, reached).catch((cause: unknown) => {
       log.failed(exchange, cause)
       return new Refusal('unforeseen')
     })
     return outcome instanceof Refusal ? refuse(outcome, route.operation, exchange.id) : outcome
   }
 
-  async function outcomeOf(route: Route, segment: string | undefined, request: IncomingMessage) {
+  async function outcomeOf(route: Route, segment: string | undefined, request: IncomingMessage, reached: Reached) {
     const access = route.secured ? await authenticate(request, guard) : { caller: undefined }
     if (!('caller' in access)) return access
     const id = route.id?.read(segment)
@@ -66,7 +73,7 @@ export function handlerOf(
     const body = route.body ? await readBody(route.body, request) : {}
     if (body instanceof Refusal) return body
     const isLocal = () => isFromThisMachine(request)
-    return route.handle({ id, body, caller: access.caller, baseUrl: baseUrl ?? originOf(request), isLocal })
+    return route.handle({ id, body, caller: access.caller, baseUrl: baseUrl ?? originOf(reached, request), isLocal })
   }
 
   async function readBody(shape: Shape, request: IncomingMessage) {
@@ -75,14 +82,14 @@ export function handlerOf(
   }
 }
 
-/** HTTP/1.0 may leave Host out; HTTP/1.1 without it does not come this far. */
-const isAuthority = (host: string | undefined) =>
-  host === undefined || /^(?:[\w.~%-]+|\[[\da-fA-F:.]+\])(?::\d*)?$/.test(host)
+/** A3: scheme and authority as the client named them; HTTP/1.0 need not name one. */
+const originOf = ({ isSecure, host }: Reached, { socket }: IncomingMessage) =>
+  `${isSecure ? 'https' : 'http'}://${host ?? `localhost:${socket.localPort}`}`
 
-/** A3: scheme and authority as the client named them. */
-function originOf({ socket, headers }: IncomingMessage): string {
-  const scheme = (socket as Partial<TLSSocket>).encrypted ? 'https' : 'http'
-  return `${scheme}://${headers.host ?? `localhost:${socket.localPort}`}`
+/** B12: the same path and query over HTTPS. */
+function redirection(host: string | undefined, port: number, target: string): Answer {
+  const name = (host ?? 'localhost').replace(/:\d*$/, '')
+  return empty(307, { location: `https://${name}${port === 443 ? '' : `:${port}`}${target}` })
 }
 
 /**

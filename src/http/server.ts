@@ -1,6 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer as createSecureServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Answer } from './answer.ts'
+import type { Credentials } from './https.ts'
 
 export type Handler = (request: IncomingMessage) => Promise<Answer>
 
@@ -14,29 +16,36 @@ export interface Listening {
 const maxHeaderSize = 32 * 1024
 /** How long requests in flight may take once the service stops. */
 const drainTimeout = 10_000
-/** How long a connection without a request may stay then: its first one may be on the way. */
-const unusedTimeout = 200
+/** How long a connection that never brought a request may stay then: one may be on the way. */
+const unusedTimeout = 500
 /** How long a client that is still sending gets to see the answer to what will not be read. */
 const unreadTimeout = 1_000
 
-/** `localhost` is both loopback addresses, on one port; without a host it is every interface. */
-export async function listen(handler: Handler, host: string | undefined, port: number): Promise<Listening> {
-  if (host !== 'localhost') return bind(handler, host, port)
-  const first = await bind(handler, '127.0.0.1', port)
+/** Where to listen, and as whom: with credentials it is HTTPS. Without a host it is every interface. */
+export interface Address {
+  readonly host: string | undefined
+  readonly port: number
+  readonly credentials?: Credentials | undefined
+}
+
+/** `localhost` is both loopback addresses, on one port. */
+export async function listen(handler: Handler, address: Address): Promise<Listening> {
+  if (address.host !== 'localhost') return bind(handler, address)
+  const first = await bind(handler, { ...address, host: '127.0.0.1' })
   try {
-    const second = await bind(handler, '::1', first.port)
+    const second = await bind(handler, { ...address, host: '::1', port: first.port })
     return { port: first.port, close: async () => void (await Promise.all([first.close(), second.close()])) }
   } catch (cause) {
     const { code = '' } = cause as NodeJS.ErrnoException
     if (['EADDRNOTAVAIL', 'EAFNOSUPPORT'].includes(code)) return first
     await first.close()
-    if (port === 0 && code === 'EADDRINUSE') return listen(handler, host, port)
+    if (address.port === 0 && code === 'EADDRINUSE') return listen(handler, address)
     throw cause
   }
 }
 
-function bind(handler: Handler, host: string | undefined, port: number): Promise<Listening> {
-  const { server, close } = httpServer(handler)
+function bind(handler: Handler, { host, port, credentials }: Address): Promise<Listening> {
+  const { server, close } = httpServer(handler, credentials)
   return new Promise((resolve, reject) => {
     server.once('error', reject)
     server.listen({ host, port }, () => {
@@ -46,23 +55,29 @@ function bind(handler: Handler, host: string | undefined, port: number): Promise
   })
 }
 
-export function httpServer(handler: Handler): { readonly server: Server; close(): Promise<void> } {
+export function httpServer(
+  handler: Handler,
+  credentials?: Credentials,
+): { readonly server: Server; close(): Promise<void> } {
   let closing = false
-  /** Connections that have not brought a request yet; Node does not count them as idle. */
-  const unused = new Set<Socket>()
-
+  /** Connections that have not brought a request yet, by their far end; Node does not count them as idle. */
+  const unused = new Map<string, Socket>()
   /** What each connection is at work on: requests that come in one go take effect one after the other. */
   const work = new WeakMap<Socket, Promise<void>>()
 
-  const server = createServer({ maxHeaderSize }, (request, response) => {
+  const onRequest = (request: IncomingMessage, response: ServerResponse) => {
     const { socket } = request
-    unused.delete(socket)
+    unused.delete(farEnd(socket))
     const before = work.get(socket)
     work.set(socket, before ? before.then(() => respond(request, response)) : respond(request, response))
-  })
+  }
+  const server = credentials
+    ? createSecureServer({ ...credentials, minVersion: 'TLSv1.2', maxHeaderSize }, onRequest)
+    : createServer({ maxHeaderSize }, onRequest)
   server.on('connection', (socket: Socket) => {
-    unused.add(socket)
-    socket.once('close', () => unused.delete(socket))
+    const end = farEnd(socket)
+    unused.set(end, socket)
+    socket.once('close', () => unused.delete(end))
   })
 
   async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -76,7 +91,7 @@ export function httpServer(handler: Handler): { readonly server: Server; close()
   async function close(): Promise<void> {
     closing = true
     const dropUnused = setTimeout(() => {
-      for (const socket of unused) if (socket.bytesRead === 0) socket.destroy()
+      for (const socket of unused.values()) socket.destroy()
     }, unusedTimeout)
     const dropAll = setTimeout(() => server.closeAllConnections(), drainTimeout)
     await new Promise((closed) => server.close(closed))
@@ -85,6 +100,8 @@ export function httpServer(handler: Handler): { readonly server: Server; close()
   }
   return { server, close }
 }
+
+const farEnd = ({ remoteAddress, remotePort }: Socket) => `${remoteAddress} ${remotePort}`
 
 function send({ status, headers, body }: Answer, response: ServerResponse): void {
   const length = status === 204 ? {} : { 'content-length': Buffer.byteLength(body ?? '') }

@@ -137,6 +137,7 @@ export const profileA: Profile<'a'> = {
   title: 'Profile A',
   about: "To-do items by the classic web-API tutorial's contract: the service assigns numbers as ids.",
   defaultPort: 5080,
+  defaultHttpsPort: 5081,
   startingItems: [],
   routes,
   refuse({ code, errors }, _operation, traceId) {

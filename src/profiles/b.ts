@@ -122,6 +122,7 @@ export const profileB: Profile<'b'> = {
   title: 'Profile B',
   about: "To-do items by a native mobile client's contract: the client supplies ids, errors are plain-text codes.",
   defaultPort: 5000,
+  defaultHttpsPort: 5001,
   /** B2. */
   startingItems: [
     {

@@ -13,6 +13,7 @@ export interface Profile<Name extends ProfileName> {
   readonly title: string
   readonly about: string
   readonly defaultPort: number
+  readonly defaultHttpsPort: number
   readonly startingItems: StartingItems[Name]
   routes(store: Stores[Name]): Route[]
   readonly refuse: Face['refuse']

@@ -143,6 +143,11 @@ export const rules: readonly Rule[] = [
     'Every id that can be created can be deleted by its percent-encoded path, `a/b`, `%41`, `😀` and 1,024 characters included; a longer id is B6. A path that is no valid percent-encoding names no item: 404 `RecordNotFound`.',
   ),
   rule(
+    'B12',
+    'spec',
+    'Answers on port 5000, clear-text HTTP included. HTTP is redirected to HTTPS only outside development: 307, same path and query (choice).',
+  ),
+  rule(
     'S1',
     'spec',
     '`GET /weatherforecast` → 200, five entries `{date, temperatureC, temperatureF, summary}`; `date` is a date-time with an offset (`+00:00`, never `Z`: choice), successive days from tomorrow; `temperatureC` -20..54; `temperatureF` = 32 + truncate(C / 0.5556); `summary` one of the ten.',

@@ -1,4 +1,5 @@
 import { type Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http'
+import { request as httpsRequest } from 'node:https'
 
 type Headers = Readonly<Record<string, string | string[] | undefined>>
 
@@ -50,7 +51,8 @@ function bytesOf(content: unknown): Uint8Array {
 function exchange(url: string, sent: Sent, agent: Agent | undefined): Promise<Received> {
   const { method, path, headers, body } = sent
   return new Promise((resolve, reject) => {
-    const outgoing = httpRequest(url, { method, path, headers, agent }, (incoming) => {
+    const send = url.startsWith('https:') ? httpsRequest : httpRequest
+    const outgoing = send(url, { method, path, headers, agent }, (incoming) => {
       const chunks: Buffer[] = []
       incoming.on('data', (chunk: Buffer) => chunks.push(chunk))
       incoming.on('error', reject)

@@ -67,7 +67,7 @@ suite('serve, in production', () => {
     )
     const { time, level, mode, store, profiles: served } = lines[0]
     assert.deepEqual([level, mode, store], ['info', 'production', 'memory'])
-    assert.deepEqual(served, [{ title: 'Profile A', url }])
+    assert.deepEqual(served, [{ title: 'Profile A', urls: [url] }])
     assert.equal(new Date(time).toISOString(), time)
   })
 

@@ -5,6 +5,7 @@ import { duplexPair } from 'node:stream'
 import type { TestContext } from 'node:test'
 import { app, profiles } from '../../src/app.ts'
 import type { Mode } from '../../src/config.ts'
+import { type ProxyTrust, trustNobody } from '../../src/http/proxy.ts'
 import { httpServer } from '../../src/http/server.ts'
 import { jsonLog, type Log } from '../../src/log.ts'
 import type { ProfileName } from '../../src/profiles/profile.ts'
@@ -37,6 +38,8 @@ interface Parts {
   readonly baseUrl?: string
   readonly requireAuth?: boolean
   readonly mode?: Mode
+  readonly redirectPort?: number
+  readonly trustProxy?: ProxyTrust
   readonly terms?: Partial<Terms>
   readonly log?: Log
 }
@@ -48,6 +51,8 @@ function serverOf(
     stores = memoryStores(startingItems),
     baseUrl,
     requireAuth = false,
+    redirectPort,
+    trustProxy = trustNobody,
     mode = 'development',
     terms,
     log = quiet,
@@ -58,6 +63,8 @@ function serverOf(
     bodyLimit: 2 ** 20,
     baseUrl,
     requireAuth,
+    redirectPort,
+    trustProxy,
     pageToken: mode === 'development' ? () => tokenFor('developer') : undefined,
     guard: guardOf({ ...developmentTerms, ...terms }),
     log,

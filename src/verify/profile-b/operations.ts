@@ -1,9 +1,20 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Check, choice, items, onUntouched, spec, unique } from '../check.ts'
-import { expectAllow, expectBody, expectEmpty, expectThat } from '../expect.ts'
+import { expectAllow, expectBody, expectEmpty, expectStatus, expectThat } from '../expect.ts'
 import { create, expectNotFound, expectNotStored, expectStored, fresh, listed, pathOf } from './item.ts'
 
 export const operationChecks: readonly Check[] = [
+  spec('B12', 'plain HTTP is answered, or redirected to HTTPS', async (service) => {
+    const answer = await service.send('GET', items)
+    if (answer.status === 200) return
+    expectThat(/^https:/.test(answer.headers.location ?? ''), 'an answer, or a redirect to HTTPS', answer)
+  }),
+  choice('B12', 'a redirect to HTTPS is 307 with the same path and query', async (service) => {
+    const answer = await service.send('GET', `${items}?a=b`)
+    if (answer.status === 200) return
+    expectStatus(answer, 307)
+    expectThat(answer.headers.location?.endsWith(`${items}?a=b`) === true, 'the same path and query', answer)
+  }),
   choice('G2', 'PUT and DELETE accept one trailing slash', async (service) => {
     const item = await create(service)
     expectEmpty(await service.send('PUT', `${items}/`, item), 204)
