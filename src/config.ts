@@ -160,7 +160,11 @@ export const serveOptions = {
 } as const satisfies Options
 
 /** Flags win over environment variables. Every mistake is listed, not just the first. */
-export function readConfig(args: readonly string[], env: NodeJS.ProcessEnv): Config | { problems: string[] } {
+export function readConfig(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+  now: Date,
+): Config | { problems: string[] } {
   const given = readOptions(serveOptions, args, env)
   const { values, problems, rest, sourceOf } = given
   for (const argument of rest) problems.push(`Unexpected argument ${JSON.stringify(argument)}.`)
@@ -170,7 +174,7 @@ export function readConfig(args: readonly string[], env: NodeJS.ProcessEnv): Con
       problems.push(`${sourceOf(name)} needs a single profile: add --profile a or --profile b.`)
   const mode = modeOf(values.mode, env)
   const tokens = readTokenConfig(given)
-  const https = readHttpsConfig(given, mode)
+  const https = readHttpsConfig(given, mode, now)
   if (problems.length > 0) return { problems }
   const development = mode === 'development'
   return {
@@ -197,6 +201,7 @@ export const modeOf = (chosen: Mode | undefined, env: NodeJS.ProcessEnv): Mode =
 function readHttpsConfig(
   { values, problems, sourceOf }: Given<typeof serveOptions>,
   mode: Mode,
+  now: Date,
 ): HttpsConfig | undefined {
   const [port, cert, key] = [sourceOf('https-port'), sourceOf('tls-cert'), sourceOf('tls-key')]
   if (cert && !key) problems.push(`${cert} needs --tls-key: the private key of the certificate.`)
@@ -209,7 +214,7 @@ function readHttpsConfig(
   }
   const credentials =
     values['tls-cert'] && values['tls-key'] ? { cert: values['tls-cert'], key: values['tls-key'] } : undefined
-  const fault = credentials && faultOf(credentials, new Date())
+  const fault = credentials && faultOf(credentials, now)
   if (fault) problems.push(fault)
   return mode === 'development' || credentials ? { port: values['https-port'], credentials } : undefined
 }

@@ -40,7 +40,7 @@ Examples
 `,
 
   async run(args, process) {
-    const config = readConfig(args, process.env)
+    const config = readConfig(args, process.env, new Date())
     if ('problems' in config) return config
     const log = logOf(config, process)
     const stores = memoryStores({ a: profiles.a.startingItems, b: profiles.b.startingItems })

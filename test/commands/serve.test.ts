@@ -102,7 +102,7 @@ suite('serve, in production', () => {
 
 suite('serve, flags and variables', () => {
   test('without flags: both profiles, A on 5080 and B on 5000', () => {
-    const config = readConfig([], {})
+    const config = readConfig([], {}, new Date())
     assert.ok('profiles' in config)
     assert.deepEqual(
       config.profiles.map((name) => [name, config.port ?? profiles[name].defaultPort]),
