@@ -29,7 +29,7 @@ export interface Config {
   readonly requireAuth: boolean
   /** Undefined: no HTTPS. */
   readonly https: HttpsConfig | undefined
-  /** Where HTTPS is reached, if not at a port of this process. */
+  /** Where HTTPS is reached, if this service does not offer it itself. */
   readonly httpsRedirectPort: number | undefined
   readonly trustProxy: ProxyTrust
   /** Undefined: none but development tokens. */

@@ -80,7 +80,7 @@ function claimFindings({ iss, aud, exp, nbf, iat }: Claims, trust: Trust, now: n
       ? passed(`issuer is ${show(iss)}`)
       : failed('The issuer is not accepted', `issuer is ${show(iss)}, this service accepts ${list(trust.issuers)}`),
     audience
-      ? passed(`audience is ${list(audiences)}`)
+      ? passed(`audience is ${audiences.map(show).join(' and ')}`)
       : failed(
           'The audience is not accepted',
           `audience is ${show(aud)}, this service accepts ${list(trust.audiences)}`,
