@@ -6,6 +6,7 @@ const commands: Record<string, () => Promise<Command>> = {
   serve: async () => (await import('./commands/serve.ts')).serve,
   token: async () => (await import('./commands/token.ts')).token,
   openapi: async () => (await import('./commands/openapi.ts')).openapi,
+  verify: async () => (await import('./commands/verify.ts')).verify,
 }
 
 const help = `todo-service ${version}: to-do items over HTTP and JSON, after two fixed contracts.
@@ -18,6 +19,7 @@ Usage
   todo-service token [flags]              make a token for its protected endpoints, in development
   todo-service token verify TOKEN         say what is right and wrong with a token
   todo-service openapi [flags]            write the OpenAPI document of a profile
+  todo-service verify URL --profile a|b   check a running server of any make against the contract
   todo-service COMMAND --help             flags and environment variables of a command
   todo-service --version                  print the version
 `

@@ -7,8 +7,11 @@ export interface Check {
   readonly rule: string
   readonly basis: Basis
   readonly name: string
-  /** What must be so for the check to mean anything: a store that nobody has written to, or a token at hand. */
-  readonly needs?: 'untouched store' | 'token'
+  /**
+   * What must be so for the check to mean anything: a store that looks as at the start,
+   * a store that nobody ever wrote to, or a token at hand.
+   */
+  readonly needs?: 'untouched store' | 'first write' | 'token'
   /** Throws `Broken` where the rule does not hold. */
   run(service: Service): Promise<void>
 }
@@ -18,9 +21,13 @@ type Run = Check['run']
 export const spec = (rule: string, name: string, run: Run): Check => ({ rule, basis: 'spec', name, run })
 export const choice = (rule: string, name: string, run: Run): Check => ({ rule, basis: 'choice', name, run })
 export const onUntouched = (check: Check): Check => ({ ...check, needs: 'untouched store' })
+export const onFirstWrite = (check: Check): Check => ({ ...check, needs: 'first write' })
 export const withToken = (check: Check): Check => ({ ...check, needs: 'token' })
 
 export const items = '/api/todoitems'
 
+const run = randomUUID()
+let names = 0
 /** A name nobody else has. */
-export const unique = () => `verify ${randomUUID()}`
+export const unique = () => `verify ${run} ${++names}`
+export const isOurs = (text: unknown) => typeof text === 'string' && text.toLowerCase().includes(`verify ${run}`)

@@ -1,6 +1,13 @@
-import type { Check } from './check.ts'
-import { profileAChecks } from './profile-a.ts'
-import { profileBChecks } from './profile-b.ts'
-
-/** Every check of the contract, by profile. */
-export const checks: Readonly<Record<'a' | 'b', readonly Check[]>> = { a: profileAChecks, b: profileBChecks }
+/** `import { verify } from 'todo-item-service/verify'` */
+export type { Check } from './check.ts'
+export { type Rule, rules } from './rules.ts'
+export {
+  CannotVerify,
+  checks,
+  type Failure,
+  type Outcome,
+  type ProfileName,
+  type Verification,
+  type VerifyOptions,
+  verify,
+} from './verify.ts'

@@ -1,9 +1,9 @@
-import { type Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http'
-import { request as httpsRequest } from 'node:https'
+import { Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http'
+import { request as httpsRequest, Agent as SecureAgent } from 'node:https'
 
 type Headers = Readonly<Record<string, string | string[] | undefined>>
 
-interface Sent {
+export interface Sent {
   readonly method: string
   readonly path: string
   readonly headers: Headers
@@ -17,30 +17,61 @@ export interface Received {
   readonly text: string
 }
 
+/** A request that got no answer, or none that could be read to its end. */
+export class NoAnswer extends Error {
+  readonly sent: Sent
+
+  constructor(reason: string, sent: Sent) {
+    super(reason)
+    this.sent = sent
+  }
+}
+
 /** A running server, known only through HTTP. */
 export interface Service {
-  /** Where it is: scheme and authority, no trailing slash. */
+  /** Where it is, no trailing slash. */
   readonly url: string
   /** A token that it accepts, where one is at hand. */
   readonly token: string | undefined
   /**
-   * Sends the path as it stands. A body that is neither text nor bytes goes as JSON.
+   * Sends the path as it stands, behind that of the URL. A body that is neither text nor bytes goes as JSON.
    * A body brings its content-type and content-length along, unless `headers` says otherwise: undefined leaves one out.
    */
   send(method: string, path: string, body?: unknown, headers?: Headers): Promise<Received>
 }
 
-export function serviceAt(url: string, { agent, token }: { agent?: Agent; token?: string } = {}): Service {
+export interface ServiceOptions {
+  readonly token?: string | undefined
+  /** Milliseconds until an answer must have come in whole. */
+  readonly timeout?: number | undefined
+  /** Accepts a certificate that nobody vouches for. */
+  readonly insecure?: boolean | undefined
+  readonly agent?: Agent | undefined
+}
+
+/** No answer of the contract is near this; a server that streams forever is cut off here. */
+const sizeLimit = 2 ** 26
+
+export function serviceAt(url: string, { token, timeout = 10_000, insecure, agent }: ServiceOptions = {}): Service {
+  const base = url.replace(/\/+$/, '')
+  const prefix = new URL(base).pathname.replace(/\/$/, '')
+  const connections = agent ?? newAgent(base, insecure)
   return {
-    url,
+    url: base,
     token,
     send(method, path, content, headers = {}) {
       const body = content === undefined ? undefined : bytesOf(content)
       const ofBody = body && { 'content-type': 'application/json', 'content-length': `${body.length}` }
       const all = Object.entries({ ...ofBody, ...headers }).filter(([, value]) => value !== undefined)
-      return exchange(url, { method, path, headers: Object.fromEntries(all), body }, agent)
+      const sent = { method, path: `${prefix}${path}`, headers: Object.fromEntries(all), body }
+      return exchange(base, sent, connections, timeout)
     },
   }
+}
+
+function newAgent(url: string, insecure = false): Agent {
+  const options = { keepAlive: true, timeout: 1000 }
+  return url.startsWith('https:') ? new SecureAgent({ ...options, rejectUnauthorized: !insecure }) : new Agent(options)
 }
 
 function bytesOf(content: unknown): Uint8Array {
@@ -48,20 +79,37 @@ function bytesOf(content: unknown): Uint8Array {
   return Buffer.from(typeof content === 'string' ? content : JSON.stringify(content))
 }
 
-function exchange(url: string, sent: Sent, agent: Agent | undefined): Promise<Received> {
+function exchange(url: string, sent: Sent, agent: Agent, timeout: number): Promise<Received> {
   const { method, path, headers, body } = sent
+  const send = url.startsWith('https:') ? httpsRequest : httpRequest
   return new Promise((resolve, reject) => {
-    const send = url.startsWith('https:') ? httpsRequest : httpRequest
+    const fail = (reason: string) => {
+      clearTimeout(timer)
+      outgoing.destroy()
+      reject(new NoAnswer(reason, sent))
+    }
+    let answering = false
     const outgoing = send(url, { method, path, headers, agent }, (incoming) => {
+      answering = true
       const chunks: Buffer[] = []
-      incoming.on('data', (chunk: Buffer) => chunks.push(chunk))
-      incoming.on('error', reject)
+      let length = 0
+      incoming.on('data', (chunk: Buffer) => {
+        chunks.push(chunk)
+        length += chunk.length
+        if (length > sizeLimit) fail(`the answer has more than ${sizeLimit} bytes`)
+      })
+      incoming.on('error', () => fail('the connection was cut in the middle of the answer'))
       incoming.on('end', () => {
+        clearTimeout(timer)
         const text = Buffer.concat(chunks).toString()
         resolve({ sent, status: incoming.statusCode ?? 0, headers: incoming.headers, text })
       })
     })
-    outgoing.on('error', reject)
+    const timer = setTimeout(() => fail(`no whole answer within ${timeout} ms`), timeout)
+    outgoing.on('error', ({ message, code }: NodeJS.ErrnoException) => {
+      // An answer may come before the body is sent; what then becomes of the body does not matter.
+      if (!answering) fail(code?.startsWith('HPE_') ? `the answer is not HTTP: ${message}` : message)
+    })
     outgoing.end(body)
   })
 }

@@ -1,4 +1,4 @@
-import { type Check, choice, items, onUntouched, spec, unique } from '../check.ts'
+import { type Check, choice, items, onFirstWrite, spec, unique } from '../check.ts'
 import { expectEmpty, expectStatus, expectThat, jsonOf } from '../expect.ts'
 import { create, expectRefusedPut, expectStored, fullItem, type Item, pathOf, vacant } from './item.ts'
 
@@ -35,7 +35,7 @@ export const idChecks: readonly Check[] = [
     const second = await create(service)
     expectThat(second.id > first.id, `an id above ${first.id}, not ${second.id}`)
   }),
-  onUntouched(
+  onFirstWrite(
     choice('A4', 'the first id is 1', async (service) => {
       const { id } = await create(service)
       expectThat(id === 1n, `the id 1, not ${id}`)
