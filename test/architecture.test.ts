@@ -22,6 +22,7 @@ const arrows: Record<string, readonly string[]> = {
     'profiles',
     'store',
     'tokens',
+    'verify',
     'version.ts',
   ],
   'config.ts': ['http', 'log.ts', 'options.ts', 'profiles', 'tokens'],

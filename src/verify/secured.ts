@@ -42,7 +42,7 @@ function forgeries(token: string): string[] {
     `${unsigned}.${claims}.${signature}`,
     `${header}.${claims}.`,
     `${header}.${claims}`,
-    `${header}.${base64url({ ...parsed, sub: 'root' })}.${signature}`,
+    `${header}.${base64url({ ...parsed, sub: `not ${parsed.sub}` })}.${signature}`,
     `${header}.${base64url({ ...parsed, exp: 9_999_999_999 })}.${signature}`,
     `${header}.${claims}.${signature.slice(0, -4)}AAAA`,
     `${header}.${claims}.${signature}=`,

@@ -169,9 +169,23 @@ const skip = (check: Check, reason: string): Outcome => ({
 async function attempt(check: Check, service: Service, strict: boolean): Promise<Outcome> {
   const startedAt = performance.now()
   const failure = await check.run(service).then(() => undefined, failureOf)
+  const discreet = failure?.sent ? { ...failure, sent: withoutToken(failure.sent, service.token) } : failure
   const broken = check.basis === 'spec' || strict ? 'failed' : 'deviates'
   const milliseconds = Math.round(performance.now() - startedAt)
-  return { ...describe(check), status: failure ? broken : 'passed', ...(failure && { failure }), milliseconds }
+  return {
+    ...describe(check),
+    status: discreet ? broken : 'passed',
+    ...(discreet && { failure: discreet }),
+    milliseconds,
+  }
+}
+
+/** The token at hand is nobody else's business. */
+function withoutToken(sent: Sent, token: string | undefined): Sent {
+  const { authorization } = sent.headers
+  return token && authorization === `Bearer ${token}`
+    ? { ...sent, headers: { ...sent.headers, authorization: 'Bearer $TOKEN' } }
+    : sent
 }
 
 /** Anything else that a check throws is an answer that it could not make sense of. */

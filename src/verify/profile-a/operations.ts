@@ -72,9 +72,13 @@ export const operationChecks: readonly Check[] = [
   }),
   spec('A7', 'a PUT answers 204 and changes name and isComplete', async (service) => {
     const item = await create(service)
-    const changed = { ...item, name: unique(), isComplete: true }
-    expectEmpty(await service.send('PUT', pathOf(item.id), fullItem(changed)), 204)
-    await expectStored(service, changed)
+    for (const changed of [
+      { ...item, name: unique(), isComplete: true },
+      { ...item, name: null, isComplete: false },
+    ]) {
+      expectEmpty(await service.send('PUT', pathOf(item.id), fullItem(changed)), 204)
+      await expectStored(service, changed)
+    }
   }),
   spec('A7', 'a PUT changes no other item', async (service) => {
     const [item, other] = [await create(service), await create(service)]

@@ -2,7 +2,7 @@ import type { Sent } from '../service.ts'
 
 const longest = 2000
 
-/** The request as a line for a shell that sends it again. A token is named, not shown. */
+/** The request as a line for a shell that sends it again. */
 export function curlOf(url: string, { method, path, headers, body }: Sent): string {
   const { origin } = new URL(url)
   const parts = ['curl -i --path-as-is', method === 'HEAD' ? '--head' : `-X ${method}`, quoted(`${origin}${path}`)]
@@ -19,9 +19,8 @@ export function curlOf(url: string, { method, path, headers, body }: Sent): stri
   return `printf '${octal}' | ${parts.join(' ')} --data-binary @-`
 }
 
+/** The token is written as a variable. */
 const headerOf = (name: string, value: string) =>
-  name === 'authorization' && /^Bearer ey/i.test(value)
-    ? '-H "authorization: Bearer $TOKEN"'
-    : `-H ${quoted(`${name}: ${value}`)}`
+  value.endsWith('$TOKEN') ? `-H "${name}: ${value}"` : `-H ${quoted(`${name}: ${value}`)}`
 
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
