@@ -126,6 +126,8 @@ const sorted = (all: readonly Check[]) => {
   return [...first, ...all.filter((check) => !first.includes(check))]
 }
 
+const itemsAtStart = { a: 0, b: 3 }
+
 /** Whether the store is as it is at the start, as far as a list can tell. */
 async function isUntouched(service: Service, profile: ProfileName): Promise<boolean> {
   const answer = await service.send('GET', items).catch((cause: Error) => {
@@ -135,7 +137,7 @@ async function isUntouched(service: Service, profile: ProfileName): Promise<bool
   if (answer.status >= 300 && answer.status < 400 && location)
     throw new CannotVerify(`${service.url} redirects to ${location}: check that address instead.`)
   const length = answer.status === 200 ? lengthOf(answer) : undefined
-  return length === (profile === 'a' ? 0 : 3)
+  return length === itemsAtStart[profile]
 }
 
 function lengthOf(answer: Received): number | undefined {
