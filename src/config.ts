@@ -1,13 +1,10 @@
-import { readFileSync } from 'node:fs'
 import { type Credentials, faultOf, readCertificate, readPrivateKey } from './http/https.ts'
 import { type ProxyTrust, readProxyTrust, trustNobody } from './http/proxy.ts'
 import { type LogLevel, logLevels } from './log.ts'
-import { anyText, type Given, type Options, oneOf, readOptions, toggle, wholeNumber } from './options.ts'
+import { fileWith, type Given, type Options, oneOf, readOptions, toggle, wholeNumber } from './options.ts'
 import type { ProfileName } from './profiles/profile.ts'
+import { clockToleranceOf, type Mode, modeOf, readTokenConfig, tokenOptions } from './token-config.ts'
 import type { TokenConfig } from './tokens/guard.ts'
-import { publicKeys } from './tokens/keys.ts'
-
-export type Mode = 'development' | 'production'
 
 interface HttpsConfig {
   /** Undefined: each profile's own. */
@@ -36,56 +33,6 @@ export interface Config {
   readonly tokens: TokenConfig | undefined
   readonly clockTolerance: number
 }
-
-const modeOption = {
-  takes: 'MODE',
-  expects: 'development or production',
-  help: 'development or production (as NODE_ENV says, else development)',
-  read: oneOf('development', 'production'),
-} as const
-
-/** What decides on tokens: for the service and for whoever asks why it refuses one. */
-export const tokenOptions = {
-  mode: modeOption,
-  'jwt-key': {
-    variable: 'only',
-    expects: 'a key of at least 32 bytes in base64',
-    help: 'shared key (HS256), in base64, at least 32 bytes',
-    read: sharedKey,
-  },
-  'jwt-public-key': {
-    takes: 'FILE',
-    expects: 'a file with public keys: PEM or JWKS; RSA, P-256 or Ed25519',
-    help: 'public keys, PEM or JWKS (RS256, PS256, ES256, EdDSA)',
-    read: fileWith(publicKeys),
-  },
-  'jwt-jwks': {
-    takes: 'URL',
-    expects: 'an https URL, or an http URL on this machine',
-    help: 'address of public keys, JWKS',
-    read: jwksUrl,
-  },
-  'jwt-issuer': {
-    takes: 'ISSUER',
-    many: true,
-    expects: 'an issuer',
-    help: 'issuers whose tokens are accepted',
-    read: anyText,
-  },
-  'jwt-audience': {
-    takes: 'AUDIENCE',
-    many: true,
-    expects: 'an audience',
-    help: 'audiences for which tokens are accepted',
-    read: anyText,
-  },
-  'jwt-clock-tolerance': {
-    takes: 'SECONDS',
-    expects: 'a whole number from 0 to 3600',
-    help: 'by how much clocks may differ (60)',
-    read: wholeNumber(0, 3600),
-  },
-} as const satisfies Options
 
 export const serveOptions = {
   profile: {
@@ -194,10 +141,6 @@ export function readConfig(
   }
 }
 
-/** What is neither development nor test is production: the strict mode is the one to fall into. */
-export const modeOf = (chosen: Mode | undefined, env: NodeJS.ProcessEnv): Mode =>
-  chosen ?? (/^(?:development|test)?$/.test(env.NODE_ENV ?? '') ? 'development' : 'production')
-
 function readHttpsConfig(
   { values, problems, sourceOf }: Given<typeof serveOptions>,
   mode: Mode,
@@ -217,51 +160,6 @@ function readHttpsConfig(
   const fault = credentials && faultOf(credentials, now)
   if (fault) problems.push(fault)
   return mode === 'development' || credentials ? { port: values['https-port'], credentials } : undefined
-}
-
-type TokensGiven = Pick<Given<typeof tokenOptions>, 'values' | 'problems'> & {
-  sourceOf(name: keyof typeof tokenOptions): string | undefined
-}
-
-export const clockToleranceOf = ({ values }: TokensGiven) => values['jwt-clock-tolerance'] ?? 60
-
-export function readTokenConfig({ values, problems, sourceOf }: TokensGiven): TokenConfig | undefined {
-  const [source, ...others] = (['jwt-key', 'jwt-public-key', 'jwt-jwks'] as const).map(sourceOf).filter((s) => s)
-  const [issuers, audiences] = [values['jwt-issuer'], values['jwt-audience']]
-  if (!source) {
-    for (const name of ['jwt-issuer', 'jwt-audience'] as const)
-      if (sourceOf(name)) problems.push(`${sourceOf(name)} needs a key: TODO_JWT_KEY, --jwt-public-key or --jwt-jwks.`)
-    return undefined
-  }
-  for (const other of others) problems.push(`${source} and ${other} are both given: keep one.`)
-  if (!sourceOf('jwt-issuer')) problems.push(`${source} needs --jwt-issuer: whose tokens are accepted.`)
-  if (!sourceOf('jwt-audience')) problems.push(`${source} needs --jwt-audience: for whom tokens are accepted.`)
-  const { 'jwt-key': shared, 'jwt-public-key': publicKeys, 'jwt-jwks': url } = values
-  const keys = shared ? { shared } : publicKeys ? { publicKeys } : url ? { url } : undefined
-  return keys && { keys, issuers, audiences }
-}
-
-function sharedKey(text: string): string | undefined {
-  const isBase64 = /^[A-Za-z0-9+/]+={0,2}$/.test(text)
-  return isBase64 && Buffer.from(text, 'base64').length >= 32 ? text : undefined
-}
-
-/** Reads what a file holds; undefined where it cannot be read or holds something else. */
-function fileWith<T>(read: (text: string) => T | undefined): (file: string) => T | undefined {
-  return (file) => {
-    try {
-      return read(readFileSync(file, 'utf8'))
-    } catch {
-      return undefined
-    }
-  }
-}
-
-function jwksUrl(text: string): string | undefined {
-  if (!URL.canParse(text)) return undefined
-  const { protocol, hostname, href } = new URL(text)
-  const isLocal = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname)
-  return protocol === 'https:' || (protocol === 'http:' && isLocal) ? href : undefined
 }
 
 export function publicUrl(text: string): string | undefined {

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+
 /** One thing a command can be told, as a flag or, where `variable` says so, in the environment. */
 interface Option<T = unknown> {
   /** What stands behind the flag; absent for a switch. */
@@ -118,3 +120,14 @@ const yesOrNo = (text: string) =>
   /^(?:true|1|yes)$/i.test(text) ? true : /^(?:false|0|no)$/i.test(text) ? false : undefined
 /** A flag that takes nothing. */
 export const toggle = (help: string) => ({ expects: 'true or false', help, read: yesOrNo })
+
+/** Reads what a file holds; undefined where it cannot be read or holds something else. */
+export function fileWith<T>(read: (text: string) => T | undefined): (file: string) => T | undefined {
+  return (file) => {
+    try {
+      return read(readFileSync(file, 'utf8'))
+    } catch {
+      return undefined
+    }
+  }
+}

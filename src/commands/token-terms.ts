@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import type { Mode } from '../config.ts'
 import { configFolder } from '../folder.ts'
+import type { Mode } from '../token-config.ts'
 import { type DevelopmentKey, developmentKey } from '../tokens/development.ts'
 import type { Terms } from '../tokens/examine.ts'
 import { type TokenConfig, trustsOf } from '../tokens/guard.ts'

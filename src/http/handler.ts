@@ -99,6 +99,6 @@ function redirection(host: string | undefined, port: number, target: string): An
 function isFromThisMachine({ socket, headers }: IncomingMessage): boolean {
   const peer = /^(?:::ffff:)?127\.|^::1$/.test(socket.remoteAddress ?? '')
   const name = /^(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$/i.test(headers.host ?? '')
-  const handedOn = headers.forwarded ?? headers['x-forwarded-for'] ?? headers['x-forwarded-host'] ?? headers.via
+  const handedOn = headers.forwarded ?? headers['x-forwarded-for'] ?? headers['x-forwarded-proto'] ?? headers.via
   return peer && name && handedOn === undefined
 }

@@ -1,8 +1,7 @@
-import { Agent, createServer } from 'node:http'
-import { duplexPair } from 'node:stream'
+import { type Agent, createServer } from 'node:http'
 import type { TestContext } from 'node:test'
 import type { Received } from '../../src/verify/service.ts'
-import { transports } from './running.ts'
+import { agentInto, transports } from './running.ts'
 
 export interface Request {
   readonly method: string
@@ -47,12 +46,7 @@ export async function bentAgent(t: TestContext, profile: 'a' | 'b', bend: Bend):
     outgoing.writeHead(status, { ...Object.fromEntries(own), ...(announced && { 'content-length': announced }) })
     outgoing.end(text)
   })
-  const agent = new Agent()
-  agent.createConnection = () => {
-    const [client, served] = duplexPair()
-    server.emit('connection', served)
-    return client as never
-  }
+  const agent = agentInto(server)
   t.after(() => agent.destroy())
   return agent
 }

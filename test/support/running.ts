@@ -1,5 +1,5 @@
 import { createSecretKey, randomBytes } from 'node:crypto'
-import { Agent } from 'node:http'
+import { Agent, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { duplexPair } from 'node:stream'
 import type { TestContext } from 'node:test'
@@ -83,16 +83,22 @@ const quiet = jsonLog(
   () => new Date(),
 )
 
+/** An agent whose connections are pairs of streams into the server, without a socket. */
+export function agentInto(server: Server): Agent {
+  const agent = new Agent()
+  agent.createConnection = () => {
+    const [client, served] = duplexPair()
+    server.emit('connection', served)
+    return client as never
+  }
+  return agent
+}
+
 /** Ways to reach a fresh service; it is gone when the test ends. */
 export const transports = {
   async 'in process'(t: TestContext, name: ProfileName, parts: Parts = {}): Promise<Service> {
     const { server } = serverOf(name, parts)
-    const agent = new Agent()
-    agent.createConnection = () => {
-      const [client, served] = duplexPair()
-      server.emit('connection', served)
-      return client as never
-    }
+    const agent = agentInto(server)
     t.after(() => agent.destroy())
     return serviceAt('http://in.process', { agent, token: await tokenFor('ada') })
   },

@@ -58,7 +58,7 @@ export const operationChecks: readonly Check[] = [
     expectThat(typeof id === 'bigint', 'an integer id', answer)
     expectBody(answer, 201, { id, ...sent })
     const { location = '' } = answer.headers
-    expectThat(location.endsWith(pathOf(id)), `a Location ending in ${pathOf(id)}`, answer)
+    expectThat(location.toLowerCase().endsWith(pathOf(id)), `a Location ending in ${pathOf(id)}`, answer)
     const path = location.startsWith('http') ? new URL(location).pathname : location
     expectBody(await service.send('GET', path), 200, { id, ...sent })
   }),
