@@ -13,7 +13,13 @@ else ask('')
 
 form.addEventListener('submit', (event) => {
   event.preventDefault()
-  open(field.value.trim().replace(/^Bearer +/i, ''))
+  // A token copied from a terminal may have line breaks in it.
+  open(
+    field.value
+      .trim()
+      .replace(/^Bearer +/i, '')
+      .replace(/\s+/g, ''),
+  )
 })
 
 function ask(words) {
@@ -23,7 +29,7 @@ function ask(words) {
 }
 
 async function open(bearer) {
-  const answer = await fetch('v1/swagger.json', { headers: { authorization: `Bearer ${bearer}` } }).catch(
+  const answer = await fetch('/swagger/v1/swagger.json', { headers: { authorization: `Bearer ${bearer}` } }).catch(
     () => undefined,
   )
   if (!answer?.ok) {

@@ -120,6 +120,8 @@ export function readConfig(
     if (profile === 'both' && sourceOf(name))
       problems.push(`${sourceOf(name)} needs a single profile: add --profile a or --profile b.`)
   const mode = modeOf(values.mode, env)
+  if (values.port && values.port === values['https-port'])
+    problems.push(`${sourceOf('port')} and ${sourceOf('https-port')} must differ.`)
   const tokens = readTokenConfig(given)
   const https = readHttpsConfig(given, mode, now)
   if (problems.length > 0) return { problems }

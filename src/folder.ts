@@ -1,11 +1,20 @@
-import { link, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { link, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
-import { join } from 'node:path'
+import { isAbsolute, join } from 'node:path'
 
 /** The user's configuration folder for this program: XDG's, or APPDATA's on Windows. */
 export function configFolder(env: NodeJS.ProcessEnv): string {
-  const base = env.XDG_CONFIG_HOME || env.APPDATA || join(homedir(), '.config')
-  return join(base, 'todo-item-service')
+  const given = [env.XDG_CONFIG_HOME, env.APPDATA].find((path) => path && isAbsolute(path))
+  return join(given ?? join(homeFolder(), '.config'), 'todo-item-service')
+}
+
+/** A user may have none; then there is nothing to keep files in. */
+function homeFolder(): string {
+  try {
+    return homedir()
+  } catch {
+    return '/nonexistent'
+  }
 }
 
 /**
@@ -22,11 +31,16 @@ export async function kept(
   const present = await readFile(file, 'utf8').catch(unlessMissing)
   if (present !== undefined && isGood(present)) return present
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  const draft = `${file}.${process.pid}`
-  await writeFile(draft, await make(), { mode: 0o600 })
-  if (present === undefined) await link(draft, file).catch(unlessThere)
-  else await rename(draft, file)
-  await rm(draft, { force: true })
+  const drafts = await mkdtemp(join(folder, '.draft-'))
+  try {
+    const draft = join(drafts, name)
+    await writeFile(draft, await make(), { mode: 0o600 })
+    const unchanged = (await readFile(file, 'utf8').catch(unlessMissing)) === present
+    if (present !== undefined && unchanged) await rm(file, { force: true })
+    await link(draft, file).catch(unlessThere)
+  } finally {
+    await rm(drafts, { recursive: true, force: true })
+  }
   return readFile(file, 'utf8')
 }
 

@@ -48,7 +48,7 @@ export function readableLog(write: Write, level: LogLevel): Log {
       const said = notes.map((note) => `${note}\n`).join('')
       const rows = profiles.map(whereabouts).join('')
       write(
-        `todo-item-service ${version}, ${mode} mode, items ${inWords[store]}\n\n${rows}${tokenHint}${said}Stop it with Ctrl+C.\n\n`,
+        `todo-item-service ${version}, ${mode} mode, items ${inWords[store]}\n\n${rows}${said}Stop it with Ctrl+C.\n\n`,
       )
     },
     stopped() {
@@ -68,8 +68,6 @@ export function readableLog(write: Write, level: LogLevel): Log {
     },
   }
 }
-
-const tokenHint = 'A token for /secret and for the description: npx todo-service token\n'
 
 function whereabouts({ title, urls, emulatorUrls = [], networkUrls = [], page }: Served): string {
   const lines = [

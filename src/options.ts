@@ -38,13 +38,14 @@ export function readOptions<O extends Options>(options: O, args: readonly string
   const said = readFlags(options, args, rest, problems)
   for (const [name, { variable, many }] of Object.entries(options)) {
     const text = variable === 'none' ? undefined : env[variableOf(name)]
-    if (text && !said.has(name)) said.set(name, { source: variableOf(name), texts: many ? text.split(',') : [text] })
+    if (text && !said.has(name))
+      said.set(name, { source: variableOf(name), texts: many ? text.split(',').map((part) => part.trim()) : [text] })
   }
   const values = Object.entries(options).map(([name, { many, variable, expects, read }]) => {
     const { source, texts = [] } = said.get(name) ?? {}
     const results = texts.map((text) => {
       const value = read(text)
-      const found = variable === 'only' ? '' : `, not ${JSON.stringify(text)}`
+      const found = variable === 'only' || isSecret(text) ? '' : `, not ${JSON.stringify(text.slice(0, 100))}`
       if (value === undefined) problems.push(`${source} must be ${expects}${found}.`)
       return value
     })
@@ -57,6 +58,9 @@ export function readOptions<O extends Options>(options: O, args: readonly string
     problems,
   }
 }
+
+/** What a slip of the hand must not put on the screen: a key, or the password in a URL. */
+const isSecret = (text: string) => /PRIVATE KEY|\/\/[^/]*@/.test(text)
 
 type Said = Map<string, { source: string; texts: string[] }>
 
@@ -74,7 +78,9 @@ function readFlags(options: Options, args: readonly string[], rest: string[], pr
     const next = () => inline ?? (left[0]?.startsWith('--') ? undefined : left.shift())
     const [name, option] = Object.entries(options).find(([key, o]) => isFlag(source, key, o)) ?? []
     if (!name || !option) {
-      problems.push(`Unknown flag ${source}.`)
+      problems.push(
+        /^-{1,2}\w[\w-]{0,40}$/.test(source) ? `Unknown flag ${source}.` : 'An argument begins with - and is no flag.',
+      )
       next()
       continue
     }

@@ -28,7 +28,7 @@ export const tokenOptions = {
   },
   'jwt-jwks': {
     takes: 'URL',
-    expects: 'an https URL, or an http URL on this machine',
+    expects: 'an https URL, or an http URL on this machine, without credentials',
     help: 'address of public keys, JWKS',
     read: jwksUrl,
   },
@@ -87,7 +87,8 @@ function sharedKey(text: string): string | undefined {
 
 function jwksUrl(text: string): string | undefined {
   if (!URL.canParse(text)) return undefined
-  const { protocol, hostname, href } = new URL(text)
+  const { protocol, hostname, href, username, password } = new URL(text)
+  if (username || password) return undefined
   const isLocal = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname)
   return protocol === 'https:' || (protocol === 'http:' && isLocal) ? href : undefined
 }

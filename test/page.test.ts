@@ -109,7 +109,7 @@ suite('S5 the page', () => {
       assert.ok(await bringsToken({ host }), host)
     for (const host of ['evil.example', 'localhost.evil.example', '127.0.0.1.evil.example', '10.0.2.2:5000'])
       assert.ok(!(await bringsToken({ host })), host)
-    for (const header of ['forwarded', 'x-forwarded-for', 'x-forwarded-proto', 'via'])
+    for (const header of ['forwarded', 'x-forwarded-for', 'x-forwarded-proto', 'x-real-ip', 'cf-connecting-ip', 'via'])
       assert.ok(!(await bringsToken({ host: 'localhost', [header]: 'x' })), header)
   })
 

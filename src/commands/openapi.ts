@@ -7,7 +7,13 @@ import { memoryStores } from '../store/memory.ts'
 import type { Command } from './command.ts'
 
 const options = {
-  profile: { takes: 'a|b', expects: 'a or b', help: 'the contract to describe (a)', read: oneOf('a', 'b') },
+  profile: {
+    takes: 'a|b',
+    variable: 'none',
+    expects: 'a or b',
+    help: 'the contract to describe (a)',
+    read: oneOf('a', 'b'),
+  },
   'base-url': {
     takes: 'URL',
     expects: 'an http or https URL without credentials, query or fragment',

@@ -29,7 +29,7 @@ export async function start<Name extends ProfileName>(
   const secure =
     credentials && securePort !== undefined ? await open({ host, port: securePort, credentials }) : undefined
   if (typeof secure === 'string') return secure
-  const redirectPort = config.mode === 'production' ? (secure?.port ?? config.httpsRedirectPort) : undefined
+  const redirectPort = config.mode === 'production' ? (config.httpsRedirectPort ?? secure?.port) : undefined
   const plain = await open({ host, port }, redirectPort)
   if (typeof plain === 'string') {
     await secure?.close()

@@ -19,14 +19,19 @@ export async function tokenTerms(
 ): Promise<{ terms: Terms; development: DevelopmentKey | undefined; notes: readonly string[] }> {
   const development = mode === 'development' ? await developmentKey(configFolder(env), randomBytes) : undefined
   const now = () => new Date()
-  const failed = (cause: unknown) => trouble('could not fetch the public keys', cause)
+  const failed = (cause: Error) => trouble('could not fetch the public keys', cause)
   const notes = [
-    ...(development && !development.isKept ? [notKept(configFolder(env))] : []),
+    ...(development ? [development.isKept ? tokenHint : notKept(configFolder(env))] : []),
     ...(development || tokens ? [] : [noKey]),
   ]
-  return { terms: { trusts: trustsOf(tokens, development, { now, failed }), now, clockTolerance }, development, notes }
+  return {
+    terms: { trusts: trustsOf(tokens, development, { ticks: () => performance.now(), failed }), now, clockTolerance },
+    development,
+    notes,
+  }
 }
 
+const tokenHint = 'A token for /secret and for the description: npx todo-service token'
 const noKey =
   'The protected endpoints answer 401 to everyone: no key is configured. Set TODO_JWT_KEY, --jwt-public-key or --jwt-jwks.'
 

@@ -97,6 +97,8 @@ async function make(args: readonly string[], { env, stdout, stderr }: Process) {
     validForSeconds: values['valid-for'] ?? 90 * 86_400,
   }
   const { token, claims } = await mint(wish, key, new Date())
+  if (values.issuer || values.audience.length > 0)
+    stderr.write('todo-service: With an issuer or audience of its own, a token is for other services than this one.\n')
   if (!isKept) stderr.write(`todo-service: ${notKept(configFolder(env))}\n`)
   const until = new Date(claims.exp * 1000).toISOString()
   const output = {
@@ -117,7 +119,7 @@ async function verify(args: readonly string[], { env, stdout, stderr }: Process)
   for (const argument of more) problems.push(`Unexpected argument ${JSON.stringify(argument)}.`)
   if (text === undefined || problems.length > 0) return { problems }
   const settings = { mode: modeOf(values.mode, env), tokens, clockTolerance: clockToleranceOf(given) }
-  const { terms, notes } = await tokenTerms(
+  const { terms } = await tokenTerms(
     settings,
     env,
     (what, cause) => void stderr.write(`todo-service: ${what}: ${cause}\n`),
@@ -125,14 +127,22 @@ async function verify(args: readonly string[], { env, stdout, stderr }: Process)
   const examination = await examine(text.trim().replace(/^Bearer +/i, ''), terms)
   const { token, findings } = examination
   const accepted = isAccepted(examination)
-  if (token)
-    stdout.write(`header  ${JSON.stringify(token.header)}\nclaims  ${JSON.stringify(token.claims, null, 2)}\n\n`)
+  if (token) stdout.write(`header  ${display(token.header)}\nclaims  ${display(token.claims, 2)}\n\n`)
   for (const { ok, words } of findings) stdout.write(`${ok ? 'ok    ' : 'FAILED'}  ${words}\n`)
-  for (const note of notes) stdout.write(`${note}\n`)
   stdout.write(
     `\nA service in ${settings.mode} mode with these settings ${accepted ? 'accepts' : 'refuses'} this token.\n`,
   )
   return accepted ? 0 : 1
+}
+
+/** A stranger's JSON on a terminal: whatever could steer it is written as an escape. */
+function display(value: unknown, indent?: number): string {
+  try {
+    const escaped = (char: string) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
+    return JSON.stringify(value, null, indent).replace(/[^ -~\n]/g, escaped)
+  } catch {
+    return '(nested too deep to show)'
+  }
 }
 
 function userName(): string {

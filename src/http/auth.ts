@@ -22,7 +22,10 @@ export async function authenticate(
   if (more.length > 0) return new Refusal('authorization-ambiguous')
   const [, token] = /^Bearer +(\S.*)$/i.exec(credentials) ?? []
   if (!token) return challenge('Bearer', 'no bearer token was sent')
-  const verdict = await guard(token)
+  const verdict = await guard(token).catch((cause: unknown) => ({
+    description: 'The token is malformed',
+    reason: `${cause}`,
+  }))
   if ('caller' in verdict) return verdict
   return challenge(`Bearer error="invalid_token", error_description="${verdict.description}"`, verdict.reason)
 }

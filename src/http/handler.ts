@@ -51,12 +51,13 @@ export function handlerOf(
   async function answerTo(request: IncomingMessage, exchange: Exchange): Promise<Answer> {
     const reached = reachedBy(request, trustProxy)
     const { isSecure, host } = reached
-    if (host !== undefined && !isAuthority(host)) return refuse(new Refusal('host-malformed'), undefined, exchange.id)
+    const found = find(exchange.path.split('?', 1)[0] as string)
+    const route = found?.byMethod.get(exchange.method)
+    if (host !== undefined && !isAuthority(host))
+      return refuse(new Refusal('host-malformed'), route?.operation, exchange.id)
     if (redirectPort !== undefined && !isSecure && exchange.path.startsWith('/'))
       return redirection(host, redirectPort, exchange.path)
-    const found = find(exchange.path.split('?', 1)[0] as string)
     if (!found) return refuse(new Refusal('path-unknown'), undefined, exchange.id)
-    const route = found.byMethod.get(exchange.method)
     if (!route) return empty(exchange.method === 'OPTIONS' ? 204 : 405, { allow: found.allow })
     const outcome = await outcomeOf(route, found.segment, request, reached).catch((cause: unknown) => {
       log.failed(exchange, cause)
@@ -99,6 +100,6 @@ function redirection(host: string | undefined, port: number, target: string): An
 function isFromThisMachine({ socket, headers }: IncomingMessage): boolean {
   const peer = /^(?:::ffff:)?127\.|^::1$/.test(socket.remoteAddress ?? '')
   const name = /^(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$/i.test(headers.host ?? '')
-  const handedOn = headers.forwarded ?? headers['x-forwarded-for'] ?? headers['x-forwarded-proto'] ?? headers.via
-  return peer && name && handedOn === undefined
+  const proxied = /^(?:forwarded|via|x-forwarded-.*|x-real-ip|.*-(?:client|connecting)-ip)$/
+  return peer && name && !Object.keys(headers).some((header) => proxied.test(header))
 }

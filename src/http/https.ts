@@ -1,4 +1,5 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { createSecureContext } from 'node:tls'
 import { kept } from '../folder.ts'
 
 /** What a TLS server shows: both in PEM form. */
@@ -19,7 +20,10 @@ const renewBefore = 30 * day
 export async function developmentCertificate(folder: string, now: Date): Promise<Credentials> {
   const isGood = (pem: string) => {
     try {
-      return new Date(new X509Certificate(pem).validTo).getTime() - now.getTime() > renewBefore
+      createSecureContext({ cert: pem, key: pem })
+      const { subject, issuer, validTo } = new X509Certificate(pem)
+      const isOurs = subject === 'CN=localhost' && issuer === subject
+      return isOurs && new Date(validTo).getTime() - now.getTime() > renewBefore
     } catch {
       return false
     }
@@ -62,6 +66,8 @@ export function faultOf({ cert, key }: Credentials, now: Date): string | undefin
   const [from, to] = [new Date(certificate.validFrom), new Date(certificate.validTo)]
   if (to <= now) return `The certificate in --tls-cert expired on ${date(to)}.`
   if (from > now) return `The certificate in --tls-cert is valid only from ${date(from)} on.`
+  if (!attempt(() => createSecureContext({ cert, key })))
+    return 'The certificates in --tls-cert cannot be used: one of them is damaged.'
   return undefined
 }
 

@@ -95,7 +95,7 @@ function refused({ operation: name, docs, body, secured }: Route, refuse: Face['
     'unforeseen',
   ]
   const answers = codes.map((code) => {
-    const refusal = code === 'body-invalid' && body ? (read(body, '{}') as Refusal) : new Refusal(code)
+    const refusal = (body && exampleOf(code, body)) ?? new Refusal(code)
     return { code, ...refuse(refusal, name, '4bf92f3577b34da6a3ce929d0e0e4736') }
   })
   const statuses = [...new Set(answers.map(({ status }) => status))].sort()
@@ -107,6 +107,17 @@ function refused({ operation: name, docs, body, secured }: Route, refuse: Face['
       return [status, { description: words, ...(withBody.length > 0 && { content: refusalContent(withBody) }) }]
     }),
   )
+}
+
+/** A refusal that says something about members says it of a body that is refused. */
+function exampleOf(code: RefusalCode, body: Shape): Refusal | undefined {
+  const texts = Object.entries(body.members).filter(([, { type }]) => type === 'string')
+  const unstorable = Object.fromEntries(texts.slice(0, 1).map(([name]) => [name, '\ud800']))
+  const bodies: Partial<Record<RefusalCode, object>> = {
+    'body-invalid': {},
+    'value-refused': { ...body.example, ...unstorable },
+  }
+  return bodies[code] && (read(body, JSON.stringify(bodies[code])) as Refusal)
 }
 
 const problemType = 'application/problem+json'

@@ -36,7 +36,7 @@ export interface Route<T = unknown, S extends Shape = Shape> {
     readonly tag: string
     readonly summary: string
     readonly success: Success
-    /** Besides those that come with an id, a body or a token. */
+    /** Besides those that come with a body or a token. */
     readonly refusals?: readonly RefusalCode[]
   }
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'

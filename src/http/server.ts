@@ -74,6 +74,8 @@ export function httpServer(
   const server = credentials
     ? createSecureServer({ ...credentials, minVersion: 'TLSv1.2', maxHeaderSize }, onRequest)
     : createServer({ maxHeaderSize }, onRequest)
+  // Node would pass over headers beyond the two-thousandth, a second Authorization among them; their size is limited.
+  server.maxHeadersCount = 0
   server.on('connection', (socket: Socket) => {
     const end = farEnd(socket)
     unused.set(end, socket)

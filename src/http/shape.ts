@@ -17,10 +17,9 @@ export type Member =
       readonly nullable?: true
       readonly default?: string | null
       readonly pattern?: string
-      readonly minLength?: number
       readonly maxLength?: number
       readonly format?: 'date-time'
-      readonly enum?: readonly string[]
+      readonly enum?: readonly (string | null)[]
     }
   | { readonly type: 'boolean'; readonly default?: boolean }
   | {

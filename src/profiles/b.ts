@@ -93,8 +93,11 @@ function readId(segment: string | undefined): string | Refusal {
   return isLonger(segment, idLimit) ? new Refusal('id-too-long') : segment
 }
 
-/** B6. An operation without a code of its own can only say that it failed. */
-const anyOther = (operation = '') => (couldNot[operation] ? text(400, couldNot[operation]) : empty(500))
+/** B6. An operation without a code of its own can only say whose fault it is. */
+const anyOther = (code: RefusalCode, operation = '') => {
+  const isClients = code === 'host-malformed' || code === 'authorization-ambiguous'
+  return couldNot[operation] ? text(400, couldNot[operation]) : empty(isClients ? 400 : 500)
+}
 
 const couldNot: Record<string, string> = {
   createItem: 'CouldNotCreateItem',
@@ -107,8 +110,6 @@ const missing = text(400, 'TodoItemNameAndNotesRequired')
 
 /** B4–B9. */
 const failures: Partial<Record<RefusalCode, Answer>> = {
-  'host-malformed': empty(400),
-  'authorization-ambiguous': empty(400),
   'path-unknown': empty(404),
   'item-missing': text(404, 'RecordNotFound'),
   'id-in-use': text(409, 'TodoItemIDInUse'),
@@ -145,5 +146,5 @@ export const profileB: Profile<'b'> = {
     },
   ],
   routes,
-  refuse: ({ code }, operation) => failures[code] ?? anyOther(operation),
+  refuse: ({ code }, operation) => failures[code] ?? anyOther(code, operation),
 }

@@ -12,7 +12,7 @@ const weatherForecast: Shape = {
     date: { type: 'string', format: 'date-time' },
     temperatureC: { type: 'integer', format: 'int32', minimum: -20, maximum: 54 },
     temperatureF: { type: 'integer', format: 'int32' },
-    summary: { type: 'string', nullable: true, enum: summaries },
+    summary: { type: 'string', nullable: true, enum: [...summaries, null] },
   },
   example: { date: '2026-06-02T12:00:00.000+00:00', temperatureC: 20, temperatureF: 67, summary: 'Mild' },
 }

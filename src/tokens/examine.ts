@@ -25,27 +25,30 @@ export const isAccepted = ({ findings }: Examination) => findings.every(({ ok })
 /** Holds a token against each trust: the one that accepts it, else the one that comes closest. */
 export async function examine(text: string, { trusts, now, clockTolerance }: Terms): Promise<Examination> {
   const token = parseToken(text)
-  if (!token) return { token, findings: [failed('The token is malformed', 'this is not a JSON Web Token')] }
+  if (typeof token === 'string')
+    return { token: undefined, findings: [failed('The token is malformed', `this is not a JSON Web Token: ${token}`)] }
   const seconds = now().getTime() / 1000
-  const all = trusts.map(async (trust) => {
+  let closest: readonly Finding[] | undefined
+  for (const trust of trusts) {
     const signature = await signatureFindings(text, token, trust)
-    return [...signature, ...claimFindings(token.claims, trust, seconds, clockTolerance)]
-  })
-  const none = [failed('No token is accepted', 'no key is configured')]
-  const failures = (findings: readonly Finding[]) => findings.filter(({ ok }) => !ok).length
-  const [findings = none] = (await Promise.all(all)).sort((a, b) => failures(a) - failures(b))
-  return { token, findings }
+    const findings = [...signature, ...claimFindings(token.claims, trust, seconds, clockTolerance)]
+    if (!closest || failures(findings) < failures(closest)) closest = findings
+    if (failures(closest) === 0) break
+  }
+  return { token, findings: closest ?? [failed('No token is accepted', 'no key is configured')] }
 }
+
+const failures = (findings: readonly Finding[]) => findings.filter(({ ok }) => !ok).length
 
 async function signatureFindings(text: string, { header }: Token, trust: Trust): Promise<Finding[]> {
   const { alg, kid, crit } = header
   if (crit !== undefined) return [failed('The token has critical headers', 'crit: no critical header is understood')]
   if (kid !== undefined && typeof kid !== 'string') return [failed('The token is malformed', 'kid is not a string')]
   const keys = await trust.keys(kid)
+  if (keys.length === 0) return [failed('No key is at hand to check the token', `the ${trust.name} is not at hand`)]
   const fitting = keys.filter(({ algorithms }) => algorithms.includes(alg as string))
   if (fitting.length === 0) {
-    const accepted =
-      [...new Set(keys.flatMap(({ algorithms }) => algorithms))].join(', ') || 'no algorithm: it has no key'
+    const accepted = [...new Set(keys.flatMap(({ algorithms }) => algorithms))].join(', ')
     return [
       failed(
         'The signing algorithm is not accepted',
@@ -113,7 +116,10 @@ const failed = (description: string, words: string): Finding => ({ ok: false, de
 
 /** A stranger's value in a line for people: short, and nothing that steers a terminal. */
 function show(value: unknown): string {
-  const text = (JSON.stringify(value) ?? 'missing').replace(/[^ -~]/g, '?')
+  if (value === undefined) return 'missing'
+  const isFlat = Array.isArray(value) && value.length < 10 && value.every((one) => typeof one === 'string')
+  if (typeof value === 'object' && value !== null && !isFlat) return Array.isArray(value) ? 'a list' : 'an object'
+  const text = JSON.stringify(value).replace(/[^ -~]/g, '?')
   return text.length > 100 ? `${text.slice(0, 99)}…` : text
 }
 

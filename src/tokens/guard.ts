@@ -17,7 +17,7 @@ export function trustsOf(
   development: DevelopmentKey | undefined,
   remote: Omit<RemoteKeys, 'url'>,
 ): Trust[] {
-  return [...(tokens ? [configured(tokens, remote)] : []), ...(development ? [developmentTrust(development)] : [])]
+  return [...(development ? [developmentTrust(development)] : []), ...(tokens ? [configured(tokens, remote)] : [])]
 }
 
 function configured({ keys, issuers, audiences }: TokenConfig, remote: Omit<RemoteKeys, 'url'>): Trust {

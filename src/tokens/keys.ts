@@ -16,6 +16,7 @@ interface Jwk extends JsonWebKey {
   readonly kid?: unknown
   readonly alg?: unknown
   readonly use?: unknown
+  readonly key_ops?: unknown
 }
 
 /** The public signature keys of a JWKS document; what it holds besides them is passed over. */
@@ -23,10 +24,17 @@ export function jwksKeys(text: string): TrustedKey[] {
   const keys: unknown = parse(text)?.keys
   if (!Array.isArray(keys)) return []
   return (keys as readonly Jwk[]).flatMap((jwk) => {
-    if (typeof jwk !== 'object' || jwk === null || (jwk.use !== undefined && jwk.use !== 'sig')) return []
+    if (!isSignatureKey(jwk)) return []
     const kid = typeof jwk.kid === 'string' ? jwk.kid : undefined
     return trusted(() => createPublicKey({ key: jwk, format: 'jwk' }), kid, jwk.alg)
   })
+}
+
+/** A key for encryption is none of ours, and a private key is nobody's to hand out. */
+function isSignatureKey(jwk: Jwk): boolean {
+  if (typeof jwk !== 'object' || jwk === null || 'd' in jwk) return false
+  const { use = 'sig', key_ops: operations = ['verify'] } = jwk
+  return use === 'sig' && Array.isArray(operations) && operations.includes('verify')
 }
 
 function parse(text: string): { keys?: unknown } | undefined {

@@ -2,16 +2,19 @@ import { jwksKeys } from './keys.ts'
 import type { TrustedKey } from './trust.ts'
 
 const maxAge = 10 * 60_000
+/** Beyond this, old keys are used only while there are no newer ones to be had. */
+const longestAge = 2 * maxAge
 const pauseAfterSuccess = 30_000
-const pauseAfterFailure = 5_000
+const pauseAfterFailure = 10_000
 const timeout = 5_000
 const sizeLimit = 2 ** 20
 
 export interface RemoteKeys {
   readonly url: string
-  readonly now: () => Date
+  /** Milliseconds on a clock that never jumps. */
+  readonly ticks: () => number
   /** Told when the keys could not be fetched; the last good ones stay in use. */
-  readonly failed: (cause: unknown) => void
+  readonly failed: (cause: Error) => void
 }
 
 /**
@@ -20,35 +23,35 @@ export interface RemoteKeys {
  */
 export function remoteKeys({
   url,
-  now,
+  ticks,
   failed,
 }: RemoteKeys): (kid: string | undefined) => Promise<readonly TrustedKey[]> {
   let keys: readonly TrustedKey[] = []
   let fetchedAt = Number.NEGATIVE_INFINITY
-  let triedAt = Number.NEGATIVE_INFINITY
+  let pausedUntil = Number.NEGATIVE_INFINITY
   let fetching: Promise<void> | undefined
 
   async function refresh(): Promise<void> {
-    triedAt = now().getTime()
     try {
       const fetched = jwksKeys(await fetchText(url))
-      if (fetched.length === 0) throw new Error(`${url} holds no public key that can be used`)
+      if (fetched.length === 0) throw new Error('there is no public key that can be used')
       keys = fetched
-      fetchedAt = triedAt
+      fetchedAt = ticks()
+      pausedUntil = fetchedAt + pauseAfterSuccess
     } catch (cause) {
-      failed(cause)
+      pausedUntil = ticks() + pauseAfterFailure
+      const { message, cause: deeper } = cause as Error
+      failed(new Error(`${url}: ${deeper instanceof Error ? deeper.message : message}`))
     } finally {
       fetching = undefined
     }
   }
 
   return async (kid) => {
-    const time = now().getTime()
-    const old = time - fetchedAt > maxAge
-    const unknown = kid !== undefined && !keys.some((key) => key.kid === kid)
-    const pause = fetchedAt === triedAt ? pauseAfterSuccess : pauseAfterFailure
-    if ((old || unknown) && time - triedAt > pause) fetching ??= refresh()
-    if (fetching && (unknown || keys.length === 0)) await fetching
+    const age = ticks() - fetchedAt
+    const isUnknown = kid !== undefined && !keys.some((key) => key.kid === undefined || key.kid === kid)
+    if ((age > maxAge || isUnknown) && ticks() > pausedUntil) fetching ??= refresh()
+    if (fetching && (isUnknown || age > longestAge)) await fetching
     return keys
   }
 }

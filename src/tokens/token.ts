@@ -5,12 +5,15 @@ export interface Token {
   readonly claims: Claims
 }
 
-/** What is inside a JSON Web Token; undefined where it is none. Nothing is verified here. */
-export function parseToken(text: string): Token | undefined {
-  const [header, claims, signature, ...more] = text.split('.').map(bytesOf)
-  if (!header || !claims || !signature || more.length > 0) return undefined
-  const [parsedHeader, parsedClaims] = [objectOf(header), objectOf(claims)]
-  return parsedHeader && parsedClaims && { header: parsedHeader, claims: parsedClaims }
+/** What is inside a JSON Web Token, or why it is none. Nothing is verified here. */
+export function parseToken(text: string): Token | string {
+  const segments = text.split('.')
+  if (segments.length !== 3) return `it does not have three parts`
+  const [first, second, signature] = segments.map(bytesOf)
+  if (!first || !second || !signature) return 'a part of it is not base64url'
+  const [header, claims] = [objectOf(first), objectOf(second)]
+  if (!header || !claims) return `its ${header ? 'claims are' : 'header is'} not a JSON object`
+  return { header, claims }
 }
 
 /** Base64url has more than one spelling for the same bytes; only the canonical one is taken. */

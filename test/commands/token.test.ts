@@ -164,7 +164,7 @@ suite('token verify', () => {
       [signed({ nbf: seconds + 7300 }), /^FAILED {2}valid only in 2 hours$/m],
       [signed({ exp: undefined }), /^FAILED {2}exp, the expiration time, is missing/m],
       [signed({}, randomBytes(32)), /^FAILED {2}signature does not match the configured key$/m],
-      ['nonsense', /^FAILED {2}this is not a JSON Web Token$/m],
+      ['nonsense', /^FAILED {2}this is not a JSON Web Token: it does not have three parts$/m],
       [signed({ iss: '\u001b[31m' }), /issuer is "\\u001b\[31m"/],
     ] as const) {
       const { code, stdout } = await run(t, ['token', 'verify', token, '--mode', 'production'], configured)

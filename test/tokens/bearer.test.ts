@@ -182,6 +182,8 @@ suite('S6 bearer tokens', () => {
     ),
     'signed by RSA': tokenOf({ alg: 'RS256' }, good, asymmetric(rsa.privateKey)),
     'percent signs': '%2e%2e.%2e.%2e',
+    'claims nested deep': tokenOf({ alg: 'HS256' }, `{"aud":${'['.repeat(4500)}${']'.repeat(4500)}}`, hs256(secret)),
+    'a header nested deep': tokenOf(`{"alg":${'['.repeat(4500)}${']'.repeat(4500)}}`, good, hs256(secret)),
     'very long': `${head}.${'A'.repeat(8000)}.${signature}`,
   }
   const bent = [
@@ -234,7 +236,16 @@ suite('public keys decide which algorithms are accepted', () => {
     assert.equal(publicKeys(pem(p384.publicKey)), undefined)
     assert.equal(publicKeys(rsa.privateKey.export({ type: 'pkcs8', format: 'pem' }) as string), undefined)
     const jwk = rsa.publicKey.export({ format: 'jwk' })
-    for (const key of [{ ...jwk, use: 'enc' }, { ...jwk, alg: 'RS512' }, { kty: 'oct', k: encode('x') }, null, 7, {}])
+    for (const key of [
+      rsa.privateKey.export({ format: 'jwk' }),
+      { ...jwk, key_ops: ['encrypt'] },
+      { ...jwk, use: 'enc' },
+      { ...jwk, alg: 'RS512' },
+      { kty: 'oct', k: encode('x') },
+      null,
+      7,
+      {},
+    ])
       assert.equal(publicKeys(JSON.stringify({ keys: [key] })), undefined, JSON.stringify(key))
     for (const text of ['', '{}', '{"keys":{}}', '{', 'nonsense']) assert.equal(publicKeys(text), undefined)
   })
@@ -272,7 +283,7 @@ suite('keys from an address', () => {
     t.after(() => server.close())
     const find = remoteKeys({
       url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/keys`,
-      now: () => new Date(state.time),
+      ticks: () => state.time,
       failed: () => state.troubles++,
     })
     return { state, find, kids: async (kid?: string) => (await find(kid)).map((key) => key.kid) }
@@ -326,7 +337,7 @@ suite('keys from an address', () => {
     assert.deepEqual(await kids(), [])
     assert.deepEqual(await kids(), [])
     assert.equal(state.requests, 1)
-    Object.assign(state, { status: 200, body: jwks('one'), time: 5_001 })
+    Object.assign(state, { status: 200, body: jwks('one'), time: 10_001 })
     assert.deepEqual(await kids(), ['one'])
   })
 })
