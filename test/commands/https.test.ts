@@ -77,7 +77,10 @@ suite('HTTPS in development', () => {
     const first = await fingerprint()
     assert.equal(await fingerprint(), first)
     const file = join(XDG_CONFIG_HOME, 'todo-item-service', 'localhost.pem')
-    for (const old of [(await credentialsFor(XDG_CONFIG_HOME, -300, 20)).pem, 'nonsense']) {
+    const withoutKey = readFileSync(file, 'utf8').replace(/-----BEGIN PRIVATE KEY[\s\S]*/, '')
+    const ending = (await credentialsFor(XDG_CONFIG_HOME, -300, 20)).pem
+    const anothers = (await credentialsFor(XDG_CONFIG_HOME, -1, 300)).pem
+    for (const old of [ending, anothers, withoutKey, 'nonsense']) {
       writeFileSync(file, old)
       const renewed = await fingerprint()
       assert.equal(new X509Certificate(readFileSync(file)).fingerprint256, renewed)
@@ -153,6 +156,14 @@ suite('HTTPS in production', () => {
     assert.equal((await certificateAt(secure.url)).subject, 'CN=todo.example')
   })
 
+  test('B12 a redirect port that is named comes before its own HTTPS port', async (t) => {
+    const { cert, key } = await credentialsFor(temporaryFolder(t), -1, 10)
+    const own = ['--https-port', '0', '--tls-cert', cert, '--tls-key', key]
+    const { plain } = await startWith(t, [...production, ...own, '--https-redirect-port', '443'])
+    const { headers } = await plain.send('GET', '/x', undefined, { host: 'todo.example' })
+    assert.equal(headers.location, 'https://todo.example/x')
+  })
+
   test('B12 behind a balancer it is redirected to the port that is named', async (t) => {
     for (const [port, target] of [
       ['443', 'https://todo.example/x?y=z'],
@@ -183,6 +194,21 @@ suite('HTTPS in production', () => {
     }
     const { plain } = await startWith(t, [...redirecting, '--trust-proxy', '10.0.0.0/8'])
     assert.equal((await plain.send('GET', items, undefined, forwarded)).status, 307)
+  })
+
+  test('a key or a password that is given in the wrong place is not shown', async (t) => {
+    const { key } = await credentialsFor(temporaryFolder(t), -1, 10)
+    const pem = readFileSync(key, 'utf8')
+    for (const [args, env] of [
+      [[], { TODO_TLS_KEY: pem }],
+      [['--tls-key', pem], {}],
+      [['--jwt-jwks', 'https://user:hunter2@keys.example/'], {}],
+      [['--base-url', 'https://user:hunter2@todo.example/'], {}],
+    ] as const) {
+      const { code, stderr } = await run(t, [...single, ...args], env)
+      assert.equal(code, 2)
+      assert.doesNotMatch(stderr, /BEGIN|hunter2/)
+    }
   })
 
   test('what is wrong with a certificate or its key is said at start', async (t) => {
