@@ -17,9 +17,9 @@ const options = {
   },
   token: {
     takes: 'TOKEN',
-    expects: 'a token',
+    expects: 'a JSON Web Token: three parts with dots between them',
     help: 'a token that it accepts, for the rules about tokens',
-    read: anyText,
+    read: (text: string) => (/^[\w-]+\.[\w-]+\.[\w-]+$/.test(text.trim()) ? text.trim() : undefined),
   },
   only: {
     takes: 'RULES',
@@ -80,11 +80,17 @@ Examples
       problems.push('Which server? Name its URL: todo-service verify http://localhost:5080 --profile a')
     else if (!/^https?:\/\/[^/?#]+[^?#]*$/i.test(url) || !URL.canParse(url))
       problems.push(`The URL must be an http or https URL without query or fragment, not ${JSON.stringify(url)}.`)
+    if (/\/api\/todoitems\/?$/i.test(url ?? '')) problems.push('The URL is that of the server, without /api/todoitems.')
     for (const argument of more) problems.push(`Unexpected argument ${JSON.stringify(argument)}.`)
     if (!values.profile && !problems.some((problem) => problem.startsWith('--profile')))
       problems.push('Which contract? Add --profile a or --profile b.')
     if (problems.length > 0 || url === undefined || !values.profile) return { problems }
 
+    const unwritable = values.out && whyUnwritable(values.out)
+    if (unwritable) {
+      process.stderr.write(`todo-service: Cannot write ${values.out}: ${unwritable}. Name another file with --out.\n`)
+      return 2
+    }
     const stopping = new AbortController()
     for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => stopping.abort())
     const progress = progressOn(process)
@@ -119,14 +125,7 @@ function conclude(
   const text = form === 'pretty' && !out ? pretty(verification, paintOn(process)) : reports[form](verification)
   if (!out) stdout.write(text)
   else {
-    try {
-      writeFileSync(out, text)
-    } catch (cause) {
-      stderr.write(
-        `todo-service: Cannot write ${out}: ${(cause as NodeJS.ErrnoException).code}. Name another file with --out.\n`,
-      )
-      return 2
-    }
+    writeFileSync(out, text)
     const { passed, failed, skipped } = verification
     stdout.write(`${passed} passed, ${failed} failed, ${skipped} skipped. The report is in ${out}.\n`)
   }
@@ -134,8 +133,18 @@ function conclude(
     stderr.write(
       `todo-service: ${verification.leftovers.length} items of this run could not be deleted; the report names them.\n`,
     )
-  if (stopped) stderr.write('todo-service: Stopped before the end; what was made is deleted.\n')
-  return verification.failed > 0 ? 1 : stopped ? 2 : 0
+  if (stopped) stderr.write('todo-service: Stopped before the end.\n')
+  return verification.failed > 0 ? 1 : verification.complete ? 0 : 2
+}
+
+/** Before an hour's work is done for a report that cannot be written. */
+function whyUnwritable(file: string): string | undefined {
+  try {
+    writeFileSync(file, '')
+    return undefined
+  } catch (cause) {
+    return (cause as NodeJS.ErrnoException).code
+  }
 }
 
 const reports = { pretty: (verification: Verification) => pretty(verification), json, junit, markdown }

@@ -9,9 +9,9 @@ export interface Check {
   readonly name: string
   /**
    * What must be so for the check to mean anything: a store that looks as at the start,
-   * a store that nobody ever wrote to, or a token at hand.
+   * a server that holds nothing of anybody, or a token at hand.
    */
-  readonly needs?: 'untouched store' | 'first write' | 'token'
+  readonly needs?: 'untouched store' | 'own server' | 'token'
   /** Throws `Broken` where the rule does not hold. */
   run(service: Service): Promise<void>
 }
@@ -21,7 +21,7 @@ type Run = Check['run']
 export const spec = (rule: string, name: string, run: Run): Check => ({ rule, basis: 'spec', name, run })
 export const choice = (rule: string, name: string, run: Run): Check => ({ rule, basis: 'choice', name, run })
 export const onUntouched = (check: Check): Check => ({ ...check, needs: 'untouched store' })
-export const onFirstWrite = (check: Check): Check => ({ ...check, needs: 'first write' })
+export const onOwnServer = (check: Check): Check => ({ ...check, needs: 'own server' })
 export const withToken = (check: Check): Check => ({ ...check, needs: 'token' })
 
 export const items = '/api/todoitems'

@@ -4,20 +4,17 @@ import type { Received } from './service.ts'
 /** A rule is broken: what was expected of an answer, and the answer that came. */
 export class Broken extends Error {
   readonly expected: string
-  readonly got: string
   readonly received: Received | undefined
 
   constructor(expected: string, received?: Received) {
-    const got = received ? outline(received) : 'something else'
-    super(`expected ${expected}, got ${got}`)
+    super(received ? `expected ${expected}, got ${outline(received)}` : `expected ${expected}`)
     this.expected = expected
-    this.got = got
     this.received = received
   }
 }
 
 /** Status, the headers that matter, and the body, on one line. */
-function outline({ status, headers, text }: Received): string {
+export function outline({ status, headers, text }: Received): string {
   const names = ['content-type', 'location', 'allow', 'www-authenticate']
   const told = names.filter((name) => headers[name]).map((name) => `${name}: ${headers[name]}`)
   const body = text.length > 300 ? `${text.slice(0, 300)}…` : text
@@ -45,8 +42,17 @@ export function expectCode(received: Received, status: number, code: string): vo
   expectThat(received.text === code, `the body ${code}`, received)
 }
 
+/** A media type in UTF-8; to name the charset is a choice. */
+export function expectMedia(received: Received, type: string): void {
+  const [essence = '', ...parameters] = (received.headers['content-type'] ?? '').toLowerCase().split(/\s*;\s*/)
+  const charset = parameters.find((parameter) => parameter.startsWith('charset='))
+  const isUtf8 = charset === undefined || /^charset="?utf-8"?$/.test(charset)
+  expectThat(essence === type && isUtf8, `content-type ${type}`, received)
+}
+
 export function expectType(received: Received, type: string): void {
-  expectThat(received.headers['content-type']?.toLowerCase() === type, `content-type ${type}`, received)
+  const sent = received.headers['content-type']?.toLowerCase().replace(/\s*;\s*/, '; ')
+  expectThat(sent === type, `content-type ${type}`, received)
 }
 
 export function expectAllow(received: Received, methods: readonly string[]): void {

@@ -44,8 +44,10 @@ export const sampleChecks = [
       'successive days',
       answer,
     )
-    const offset = Date.parse(`${dates[0]?.slice(0, 19)}Z`) - Date.parse(dates[0] ?? '')
-    const today = Math.floor((Date.parse(answer.headers.date ?? '') + offset) / 86_400_000)
+    const [, sign = '+', hours = '0', minutes = '0'] = /([+-])(\d\d):(\d\d)$/.exec(dates[0] ?? '') ?? []
+    const offset = (sign === '-' ? -1 : 1) * (Number(hours) * 60 + Number(minutes)) * 60_000
+    const now = Date.parse(answer.headers.date ?? '') || Date.now()
+    const today = Math.floor((now + offset) / 86_400_000)
     expectThat(first === today + 1, 'the first day to be tomorrow', answer)
   }),
   choice('S1', 'the offset is +00:00', async (service) => {
@@ -58,18 +60,18 @@ export const sampleChecks = [
   }),
   spec('S1', 'temperatureC is a whole number from -20 to 54', async (service) => {
     for (const { temperatureC: c } of await manyEntries(service))
-      expectThat(Number.isInteger(c) && c >= -20 && c <= 54, `a temperatureC from -20 to 54, not ${c}`)
+      expectThat(Number.isInteger(c) && c >= -20 && c <= 54, 'a temperatureC from -20 to 54')
   }),
   spec('S1', 'temperatureF is 32 + truncate(temperatureC / 0.5556)', async (service) => {
     for (const { temperatureC: c, temperatureF: f } of await manyEntries(service))
       expectThat(
         f === 32 + Math.trunc(c / 0.5556),
-        `temperatureF of ${c} °C to be ${32 + Math.trunc(c / 0.5556)}, not ${f}`,
+        `temperatureF of ${Number(c)} °C to be ${32 + Math.trunc(Number(c) / 0.5556)}`,
       )
   }),
   spec('S1', 'summary is one of the ten', async (service) => {
     for (const { summary } of await manyEntries(service))
-      expectThat(summary === null || summaries.includes(summary), `one of the ten summaries, not ${summary}`)
+      expectThat(summary === null || summaries.includes(summary), 'one of the ten summaries')
   }),
   spec('S2', 'the root greets in plain text', async (service) => {
     const answer = await service.send('GET', '/')

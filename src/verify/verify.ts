@@ -1,5 +1,5 @@
 import { type Check, items } from './check.ts'
-import { Broken, jsonOf } from './expect.ts'
+import { Broken, jsonOf, outline } from './expect.ts'
 import { profileAChecks } from './profile-a.ts'
 import { profileBChecks } from './profile-b.ts'
 import { type Basis, rules } from './rules.ts'
@@ -49,8 +49,10 @@ export interface Verification {
   readonly url: string
   readonly profile: ProfileName
   readonly strict: boolean
-  /** Whether every rule that was checked holds. */
+  /** Whether it came to its end, and every rule that was checked holds. */
   readonly ok: boolean
+  /** False where it was stopped, took too long, or the server stopped answering. */
+  readonly complete: boolean
   readonly passed: number
   readonly failed: number
   readonly deviations: number
@@ -67,33 +69,40 @@ export class CannotVerify extends Error {}
 
 /** After so many checks in a row without any answer, the others are not worth the wait. */
 const patience = 3
+/** Milliseconds that a whole run may take. */
+const longestRun = 10 * 60_000
 
 /** Holds a running server against the contract of a profile. Works only on items that it made, and deletes them. */
 export async function verify(options: VerifyOptions): Promise<Verification> {
   const { url, profile, only, strict = false, signal, onOutcome } = options
+  if (!URL.canParse(url)) throw new CannotVerify(`${url} is not a URL.`)
+  if (!Object.hasOwn(checks, profile)) throw new CannotVerify(`There is no profile ${profile}: it is a or b.`)
+  for (const pattern of only ?? [])
+    if (!checks[profile].some(({ rule }) => matches(pattern, rule)))
+      throw new CannotVerify(`No rule of profile ${profile} matches ${pattern}.`)
   const chosen = checks[profile].filter(({ rule }) => !only || only.some((pattern) => matches(pattern, rule)))
-  if (chosen.length === 0) throw new CannotVerify(`No rule of profile ${profile} matches ${only?.join(', ')}.`)
   const target = serviceAt(url, options)
-  const untouched = await isUntouched(target, profile)
-  const { service, remove } = watch(target)
+  const present = await firstList(target)
+  const untouched = present.status === 200 && lengthOf(present) === itemsAtStart[profile]
+  const { service, last, remove } = watch(target, present)
 
   const outcomes: Outcome[] = []
+  const startedAt = performance.now()
   let unanswered = 0
+  let complete = true
   for (const check of sorted(chosen)) {
-    const hindrance = signal?.aborted
-      ? 'it was stopped'
-      : unanswered >= patience
-        ? 'the server has stopped answering'
-        : undefined
+    const hindrance = hindranceTo(signal, unanswered, performance.now() - startedAt)
+    if (hindrance) complete = false
     const missing = hindrance ?? missingFor(check, service, untouched)
-    const outcome = missing ? skip(check, missing) : await attempt(check, service, strict)
+    const outcome = missing ? skip(check, missing) : await attempt(check, service, strict, last)
     if (!missing) unanswered = outcome.failure?.sent && !outcome.failure.received ? unanswered + 1 : 0
+    if (unanswered === patience && (await answers(target))) unanswered = 0
     outcomes.push(outcome)
     onOutcome?.(outcome, outcomes.length, chosen.length)
   }
   const leftovers = await remove()
   return {
-    ...summary(outcomes),
+    ...summary(outcomes, complete),
     url: target.url,
     profile,
     strict,
@@ -103,10 +112,16 @@ export async function verify(options: VerifyOptions): Promise<Verification> {
   }
 }
 
-function summary(outcomes: readonly Outcome[]) {
+function hindranceTo(signal: AbortSignal | undefined, unanswered: number, elapsed: number): string | undefined {
+  if (signal?.aborted) return 'it was stopped'
+  if (unanswered >= patience) return 'the server has stopped answering'
+  return elapsed > longestRun ? 'the run has taken ten minutes' : undefined
+}
+
+function summary(outcomes: readonly Outcome[], complete: boolean) {
   const count = (status: Outcome['status']) => outcomes.filter((outcome) => outcome.status === status).length
   const [passed, failed, deviations, skipped] = [count('passed'), count('failed'), count('deviates'), count('skipped')]
-  return { ok: failed === 0, passed, failed, deviations, skipped }
+  return { ok: complete && failed === 0, complete, passed, failed, deviations, skipped }
 }
 
 const unobservableIn = (profile: ProfileName) =>
@@ -128,16 +143,21 @@ const sorted = (all: readonly Check[]) => {
 
 const itemsAtStart = { a: 0, b: 3 }
 
-/** Whether the store is as it is at the start, as far as a list can tell. */
-async function isUntouched(service: Service, profile: ProfileName): Promise<boolean> {
+const answers = (service: Service) =>
+  service.send('GET', items).then(
+    () => true,
+    () => false,
+  )
+
+/** The list before the run; where there is none to be had, nothing can be checked. */
+async function firstList(service: Service): Promise<Received> {
   const answer = await service.send('GET', items).catch((cause: Error) => {
-    throw new CannotVerify(`${service.url} cannot be checked: ${cause.message}.`)
+    throw new CannotVerify(`${service.url} cannot be checked: ${cause.message.replace(/\s+/g, ' ').slice(0, 200)}.`)
   })
   const { location } = answer.headers
   if (answer.status >= 300 && answer.status < 400 && location)
     throw new CannotVerify(`${service.url} redirects to ${location}: check that address instead.`)
-  const length = answer.status === 200 ? lengthOf(answer) : undefined
-  return length === itemsAtStart[profile]
+  return answer
 }
 
 function lengthOf(answer: Received): number | undefined {
@@ -150,7 +170,7 @@ function lengthOf(answer: Received): number | undefined {
 }
 
 function missingFor({ needs }: Check, { token }: Service, untouched: boolean): string | undefined {
-  if (needs === 'first write') return 'an empty list does not show whether items were there before'
+  if (needs === 'own server') return 'it is tried only on a server that holds nothing of anybody'
   if (needs === 'untouched store' && !untouched) return 'the store has been written to'
   if (needs === 'token' && !token) return 'it needs a token, and none was given'
   return undefined
@@ -168,34 +188,51 @@ const skip = (check: Check, reason: string): Outcome => ({
   milliseconds: 0,
 })
 
-async function attempt(check: Check, service: Service, strict: boolean): Promise<Outcome> {
+async function attempt(
+  check: Check,
+  service: Service,
+  strict: boolean,
+  last: () => Received | undefined,
+): Promise<Outcome> {
   const startedAt = performance.now()
-  const failure = await check.run(service).then(() => undefined, failureOf)
-  const discreet = failure?.sent ? { ...failure, sent: withoutToken(failure.sent, service.token) } : failure
-  const broken = check.basis === 'spec' || strict ? 'failed' : 'deviates'
+  const cause: unknown = await check.run(service).then(
+    () => undefined,
+    (thrown: unknown) => thrown ?? new Error('nothing'),
+  )
   const milliseconds = Math.round(performance.now() - startedAt)
+  if (!cause) return { ...describe(check), status: 'passed', milliseconds }
+  const failure = discreet(failureOf(cause, last()), service.token)
+  // A server that does not answer keeps no rule, chosen or specified.
+  const fails = check.basis === 'spec' || strict || cause instanceof NoAnswer
+  return { ...describe(check), status: fails ? 'failed' : 'deviates', failure, milliseconds }
+}
+
+/** Anything else that a check throws is an answer that it could not make sense of. */
+function failureOf(cause: unknown, last: Received | undefined): Failure {
+  if (cause instanceof NoAnswer) return { expected: 'an answer', got: cause.message, sent: cause.sent }
+  const received = cause instanceof Broken ? (cause.received ?? last) : last
+  const expected = cause instanceof Broken ? cause.expected : 'an answer of the shape that the rule states'
+  const excerpt = received && { ...received, text: received.text.slice(0, 1000) }
   return {
-    ...describe(check),
-    status: discreet ? broken : 'passed',
-    ...(discreet && { failure: discreet }),
-    milliseconds,
+    expected: expected.slice(0, 500),
+    got: received ? outline(received) : String(cause),
+    ...(excerpt && { sent: excerpt.sent, received: excerpt }),
   }
 }
 
 /** The token at hand is nobody else's business. */
-function withoutToken(sent: Sent, token: string | undefined): Sent {
-  const { authorization } = sent.headers
-  return token && authorization === `Bearer ${token}`
-    ? { ...sent, headers: { ...sent.headers, authorization: 'Bearer $TOKEN' } }
-    : sent
-}
-
-/** Anything else that a check throws is an answer that it could not make sense of. */
-function failureOf(cause: unknown): Failure {
-  if (cause instanceof Broken) {
-    const { expected, got, received } = cause
-    return { expected, got, ...(received && { sent: received.sent, received }) }
+function discreet(failure: Failure, token: string | undefined): Failure {
+  if (!token) return failure
+  const hidden = (text: string) => text.replaceAll(token, '$TOKEN')
+  const { sent } = failure
+  const headers = Object.entries(sent?.headers ?? {}).map(([name, value]) => [
+    name,
+    typeof value === 'string' ? hidden(value) : value?.map(hidden),
+  ])
+  return {
+    ...failure,
+    expected: hidden(failure.expected),
+    got: hidden(failure.got),
+    ...(sent && { sent: { ...sent, headers: Object.fromEntries(headers) } }),
   }
-  if (cause instanceof NoAnswer) return { expected: 'an answer', got: cause.message, sent: cause.sent }
-  return { expected: 'an answer of the shape that the rule states', got: String(cause) }
 }

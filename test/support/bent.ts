@@ -43,6 +43,10 @@ export async function bentAgent(t: TestContext, profile: 'a' | 'b', bend: Bend):
     const { connection: _, 'keep-alive': __, 'content-length': length, ...kept } = all
     const own = Object.entries(kept).filter(([, value]) => value !== undefined)
     const announced = status === 204 || method === 'HEAD' ? length : `${Buffer.byteLength(text)}`
+    if (status === 204 && text) {
+      outgoing.socket?.end(`HTTP/1.1 204 No Content\r\n\r\n${text}`)
+      return
+    }
     outgoing.writeHead(status, { ...Object.fromEntries(own), ...(announced && { 'content-length': announced }) })
     outgoing.end(text)
   })

@@ -231,6 +231,36 @@ const lies: readonly (readonly [profile: 'a' | 'b', rule: string, name: string, 
       return answer
     },
   ],
+  ['a', 'A7', 'a body comes after 204', answering(is('PUT', 204), () => ({ text: '{"leaked":true}' }))],
+  [
+    'a',
+    'A9',
+    'a DELETE takes the next item along',
+    async (request, forward) => {
+      const answer = await forward(request)
+      const next = request.path.replace(/\d+$/, (id) => `${BigInt(id) + 1n}`)
+      if (request.method === 'DELETE' && answer.status === 204) await forward({ ...request, path: next })
+      return answer
+    },
+  ],
+  [
+    'a',
+    'S3',
+    'any token opens the secret',
+    answering(
+      ({ path, headers }) => path === '/secret' && /^Bearer .*\..*\./.test(`${headers.authorization}`),
+      () => ({ status: 200, text: 'Hello ada.' }),
+    ),
+  ],
+  [
+    'b',
+    'B7',
+    'done cannot be undone',
+    asking(
+      (request) => request.method === 'PUT' && hasObject(request) && bodyOf(request).done === false,
+      withBody((body) => ({ ...body, done: true })),
+    ),
+  ],
   ['a', 'A9', 'a DELETE answers 200', answering(is('DELETE', 204), status(200))],
   ['a', 'A9', 'a DELETE of nothing answers 204', answering(is('DELETE', 404), status(204))],
   [
@@ -778,7 +808,7 @@ suite('verify catches lies', () => {
           outcomes.filter(({ status }) => status === 'failed'),
           [],
         )
-        assert.deepEqual([failed, skipped, leftovers], [0, profile === 'a' ? 1 : 0, []])
+        assert.deepEqual([failed, skipped, leftovers], [0, profile === 'a' ? 2 : 1, []])
       }
     })
 })

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Check, choice, items, spec, unique } from '../check.ts'
-import { expectStatus, expectThat, expectType, jsonOf } from '../expect.ts'
+import { expectMedia, expectStatus, expectThat, expectType, jsonOf } from '../expect.ts'
 import type { Received, Service } from '../service.ts'
 import { namesListed, type Subject } from './subject.ts'
 
@@ -36,13 +36,18 @@ export function bodyChecks(subject: Subject): Check[] {
   }
 
   return [
-    spec('G3', 'a list is JSON', async (service) => {
+    spec('G3', 'lists, items and the forecast are JSON', async (service) => {
+      expectMedia(await service.send('GET', items), 'application/json')
+      expectMedia(await service.send('POST', items, body(unique())), 'application/json')
+      const forecast = await service.send('GET', '/weatherforecast')
+      if (forecast.status === 200) expectMedia(forecast, 'application/json')
+    }),
+    choice('G3', 'JSON says that it is UTF-8', async (service) => {
       expectType(await service.send('GET', items), 'application/json; charset=utf-8')
     }),
     spec('G3', 'a created item is JSON with exactly the members of its profile', async (service) => {
       const content = body(unique())
       const answer = await service.send('POST', items, content)
-      expectType(answer, 'application/json; charset=utf-8')
       const members = Object.keys(jsonOf(answer) as object).sort()
       expectThat(
         isDeepStrictEqual(members, ['id', ...Object.keys(content).filter((m) => m !== 'id')].sort()),

@@ -1,14 +1,24 @@
-import { type Check, choice, items, spec, unique } from '../check.ts'
-import { expectAllow, expectArray, expectEmpty, expectStatus, expectThat, expectType } from '../expect.ts'
+import { type Check, choice, items, onOwnServer, spec, unique } from '../check.ts'
+import { expectAllow, expectArray, expectEmpty, expectMedia, expectStatus, expectThat, jsonOf } from '../expect.ts'
+import type { Service } from '../service.ts'
 import type { Subject } from './subject.ts'
 
 export function pathChecks({ body, createdStatus, collectionMethods, itemMethods }: Subject): Check[] {
+  /** The path of an item that this run made. */
+  async function ownPath(service: Service): Promise<string> {
+    const { id } = jsonOf(await service.send('POST', items, body(unique()))) as { id: unknown }
+    return `${items}/${encodeURIComponent(`${id}`)}`
+  }
+
   return [
     spec('G1', 'paths match in any case', async (service) => {
       for (const path of ['/API/TODOITEMS', '/Api/TodoItems', '/api/todoItems'])
         expectStatus(await service.send('GET', path), 200)
-      expectStatus(await service.send('GET', '/WeatherForecast'), 200)
       expectStatus(await service.send('POST', '/API/TodoItems', body(unique())), createdStatus)
+      for (const path of ['/weatherforecast', '/secret', '/swagger/v1/swagger.json']) {
+        const { status } = await service.send('GET', path)
+        expectStatus(await service.send('GET', path.toUpperCase()), status)
+      }
     }),
     choice('G2', 'one trailing slash is accepted', async (service) => {
       expectArray(await service.send('GET', `${items}/`))
@@ -26,22 +36,29 @@ export function pathChecks({ body, createdStatus, collectionMethods, itemMethods
       expectStatus(await service.send('GET', '/api%2Ftodoitems'), 404)
     }),
     choice('G6', 'a method that the collection does not offer gets 405 with Allow', async (service) => {
-      const others = ['DELETE', 'PATCH', 'PUT', 'TRACE'].filter((method) => !collectionMethods.includes(method))
-      for (const method of others) {
+      for (const method of ['PATCH', 'PUT', 'TRACE'].filter((one) => !collectionMethods.includes(one))) {
         const answer = await service.send(method, items)
         expectEmpty(answer, 405)
         expectAllow(answer, collectionMethods)
       }
     }),
+    onOwnServer(
+      choice('G6', 'the collection as a whole cannot be deleted', async (service) => {
+        const answer = await service.send('DELETE', items)
+        expectEmpty(answer, 405)
+        expectAllow(answer, collectionMethods)
+      }),
+    ),
     choice('G6', 'a method that an item does not offer gets 405 with Allow', async (service) => {
+      const path = await ownPath(service)
       for (const method of ['POST', 'PATCH']) {
-        const answer = await service.send(method, `${items}/1`, {})
+        const answer = await service.send(method, path, {})
         expectEmpty(answer, 405)
         expectAllow(answer, itemMethods)
       }
     }),
     choice('G6', 'a method that a sample does not offer gets 405 with Allow', async (service) => {
-      for (const path of ['/', '/weatherforecast']) {
+      for (const path of ['/', '/weatherforecast', '/secret']) {
         const answer = await service.send('POST', path, {})
         expectEmpty(answer, 405)
         expectAllow(answer, ['GET', 'HEAD'])
@@ -58,8 +75,9 @@ export function pathChecks({ body, createdStatus, collectionMethods, itemMethods
     choice('G6', 'OPTIONS gets 204 with Allow', async (service) => {
       for (const [path, methods] of [
         [items, collectionMethods],
-        [`${items}/1`, itemMethods],
+        [await ownPath(service), itemMethods],
         ['/weatherforecast', ['GET', 'HEAD']],
+        ['/', ['GET', 'HEAD']],
       ] as const) {
         const answer = await service.send('OPTIONS', path)
         expectEmpty(answer, 204)
@@ -68,13 +86,14 @@ export function pathChecks({ body, createdStatus, collectionMethods, itemMethods
     }),
     choice('G6', 'an unknown path gets 404', async (service) => {
       for (const path of ['/nowhere', '/api', '/api/todoitem', `${items}/1/2`, '/api//todoitems', '/%zz'])
-        for (const method of ['GET', 'POST', 'DELETE']) expectStatus(await service.send(method, path), 404)
+        expectStatus(await service.send('GET', path), 404)
+      for (const method of ['POST', 'PUT', 'DELETE']) expectStatus(await service.send(method, '/nowhere'), 404)
     }),
     choice('G9', 'Accept never changes an answer', async (service) => {
       for (const accept of ['text/html', 'application/xml', 'application/json;q=0', '*/*', 'nonsense']) {
         const answer = await service.send('GET', items, undefined, { accept })
         expectStatus(answer, 200)
-        expectType(answer, 'application/json; charset=utf-8')
+        expectMedia(answer, 'application/json')
       }
     }),
   ]

@@ -6,11 +6,14 @@ import { create, expectProblem, expectRefusedPut, expectStored, fields, pathOf }
 
 export const bodyChecks: readonly Check[] = [
   spec('A5', 'name is a string or null', async (service) => {
-    for (const name of ['', ' ', unique(), null]) {
+    for (const name of [unique(), null]) {
       const item = await create(service, { name })
       expectThat(item.name === name, `the name ${JSON.stringify(name)}, not ${JSON.stringify(item.name)}`)
       await expectStored(service, item)
     }
+  }),
+  choice('A5', 'an empty or blank name is a name', async (service) => {
+    for (const name of ['', ' ']) await expectStored(service, { ...(await create(service, { name })), name })
   }),
   choice('A5', 'an absent name is null', async (service) => {
     expectThat((await create(service, { name: undefined })).name === null, 'the name null')
@@ -36,12 +39,12 @@ export const bodyChecks: readonly Check[] = [
     ),
   ),
   choice('G8', 'an error says no more than its rule', async (service) => {
-    expectProblem(await service.send('GET', pathOf(0n)), 404)
+    expectProblem(await service.send('GET', pathOf(-1n)), 404)
     expectProblem(await service.send('POST', items, '{"broken'), 400)
   }),
   choice('A13', 'each kind of error is a problem', async (service) => {
     const { id } = await create(service)
-    expectProblem(await service.send('GET', pathOf(0n)), 404)
+    expectProblem(await service.send('GET', pathOf(-1n)), 404)
     expectProblem(await service.send('GET', '/nowhere'), 404)
     expectProblem(await service.send('GET', pathOf('abc')), 400)
     for (const body of ['{', '[]', 'null', '']) expectProblem(await service.send('POST', items, body), 400)
@@ -56,8 +59,8 @@ export const bodyChecks: readonly Check[] = [
     expectThat(messages.length >= 2 && messages.every((m) => typeof m === 'string' && m), 'a message for each')
   }),
   choice('A13', 'each problem has a traceId of its own', async (service) => {
-    const first = expectProblem(await service.send('GET', pathOf(0n)), 404)
-    const second = expectProblem(await service.send('GET', pathOf(0n)), 404)
+    const first = expectProblem(await service.send('GET', pathOf(-1n)), 404)
+    const second = expectProblem(await service.send('GET', pathOf(-1n)), 404)
     expectThat(first.traceId !== second.traceId, 'two different traceIds')
   }),
   choice('A14', 'no body and no media type: 415', async (service) => {
@@ -72,7 +75,9 @@ export const bodyChecks: readonly Check[] = [
     expectStatus(await service.send('POST', items, undefined, { 'content-type': 'application/json' }), 400)
   }),
   spec('A15', 'no input is a failure of the service', async (service) => {
-    for (const body of ['{', '[]', '{"isComplete":{}}', '['.repeat(100_000), `{"a":${'[{"a":'.repeat(10_000)}`, '\0'])
-      expectStatus(await service.send('POST', items, body), 400)
+    for (const body of ['{', '[]', '{"isComplete":{}}', '['.repeat(100_000), `{"a":${'[{"a":'.repeat(10_000)}`, '\0']) {
+      const answer = await service.send('POST', items, body)
+      expectThat(answer.status < 500, 'no 5xx status', answer)
+    }
   }),
 ]

@@ -1,4 +1,4 @@
-import { type Check, choice, items, onFirstWrite, spec, unique } from '../check.ts'
+import { type Check, choice, items, onOwnServer, spec, unique } from '../check.ts'
 import { expectEmpty, expectStatus, expectThat, jsonOf } from '../expect.ts'
 import { create, expectRefusedPut, expectStored, fullItem, type Item, pathOf, vacant } from './item.ts'
 
@@ -35,7 +35,7 @@ export const idChecks: readonly Check[] = [
     const second = await create(service)
     expectThat(second.id > first.id, `an id above ${first.id}, not ${second.id}`)
   }),
-  onFirstWrite(
+  onOwnServer(
     choice('A4', 'the first id is 1', async (service) => {
       const { id } = await create(service)
       expectThat(id === 1n, `the id 1, not ${id}`)
@@ -44,6 +44,7 @@ export const idChecks: readonly Check[] = [
   spec('A4', 'creates at the same time get different ids', async (service) => {
     const created = await Promise.all(Array.from({ length: 20 }, () => create(service)))
     expectThat(new Set(created.map(({ id }) => id)).size === created.length, 'a different id for each item')
+    for (const item of created) await expectStored(service, item)
   }),
   spec('A8', 'PUT, path id differs from body id: 400', async (service) => {
     const [item, other] = [await create(service), await create(service)]

@@ -10,7 +10,7 @@ export interface Item {
 
 const most = 9223372036854775807n
 /** Ids that no item is expected to have. */
-export const vacant = [0n, -1n, -most - 1n, most, 9007199254740993n]
+export const vacant = [-1n, -most - 1n, most, 9007199254740993n]
 
 export const pathOf = (id: bigint | string) => `${items}/${id}`
 export const fields = (over: object = {}) => ({ name: unique(), isComplete: false, ...over })

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { type Check, choice, items, onUntouched, spec, unique } from '../check.ts'
 import { namesListed } from '../everywhere/subject.ts'
 import { expectArray, expectBody, expectEmpty, expectStatus, expectThat, jsonOf } from '../expect.ts'
+import type { Received } from '../service.ts'
 import { create, expectStored, fields, fullItem, type Item, pathOf, vacant } from './item.ts'
 
 export const operationChecks: readonly Check[] = [
@@ -10,6 +11,10 @@ export const operationChecks: readonly Check[] = [
       expectBody(await service.send('GET', items), 200, [])
     }),
   ),
+  spec('G1', 'an item is found in any case of its path', async (service) => {
+    const item = await create(service)
+    expectBody(await service.send('GET', `/API/TodoItems/${item.id}`), 200, item)
+  }),
   choice('G2', 'an item is found with a trailing slash and with percent-encoded digits', async (service) => {
     const item = await create(service)
     expectBody(await service.send('GET', `${pathOf(item.id)}/`), 200, item)
@@ -59,13 +64,14 @@ export const operationChecks: readonly Check[] = [
     expectBody(answer, 201, { id, ...sent })
     const { location = '' } = answer.headers
     expectThat(location.toLowerCase().endsWith(pathOf(id)), `a Location ending in ${pathOf(id)}`, answer)
-    const path = location.startsWith('http') ? new URL(location).pathname : location
-    expectBody(await service.send('GET', path), 200, { id, ...sent })
+    const { pathname } = new URL(location, service.url)
+    const prefix = new URL(service.url).pathname.replace(/\/$/, '')
+    expectBody(await service.send('GET', pathname.slice(prefix.length)), 200, { id, ...sent })
   }),
   choice('A3', 'Location is absolute', async (service) => {
     const answer = await service.send('POST', '/API/TodoItems/', fields())
     expectThat(
-      /^https?:\/\/[^/]+.*\/api\/todoitems\/\d+$/.test(answer.headers.location ?? ''),
+      /^https?:\/\/[^/]+.*\/api\/todoitems\/\d+$/i.test(answer.headers.location ?? ''),
       'an absolute Location',
       answer,
     )
@@ -75,6 +81,7 @@ export const operationChecks: readonly Check[] = [
     for (const changed of [
       { ...item, name: unique(), isComplete: true },
       { ...item, name: null, isComplete: false },
+      { ...item, name: `${unique()} é 漢字 😀 ${'x'.repeat(1000)}`, isComplete: false },
     ]) {
       expectEmpty(await service.send('PUT', pathOf(item.id), fullItem(changed)), 204)
       await expectStored(service, changed)
@@ -96,6 +103,16 @@ export const operationChecks: readonly Check[] = [
     expectStatus(await service.send('GET', pathOf(id)), 404)
     expectThat(!(await namesListed(service)).includes(name), 'a list without the deleted item')
   }),
+  spec('A9', 'a DELETE takes no other item along, and a completed one is gone too', async (service) => {
+    const [before, item, after] = [
+      await create(service),
+      await create(service, { isComplete: true }),
+      await create(service),
+    ]
+    expectEmpty(await service.send('DELETE', pathOf(item.id)), 204)
+    expectStatus(await service.send('GET', pathOf(item.id)), 404)
+    for (const other of [before, after]) await expectStored(service, other)
+  }),
   spec('A9', 'no item has the id: 404', async (service) => {
     const { id } = await create(service)
     expectEmpty(await service.send('DELETE', pathOf(id)), 204)
@@ -110,12 +127,23 @@ export const operationChecks: readonly Check[] = [
   spec('A10', 'secret is neither accepted nor returned', async (service) => {
     const secret = unique()
     const item = await create(service, { secret })
+    const put = `${fullItem(item).slice(0, -1)},"secret":"${secret}"}`
     const answers = [
-      await service.send('PUT', pathOf(item.id), `${fullItem(item).slice(0, -1)},"secret":"${secret}"}`),
+      await service.send('PUT', pathOf(item.id), put),
       await service.send('GET', pathOf(item.id)),
       await service.send('GET', items),
     ]
-    for (const answer of answers) expectThat(!/secret/i.test(answer.text), 'no secret', answer)
+    for (const answer of answers)
+      expectThat(!`${answer.text} ${JSON.stringify(answer.headers)}`.includes(secret), 'no secret', answer)
     await expectStored(service, item)
+    const listed = expectArray(answers[2] as Received) as Item[]
+    expectThat(
+      isDeepStrictEqual(
+        listed.find(({ id }) => id === item.id),
+        item,
+      ),
+      'just its three members',
+      answers[2],
+    )
   }),
 ]

@@ -2,7 +2,7 @@ import type { Outcome, Verification } from '../verify.ts'
 import { curlOf } from './curl.ts'
 
 /** For CI: a test suite for each rule, a test case for each check. */
-export function junit({ url, profile, outcomes }: Verification): string {
+export function junit({ url, profile, outcomes, unobservable, leftovers }: Verification): string {
   const rules = [...new Set(outcomes.map(({ rule }) => rule))]
   const suites = rules.map((rule) =>
     suite(
@@ -12,7 +12,11 @@ export function junit({ url, profile, outcomes }: Verification): string {
     ),
   )
   const sums = attributes({ name: `profile ${profile} at ${url}`, ...counts(outcomes) })
-  return `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites${sums}>\n${suites.join('')}</testsuites>\n`
+  const unseen = unobservable.map(({ rule, what, reason }) => unseenCase(rule, what, reason))
+  const left = leftovers.map((path) => unseenCase('clean-up', path, 'this item could not be deleted'))
+  const rest = [...unseen, ...left]
+  const further = `  <testsuite${attributes({ name: 'not checked', tests: rest.length, skipped: rest.length })}>\n${rest.join('')}  </testsuite>\n`
+  return `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites${sums}>\n${suites.join('')}${further}</testsuites>\n`
 }
 
 function suite(url: string, rule: string, own: readonly Outcome[]): string {
@@ -36,6 +40,9 @@ function testCase(url: string, { rule, name, status, reason, failure, sentence, 
   const message = status === 'failed' ? attributes({ message: `expected ${failure.expected}`, type: rule }) : ''
   return `${head}>\n      <${element}${message}>${text}</${element}>\n    </testcase>\n`
 }
+
+const unseenCase = (classname: string, name: string, message: string) =>
+  `    <testcase${attributes({ name, classname, time: '0' })}>\n      <skipped${attributes({ message })}/>\n    </testcase>\n`
 
 function counts(outcomes: readonly Outcome[]) {
   const time = outcomes.reduce((sum, { milliseconds }) => sum + milliseconds, 0)

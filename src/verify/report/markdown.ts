@@ -1,5 +1,6 @@
 import type { Outcome, Verification } from '../verify.ts'
 import { curlOf } from './curl.ts'
+import { printable } from './pretty.ts'
 
 /** For a pull request or a wiki. */
 export function markdown(verification: Verification): string {
@@ -29,7 +30,7 @@ export function markdown(verification: Verification): string {
 
 function broken(url: string, { rule, basis, name, sentence, failure }: Outcome, title: string): string {
   const request = failure?.sent ? `\n${fenced(curlOf(url, failure.sent))}\n` : ''
-  return `## ${title}: ${rule} ${name}\n\n> ${sentence} (${basis})\n${request}\n- expected ${failure?.expected}\n- got ${code(failure?.got ?? '')}`
+  return `## ${title}: ${rule} ${name}\n\n> ${sentence} (${basis})\n${request}\n- expected ${code(failure?.expected ?? '')}\n- got ${code(failure?.got ?? '')}`
 }
 
 function table(title: string, rows: readonly (readonly string[])[]): string[] {
@@ -47,4 +48,4 @@ function fenced(text: string): string {
   return `${fence}\n${text}\n${fence}`
 }
 
-const code = (text: string) => `\`${text.replaceAll('`', "'").replace(/\s+/g, ' ')}\``
+const code = (text: string) => `\`${printable(text.replaceAll('`', "'").replace(/\s+/g, ' '))}\``

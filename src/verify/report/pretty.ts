@@ -32,14 +32,14 @@ function broken(url: string, { rule, basis, name, sentence, failure }: Outcome, 
     `${label} ${rule}  ${name}`,
     `        rule      ${sentence} (${basis})`,
     ...(failure?.sent ? [`        request   ${curlOf(url, failure.sent)}`] : []),
-    `        expected  ${failure?.expected}`,
+    `        expected  ${printable(failure?.expected ?? '')}`,
     `        got       ${printable(failure?.got ?? '')}`,
   ]
   return section(rows)
 }
 
 /** What a stranger's server sent must not steer the terminal. */
-const printable = (text: string) =>
+export const printable = (text: string) =>
   text.replace(/[^\P{Cc}]/gu, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, '0')}`)
 
 function groups(outcomes: readonly Outcome[]): string[] {
