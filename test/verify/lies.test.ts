@@ -786,6 +786,7 @@ suite('verify catches lies', () => {
         profile,
         agent,
         token,
+        only: [rule],
         strict: true,
         timeout: 2000,
       })
