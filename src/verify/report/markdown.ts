@@ -1,4 +1,5 @@
-import type { Outcome, Verification } from '../verify.ts'
+import type { Outcome } from '../outcome.ts'
+import type { Verification } from '../verify.ts'
 import { curlOf } from './curl.ts'
 import { printable } from './pretty.ts'
 
