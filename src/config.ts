@@ -1,7 +1,16 @@
 import { type Credentials, faultOf, readCertificate, readPrivateKey } from './http/https.ts'
 import { type ProxyTrust, readProxyTrust, trustNobody } from './http/proxy.ts'
 import { type LogLevel, logLevels } from './log.ts'
-import { fileWith, type Given, type Options, oneOf, readOptions, toggle, wholeNumber } from './options.ts'
+import {
+  fileWith,
+  type Given,
+  type Options,
+  oneOf,
+  readOptions,
+  refuseArguments,
+  toggle,
+  wholeNumber,
+} from './options.ts'
 import type { ProfileName } from './profiles/profile.ts'
 import { clockToleranceOf, type Mode, modeOf, readTokenConfig, tokenOptions } from './token-config.ts'
 import type { TokenConfig } from './tokens/guard.ts'
@@ -114,7 +123,7 @@ export function readConfig(
 ): Config | { problems: string[] } {
   const given = readOptions(serveOptions, args, env)
   const { values, problems, rest, sourceOf } = given
-  for (const argument of rest) problems.push(`Unexpected argument ${JSON.stringify(argument)}.`)
+  refuseArguments(rest, problems)
   const profile = sourceOf('profile') ? values.profile : 'both'
   for (const name of ['port', 'https-port'] as const)
     if (profile === 'both' && sourceOf(name))

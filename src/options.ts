@@ -137,3 +137,8 @@ export function fileWith<T>(read: (text: string) => T | undefined): (file: strin
     }
   }
 }
+
+/** For a command that takes flags alone: says so of everything else. */
+export function refuseArguments(rest: readonly string[], problems: string[]): void {
+  for (const argument of rest) problems.push(`Unexpected argument ${JSON.stringify(argument)}.`)
+}

@@ -1,25 +1,19 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { suite, type TestContext, test } from 'node:test'
+import { suite, test } from 'node:test'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { generateApi } from 'swagger-typescript-api'
 import { run } from './support/cli.ts'
+import { temporaryFolder } from './support/folder.ts'
 import { transports } from './support/running.ts'
 
 const committed = (profile: string) => fileURLToPath(new URL(`../../openapi/${profile}.json`, import.meta.url))
 const documentOf = (profile: string) => readFileSync(committed(profile), 'utf8')
-
-function temporaryFolder(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), 'todo-service-'))
-  t.after(() => rmSync(folder, { recursive: true }))
-  return folder
-}
 
 for (const profile of ['a', 'b'] as const)
   suite(`S4 the document of profile ${profile}`, () => {

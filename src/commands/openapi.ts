@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { faceOf, profiles } from '../app.ts'
 import { publicUrl } from '../config.ts'
 import { openApiDocument } from '../http/openapi.ts'
-import { anyText, type Options, oneOf, optionsHelp, readOptions, toggle } from '../options.ts'
+import { anyText, type Options, oneOf, optionsHelp, readOptions, refuseArguments, toggle } from '../options.ts'
 import { memoryStores } from '../store/memory.ts'
 import type { Command } from './command.ts'
 
@@ -46,7 +46,7 @@ Examples
 
   async run(args, { env, stdout, stderr }) {
     const { values, rest, problems } = readOptions(options, args, env)
-    for (const argument of rest) problems.push(`Unexpected argument ${JSON.stringify(argument)}.`)
+    refuseArguments(rest, problems)
     if (problems.length > 0) return { problems }
     const { profile: name = 'a', output = 'openapi.json', 'base-url': baseUrl } = values
     const text = documentText(name, values['require-auth'] ?? false, baseUrl)

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { userInfo } from 'node:os'
 import { configFolder } from '../folder.ts'
-import { anyText, type Options, oneOf, optionsHelp, readOptions } from '../options.ts'
+import { anyText, type Options, oneOf, optionsHelp, readOptions, refuseArguments } from '../options.ts'
 import { clockToleranceOf, modeOf, readTokenConfig, tokenOptions } from '../token-config.ts'
 import { developmentAudience, developmentIssuer, developmentKey } from '../tokens/development.ts'
 import { examine, isAccepted } from '../tokens/examine.ts'
@@ -83,7 +83,7 @@ Examples
 
 async function make(args: readonly string[], { env, stdout, stderr }: Process) {
   const { values, rest, problems } = readOptions(mintOptions, args, env)
-  for (const argument of rest) problems.push(`Unexpected argument ${JSON.stringify(argument)}.`)
+  refuseArguments(rest, problems)
   if (problems.length > 0) return { problems }
   const { key, isKept } = await developmentKey(configFolder(env), randomBytes)
   const wish = {
@@ -116,7 +116,7 @@ async function verify(args: readonly string[], { env, stdout, stderr }: Process)
   const tokens = readTokenConfig(given)
   const [text, ...more] = rest
   if (text === undefined) problems.push('Which token? Put it behind "verify".')
-  for (const argument of more) problems.push(`Unexpected argument ${JSON.stringify(argument)}.`)
+  refuseArguments(more, problems)
   if (text === undefined || problems.length > 0) return { problems }
   const settings = { mode: modeOf(values.mode, env), tokens, clockTolerance: clockToleranceOf(given) }
   const { terms } = await tokenTerms(

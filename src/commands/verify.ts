@@ -1,5 +1,14 @@
 import { writeFileSync } from 'node:fs'
-import { anyText, type Options, oneOf, optionsHelp, readOptions, toggle, wholeNumber } from '../options.ts'
+import {
+  anyText,
+  type Options,
+  oneOf,
+  optionsHelp,
+  readOptions,
+  refuseArguments,
+  toggle,
+  wholeNumber,
+} from '../options.ts'
 import { CannotVerify, type Verification, verify as verifyServer } from '../verify/index.ts'
 import { json } from '../verify/report/json.ts'
 import { junit } from '../verify/report/junit.ts'
@@ -81,7 +90,7 @@ Examples
     else if (!/^https?:\/\/[^/?#]+[^?#]*$/i.test(url) || !URL.canParse(url))
       problems.push(`The URL must be an http or https URL without query or fragment, not ${JSON.stringify(url)}.`)
     if (/\/api\/todoitems\/?$/i.test(url ?? '')) problems.push('The URL is that of the server, without /api/todoitems.')
-    for (const argument of more) problems.push(`Unexpected argument ${JSON.stringify(argument)}.`)
+    refuseArguments(more, problems)
     if (!values.profile && !problems.some((problem) => problem.startsWith('--profile')))
       problems.push('Which contract? Add --profile a or --profile b.')
     if (problems.length > 0 || url === undefined || !values.profile) return { problems }

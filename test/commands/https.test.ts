@@ -1,25 +1,19 @@
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { Agent } from 'node:https'
 import { type AddressInfo, createServer } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { connect } from 'node:tls'
 import { generate } from 'selfsigned'
 import { serviceAt } from '../../src/verify/service.ts'
 import { jsonLines, run, start } from '../support/cli.ts'
+import { temporaryFolder } from '../support/folder.ts'
 
 const items = '/api/todoitems'
 const single = ['serve', '--profile', 'a', '--host', '127.0.0.1', '--port', '0']
-
-function temporaryFolder(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), 'todo-service-'))
-  t.after(() => rmSync(folder, { recursive: true }))
-  return folder
-}
 
 async function startWith(t: TestContext, args: readonly string[], env: NodeJS.ProcessEnv = {}) {
   const running = start(t, [...single, ...args], env)

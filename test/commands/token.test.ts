@@ -1,17 +1,11 @@
 import assert from 'node:assert/strict'
 import { createHmac, generateKeyPairSync, randomBytes } from 'node:crypto'
-import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { serviceAt } from '../../src/verify/service.ts'
 import { jsonLines, run, start } from '../support/cli.ts'
-
-function temporaryFolder(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), 'todo-service-'))
-  t.after(() => rmSync(folder, { recursive: true }))
-  return folder
-}
+import { temporaryFolder } from '../support/folder.ts'
 
 async function secretAt(t: TestContext, args: string[], env: NodeJS.ProcessEnv) {
   const running = start(t, ['serve', '--profile', 'a', '--port', '0', '--host', '127.0.0.1', ...args], env)
