@@ -1,3 +1,4 @@
+import { type Database, databaseUrlForm, readDatabaseUrl } from './database-url.ts'
 import { type Credentials, faultOf, readCertificate, readPrivateKey } from './http/https.ts'
 import { type ProxyTrust, readProxyTrust, trustNobody } from './http/proxy.ts'
 import { type LogLevel, logLevels } from './log.ts'
@@ -38,6 +39,10 @@ export interface Config {
   /** Where HTTPS is reached, if this service does not offer it itself. */
   readonly httpsRedirectPort: number | undefined
   readonly trustProxy: ProxyTrust
+  /** Undefined: items live in memory. */
+  readonly database: Database | undefined
+  readonly databaseSchema: string
+  readonly waitForDatabase: boolean
   /** Undefined: none but development tokens. */
   readonly tokens: TokenConfig | undefined
   readonly clockTolerance: number
@@ -111,6 +116,20 @@ export const serveOptions = {
     help: 'believe X-Forwarded-Proto and -Host from so many proxies, or from these (none)',
     read: readProxyTrust,
   },
+  'database-url': {
+    takes: 'URL',
+    secret: true,
+    expects: databaseUrlForm,
+    help: 'PostgreSQL database that keeps the items (none: they live in memory)',
+    read: readDatabaseUrl,
+  },
+  'database-schema': {
+    takes: 'NAME',
+    expects: 'a lower-case name of at most 63 letters, digits and underscores that does not begin with pg_',
+    help: 'schema for the tables; made when it is not there (todo)',
+    read: (text: string) => /^(?!pg_)[a-z_][a-z\d_]{0,62}$/.exec(text)?.[0],
+  },
+  'wait-for-database': toggle('keep trying when the database cannot be used at the start'),
   'require-auth': toggle('ask for a token on the to-do endpoints too'),
   ...tokenOptions,
 } as const satisfies Options
@@ -133,6 +152,8 @@ export function readConfig(
     problems.push(`${sourceOf('port')} and ${sourceOf('https-port')} must differ.`)
   const tokens = readTokenConfig(given)
   const https = readHttpsConfig(given, mode, now)
+  for (const name of ['database-schema', 'wait-for-database'] as const)
+    if (sourceOf(name) && !sourceOf('database-url')) problems.push(`${sourceOf(name)} needs --database-url.`)
   if (problems.length > 0) return { problems }
   const development = mode === 'development'
   return {
@@ -147,6 +168,9 @@ export function readConfig(
     https,
     httpsRedirectPort: values['https-redirect-port'],
     trustProxy: values['trust-proxy'] ?? trustNobody,
+    database: values['database-url'],
+    databaseSchema: values['database-schema'] ?? 'todo',
+    waitForDatabase: values['wait-for-database'] ?? false,
     tokens,
     clockTolerance: clockToleranceOf(given),
   }

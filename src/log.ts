@@ -1,12 +1,10 @@
 export const logLevels = ['silent', 'error', 'warn', 'info'] as const
 export type LogLevel = (typeof logLevels)[number]
 
-const inWords = { memory: 'in memory: gone when it stops' }
-
 interface Started {
   readonly version: string
   readonly mode: string
-  readonly store: keyof typeof inWords
+  readonly store: 'memory' | `PostgreSQL at ${string}`
   /** What a person should know before they wonder. */
   readonly notes: readonly string[]
   readonly profiles: readonly Served[]
@@ -35,6 +33,8 @@ export interface Log {
   failed(exchange: Exchange, cause: unknown): void
   /** Something besides a request failed. */
   trouble(what: string, cause: unknown): void
+  /** Something changed that whoever runs the service should know. */
+  notice(sentence: string): void
 }
 
 type Write = (line: string) => void
@@ -48,7 +48,7 @@ export function readableLog(write: Write, level: LogLevel): Log {
       const said = notes.map((note) => `${note}\n`).join('')
       const rows = profiles.map(whereabouts).join('')
       write(
-        `todo-item-service ${version}, ${mode} mode, items ${inWords[store]}\n\n${rows}${said}Stop it with Ctrl+C.\n\n`,
+        `todo-item-service ${version}, ${mode} mode, items in ${store}${store === 'memory' ? ': gone when it stops' : ''}\n\n${rows}${said}Stop it with Ctrl+C.\n\n`,
       )
     },
     stopped() {
@@ -65,6 +65,9 @@ export function readableLog(write: Write, level: LogLevel): Log {
     },
     trouble(what, cause) {
       if (shows('error')) write(`${what}: ${describe(cause)}\n`)
+    },
+    notice(sentence) {
+      if (shows('error')) write(`${sentence}\n`)
     },
   }
 }
@@ -101,6 +104,9 @@ export function jsonLog(write: Write, level: LogLevel, now: () => Date): Log {
     },
     trouble(what, cause) {
       if (shows('error')) line('error', what, { cause: describe(cause) })
+    },
+    notice(sentence) {
+      if (shows('error')) line('warn', sentence)
     },
   }
 }

@@ -9,6 +9,8 @@ interface Option<T = unknown> {
   readonly many?: true
   /** Where it can be said besides the flag: in TODO_…, nowhere, or only there because it is a secret. */
   readonly variable?: 'none' | 'only'
+  /** Is not shown when it is refused. */
+  readonly secret?: true
   /** Ends the sentence that refuses a value. */
   readonly expects: string
   readonly help: string
@@ -41,11 +43,11 @@ export function readOptions<O extends Options>(options: O, args: readonly string
     if (text && !said.has(name))
       said.set(name, { source: variableOf(name), texts: many ? text.split(',').map((part) => part.trim()) : [text] })
   }
-  const values = Object.entries(options).map(([name, { many, variable, expects, read }]) => {
+  const values = Object.entries(options).map(([name, { many, variable, secret, expects, read }]) => {
     const { source, texts = [] } = said.get(name) ?? {}
     const results = texts.map((text) => {
       const value = read(text)
-      const found = variable === 'only' || isSecret(text) ? '' : `, not ${JSON.stringify(text.slice(0, 100))}`
+      const found = secret || variable === 'only' || isSecret(text) ? '' : `, not ${JSON.stringify(text.slice(0, 100))}`
       if (value === undefined) problems.push(`${source} must be ${expects}${found}.`)
       return value
     })

@@ -1,15 +1,24 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { suite, test } from 'node:test'
+import { suite, type TestContext, test } from 'node:test'
+import type { ProfileName } from '../src/profiles/profile.ts'
 import { checks } from '../src/verify/index.ts'
 import { rules } from '../src/verify/rules.ts'
 import { documentedBy } from './support/documented.ts'
-import { transports } from './support/running.ts'
+import { startingItems, transports } from './support/running.ts'
+import { stores } from './support/stores.ts'
+
+const ways = {
+  ...transports,
+  async 'on PostgreSQL'(t: TestContext, profile: ProfileName) {
+    return transports['over a socket'](t, profile, { stores: await stores.PostgreSQL(t, startingItems) })
+  },
+}
 
 for (const profile of ['a', 'b'] as const) {
   const document = readFileSync(new URL(`../../openapi/${profile}.json`, import.meta.url), 'utf8')
   const documented = documentedBy(JSON.parse(document))
-  for (const [how, reach] of Object.entries(transports))
+  for (const [how, reach] of Object.entries(ways))
     suite(`profile ${profile} keeps the contract, and its document, ${how}`, () => {
       for (const check of checks[profile])
         test(`${check.rule} ${check.name}`, async (t) => check.run(documented(await reach(t, profile))))

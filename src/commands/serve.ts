@@ -5,17 +5,17 @@ import { configFolder } from '../folder.ts'
 import { developmentCertificate } from '../http/https.ts'
 import { jsonLog, type Log, readableLog } from '../log.ts'
 import { optionsHelp } from '../options.ts'
-import { memoryStores } from '../store/memory.ts'
 import { developmentWish } from '../tokens/development.ts'
 import { guardOf } from '../tokens/guard.ts'
 import { mint } from '../tokens/mint.ts'
 import { version } from '../version.ts'
 import type { Command, Process } from './command.ts'
 import { type Running, start } from './start.ts'
+import { openStores } from './stores.ts'
 import { tokenTerms } from './token-terms.ts'
 
 export const serve: Command = {
-  help: `Runs the service: Profile A, Profile B or both, each with its own items, kept in memory.
+  help: `Runs the service: Profile A, Profile B or both, each with its own items, in memory or in PostgreSQL.
 
 Usage
   todo-service serve [flags]
@@ -40,19 +40,27 @@ Examples
     const config = readConfig(args, process.env, new Date())
     if ('problems' in config) return config
     const log = logOf(config, process)
-    const stores = memoryStores({ a: profiles.a.startingItems, b: profiles.b.startingItems })
     const { terms, development, notes: tokenNotes } = await tokenTerms(config, process.env, log.trouble)
     const pageToken = development && (() => newPageToken(development.key))
     const settings = { ...config, redirectPort: undefined, guard: guardOf(terms), pageToken, log, ...surroundings }
     const credentials =
       config.https &&
       (config.https.credentials ?? (await developmentCertificate(configFolder(process.env), new Date())))
-    const stop = new Promise((resolve) => {
-      for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, resolve)
-    })
+    const stop = new AbortController()
+    const stopped = new Promise((resolve) => stop.signal.addEventListener('abort', resolve))
+    for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => stop.abort())
 
+    const stores = await openStores(config, { ...surroundings, log, stop: stop.signal })
+    if (stop.signal.aborted) return 0
+    if (typeof stores === 'string') {
+      process.stderr.write(`todo-service: ${stores}\n`)
+      return 1
+    }
     const running: Running[] = []
-    const closeAll = () => Promise.all(running.map(({ close }) => close()))
+    const closeAll = async () => {
+      await Promise.all(running.map(({ close }) => close()))
+      await stores.close()
+    }
     for (const name of config.profiles) {
       const started = await start(profiles[name], stores, config, settings, credentials)
       if (typeof started === 'object') running.push(started)
@@ -64,8 +72,8 @@ Examples
     }
     const served = running.map(({ close: _, ...one }) => one)
     const notes = [...tokenNotes, ...httpsNotes(config)]
-    log.started({ version, mode: config.mode, store: 'memory', profiles: served, notes })
-    await stop
+    log.started({ version, mode: config.mode, store: stores.kind, profiles: served, notes })
+    await stopped
     await closeAll()
     log.stopped()
     return 0

@@ -8,6 +8,9 @@ export interface Answer {
 
 export const empty = (status: number, headers: Record<string, string> = {}): Answer => ({ status, headers })
 
+/** For a 503. */
+export const retrySoon = { 'retry-after': '1' }
+
 export const text = (status: number, body: string): Answer => ({
   status,
   headers: { 'content-type': 'text/plain; charset=utf-8' },

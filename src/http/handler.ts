@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Exchange, Log } from '../log.ts'
+import { Unavailable } from '../unavailable.ts'
 import { type Answer, empty } from './answer.ts'
 import { authenticate, type Guard } from './auth.ts'
 import { readText } from './body.ts'
@@ -60,10 +61,13 @@ export function handlerOf(
     if (!found) return refuse(new Refusal('path-unknown'), undefined, exchange.id)
     if (!route) return empty(exchange.method === 'OPTIONS' ? 204 : 405, { allow: found.allow })
     const outcome = await outcomeOf(route, found.segment, request, reached).catch((cause: unknown) => {
+      if (cause instanceof Unavailable) return new Refusal('store-unavailable', undefined, cause.message)
       log.failed(exchange, cause)
       return new Refusal('unforeseen')
     })
-    return outcome instanceof Refusal ? refuse(outcome, route.operation, exchange.id) : outcome
+    if (!(outcome instanceof Refusal)) return outcome
+    const refused = refuse(outcome, route.operation, exchange.id)
+    return outcome.note ? { ...refused, note: outcome.note } : refused
   }
 
   async function outcomeOf(route: Route, segment: string | undefined, request: IncomingMessage, reached: Reached) {

@@ -104,10 +104,14 @@ function refused({ operation: name, docs, body, secured }: Route, refuse: Face['
       const same = answers.filter((answer) => answer.status === status)
       const words = [...new Set(same.map(({ code }) => refusals[code]))].join(' ')
       const withBody = same.filter((answer) => answer.body !== undefined)
-      return [status, { description: words, ...(withBody.length > 0 && { content: refusalContent(withBody) }) }]
+      const content = withBody.length > 0 && { content: refusalContent(withBody) }
+      return [status, { description: words, ...(same.some(isTemporary) && { headers: retryAfter }), ...content }]
     }),
   )
 }
+
+const isTemporary = ({ headers }: Refused) => headers?.['retry-after'] !== undefined
+const retryAfter = { 'Retry-After': textHeader('After how many seconds to try again.') }
 
 /** A refusal that says something about members says it of a body that is refused. */
 function exampleOf(code: RefusalCode, body: Shape): Refusal | undefined {

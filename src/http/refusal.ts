@@ -15,6 +15,7 @@ export const refusals = {
   'ids-differ': 'The id in the path differs from the id in the body.',
   'item-missing': 'No item has this id.',
   'id-in-use': 'An item with this id exists.',
+  'store-unavailable': 'The items cannot be reached at the moment.',
   unforeseen: 'The service could not answer this request.',
 } as const
 
@@ -26,9 +27,12 @@ export type MemberErrors = Readonly<Record<string, readonly string[]>>
 export class Refusal {
   readonly code: RefusalCode
   readonly errors: MemberErrors | undefined
+  /** Why; for the log alone. */
+  readonly note: string | undefined
 
-  constructor(code: RefusalCode, errors?: MemberErrors) {
+  constructor(code: RefusalCode, errors?: MemberErrors, note?: string) {
     this.code = code
     this.errors = errors
+    this.note = note
   }
 }

@@ -1,10 +1,10 @@
-import { empty, json } from '../http/answer.ts'
+import { empty, json, retrySoon } from '../http/answer.ts'
 import { int64 } from '../http/int64.ts'
 import { Refusal, type RefusalCode, refusals } from '../http/refusal.ts'
 import { route } from '../http/route.ts'
 import type { Shape } from '../http/shape.ts'
 import type { NumberedItem, NumberedStore } from '../store/store.ts'
-import { items, itemsTag, type Profile } from './profile.ts'
+import { items, itemsTag, type Profile, refused } from './profile.ts'
 
 const id = { type: 'integer', format: 'int64' } as const
 const fields = { name: { type: 'string', nullable: true, default: null }, isComplete: { type: 'boolean' } } as const
@@ -22,6 +22,9 @@ const storedItem: Shape = { ...fullItem, name: 'TodoItem' }
 const wire = ({ id, name, isComplete }: NumberedItem) =>
   `{"id":${id},"name":${JSON.stringify(name)},"isComplete":${isComplete}}`
 
+/** The only text of an item is its name. */
+const unstorable = new Refusal('value-refused', { name: ['name must not hold U+0000.'] })
+
 const item = {
   path: `${items}/{id}`,
   id: { schema: id, read: (segment: string | undefined) => int64(segment) ?? new Refusal('id-malformed') },
@@ -34,6 +37,7 @@ const routes = (store: NumberedStore) => [
       tag: itemsTag,
       summary: 'List all items, in order of id',
       success: { status: 200, description: 'All items.', body: { many: storedItem } },
+      refusals: ['store-unavailable'],
     },
     method: 'GET',
     path: items,
@@ -50,12 +54,14 @@ const routes = (store: NumberedStore) => [
         body: { one: storedItem },
         headers: { Location: 'The URI of the created item.' },
       },
+      refusals: ['store-unavailable'],
     },
     method: 'POST',
     path: items,
     body: newItem,
     async handle({ body, baseUrl }) {
       const created = await store.create(body)
+      if (created === 'unstorable') return unstorable
       return json(201, wire(created), { location: `${baseUrl}${items}/${created.id}` })
     },
   }),
@@ -66,12 +72,12 @@ const routes = (store: NumberedStore) => [
       tag: itemsTag,
       summary: 'Read one item',
       success: { status: 200, description: 'The item.', body: { one: storedItem } },
-      refusals: ['id-malformed', 'item-missing'],
+      refusals: ['id-malformed', 'item-missing', 'store-unavailable'],
     },
     method: 'GET',
     async handle({ id }) {
       const found = await store.get(id)
-      return found === 'not-found' ? new Refusal('item-missing') : json(200, wire(found))
+      return found === 'not-found' ? refused[found] : json(200, wire(found))
     },
   }),
   route({
@@ -81,14 +87,15 @@ const routes = (store: NumberedStore) => [
       tag: itemsTag,
       summary: 'Change the name and completion of an item; the full item is expected',
       success: { status: 204, description: 'The item is changed.' },
-      refusals: ['id-malformed', 'ids-differ', 'item-missing'],
+      refusals: ['id-malformed', 'ids-differ', 'item-missing', 'store-unavailable'],
     },
     method: 'PUT',
     body: fullItem,
     async handle({ id, body }) {
       if (body.id !== id) return new Refusal('ids-differ')
       const outcome = await store.update(id, body)
-      return outcome === 'not-found' ? new Refusal('item-missing') : empty(204)
+      if (outcome === 'unstorable') return unstorable
+      return outcome === 'updated' ? empty(204) : refused[outcome]
     },
   }),
   route({
@@ -98,12 +105,12 @@ const routes = (store: NumberedStore) => [
       tag: itemsTag,
       summary: 'Delete an item',
       success: { status: 204, description: 'The item is gone.' },
-      refusals: ['id-malformed', 'item-missing'],
+      refusals: ['id-malformed', 'item-missing', 'store-unavailable'],
     },
     method: 'DELETE',
     async handle({ id }) {
       const outcome = await store.delete(id)
-      return outcome === 'not-found' ? new Refusal('item-missing') : empty(204)
+      return outcome === 'deleted' ? empty(204) : refused[outcome]
     },
   }),
 ]
@@ -121,6 +128,7 @@ const statuses: Partial<Record<RefusalCode, number>> = {
   'item-missing': 404,
   'body-too-large': 413,
   'media-type-refused': 415,
+  'store-unavailable': 503,
 }
 
 /** Where RFC 9110 defines each status. */
@@ -130,6 +138,7 @@ const sections: Record<number, string> = {
   413: '15.5.14',
   415: '15.5.16',
   500: '15.6.1',
+  503: '15.6.4',
 }
 
 export const profileA: Profile<'a'> = {
@@ -144,6 +153,7 @@ export const profileA: Profile<'a'> = {
     const status = statuses[code] ?? 500
     const type = `https://www.rfc-editor.org/rfc/rfc9110#section-${sections[status]}`
     const problem = JSON.stringify({ type, title: refusals[code], status, traceId, errors })
-    return { status, headers: { 'content-type': 'application/problem+json' }, body: problem }
+    const headers = { 'content-type': 'application/problem+json', ...(status === 503 && retrySoon) }
+    return { status, headers, body: problem }
   },
 }

@@ -1,9 +1,9 @@
-import { type Answer, empty, json, text } from '../http/answer.ts'
+import { type Answer, empty, json, retrySoon, text } from '../http/answer.ts'
 import { Refusal, type RefusalCode } from '../http/refusal.ts'
 import { route } from '../http/route.ts'
 import { isLonger, type Shape } from '../http/shape.ts'
 import type { NamedItem, NamedStore } from '../store/store.ts'
-import { items, itemsTag, type Profile } from './profile.ts'
+import { items, itemsTag, type Profile, refused } from './profile.ts'
 
 const idLimit = 1024
 /** B4: a blank string is a missing one. */
@@ -32,6 +32,7 @@ const routes = (store: NamedStore) => [
       tag: itemsTag,
       summary: 'List all items, in order of creation',
       success: { status: 200, description: 'All items.', body: { many: storedItem } },
+      refusals: ['store-unavailable'],
     },
     method: 'GET',
     path: items,
@@ -43,14 +44,14 @@ const routes = (store: NamedStore) => [
       tag: itemsTag,
       summary: 'Create an item; the client supplies its id',
       success: { status: 200, description: 'The created item.', body: { one: storedItem } },
-      refusals: ['id-in-use'],
+      refusals: ['id-in-use', 'store-unavailable'],
     },
     method: 'POST',
     path: items,
     body: sentItem,
     async handle({ body }) {
       const outcome = await store.create(body)
-      return outcome === 'in-use' ? new Refusal('id-in-use') : json(200, wire(body))
+      return outcome === 'created' ? json(200, wire(body)) : refused[outcome]
     },
   }),
   route({
@@ -59,14 +60,14 @@ const routes = (store: NamedStore) => [
       tag: itemsTag,
       summary: 'Replace the item that has the id in the body',
       success: { status: 204, description: 'The item is replaced.' },
-      refusals: ['item-missing'],
+      refusals: ['item-missing', 'store-unavailable'],
     },
     method: 'PUT',
     path: items,
     body: sentItem,
     async handle({ body }) {
       const outcome = await store.replace(body)
-      return outcome === 'not-found' ? new Refusal('item-missing') : empty(204)
+      return outcome === 'replaced' ? empty(204) : refused[outcome]
     },
   }),
   route({
@@ -75,14 +76,14 @@ const routes = (store: NamedStore) => [
       tag: itemsTag,
       summary: 'Delete an item',
       success: { status: 204, description: 'The item is gone.' },
-      refusals: ['id-too-long', 'item-missing'],
+      refusals: ['id-too-long', 'item-missing', 'store-unavailable'],
     },
     method: 'DELETE',
     path: `${items}/{id}`,
     id: { schema: id, read: readId },
     async handle({ id }) {
       const outcome = await store.delete(id)
-      return outcome === 'not-found' ? new Refusal('item-missing') : empty(204)
+      return outcome === 'deleted' ? empty(204) : refused[outcome]
     },
   }),
 ]
@@ -94,9 +95,13 @@ function readId(segment: string | undefined): string | Refusal {
 }
 
 /** B6. An operation without a code of its own can only say whose fault it is. */
-const anyOther = (code: RefusalCode, operation = '') => {
-  const isClients = code === 'host-malformed' || code === 'authorization-ambiguous'
-  return couldNot[operation] ? text(400, couldNot[operation]) : empty(isClients ? 400 : 500)
+const anyOther = (code: RefusalCode, operation = '') =>
+  couldNot[operation] ? text(400, couldNot[operation]) : (blame[code] ?? empty(500))
+
+const blame: Partial<Record<RefusalCode, Answer>> = {
+  'host-malformed': empty(400),
+  'authorization-ambiguous': empty(400),
+  'store-unavailable': empty(503, retrySoon),
 }
 
 const couldNot: Record<string, string> = {

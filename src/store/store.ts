@@ -1,4 +1,7 @@
-/** What a store offers to each profile. An operation is atomic and gives back an outcome; it throws only the unforeseen. */
+/**
+ * What a store offers to each profile. An operation is atomic and gives back an outcome; it throws Unavailable when the
+ * items cannot be reached, and otherwise only the unforeseen. 'unstorable': a text that this store cannot hold.
+ */
 
 export interface NumberedItem {
   readonly id: bigint
@@ -21,17 +24,17 @@ export interface NamedItem {
 export interface NumberedStore {
   list(): Promise<readonly NumberedItem[]>
   get(id: bigint): Promise<NumberedItem | 'not-found'>
-  create(fields: NumberedFields): Promise<NumberedItem>
+  create(fields: NumberedFields): Promise<NumberedItem | 'unstorable'>
   /** Changes the fields and leaves everything else of the item as it is (A7, A10). */
-  update(id: bigint, fields: NumberedFields): Promise<'updated' | 'not-found'>
+  update(id: bigint, fields: NumberedFields): Promise<'updated' | 'not-found' | 'unstorable'>
   delete(id: bigint): Promise<'deleted' | 'not-found'>
 }
 
 /** Profile B: the client supplies ids. Lists are in order of creation (B1); a replaced item keeps its place (B7). */
 export interface NamedStore {
   list(): Promise<readonly NamedItem[]>
-  create(item: NamedItem): Promise<'created' | 'in-use'>
-  replace(item: NamedItem): Promise<'replaced' | 'not-found'>
+  create(item: NamedItem): Promise<'created' | 'in-use' | 'unstorable'>
+  replace(item: NamedItem): Promise<'replaced' | 'not-found' | 'unstorable'>
   delete(id: string): Promise<'deleted' | 'not-found'>
 }
 

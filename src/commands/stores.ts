@@ -1,0 +1,49 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { profiles } from '../app.ts'
+import type { Config } from '../config.ts'
+import { whereabouts } from '../database-url.ts'
+import type { Log } from '../log.ts'
+import { memoryStores } from '../store/memory.ts'
+import type { Stores } from '../store/store.ts'
+
+export interface OpenStores extends Stores {
+  readonly kind: 'memory' | `PostgreSQL at ${string}`
+  close(): Promise<void>
+}
+
+interface Surroundings {
+  readonly ticks: () => number
+  readonly random: () => number
+  readonly log: Log
+  /** Ends the waiting for a database. */
+  readonly stop: AbortSignal
+}
+
+const startingItems = { a: profiles.a.startingItems, b: profiles.b.startingItems }
+
+/** How long to wait until a database is tried again. */
+const waitingTime = 500
+
+/** The items where the configuration wants them, or the sentence that says why they cannot be there. */
+export async function openStores(
+  { database, databaseSchema: schema, waitForDatabase }: Config,
+  { ticks, random, log, stop }: Surroundings,
+): Promise<OpenStores | string> {
+  if (!database) return { kind: 'memory', ...memoryStores(startingItems), close: async () => {} }
+  const { postgresStores, troubleWith, isForGood } = await import('../store/postgres.ts')
+  const onDown = (cause: unknown) => log.notice(troubleWith(cause, database))
+  const onUp = () => log.notice('The database answers again.')
+  const settings = { database, schema, ticks, random, onDown, onUp }
+  let said = ''
+  for (;;)
+    try {
+      const stores = await postgresStores(settings, startingItems)
+      return { kind: `PostgreSQL at ${whereabouts(database)}, schema ${schema}`, ...stores }
+    } catch (cause) {
+      const trouble = troubleWith(cause, database)
+      if (!waitForDatabase || isForGood(cause) || stop.aborted) return trouble
+      if (trouble !== said) log.notice(`Waiting for the database. ${trouble}`)
+      said = trouble
+      await pause(waitingTime, undefined, { signal: stop }).catch(() => {})
+    }
+}

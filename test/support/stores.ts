@@ -1,0 +1,31 @@
+import { after, type TestContext } from 'node:test'
+import { readDatabaseUrl } from '../../src/database-url.ts'
+import { memoryStores } from '../../src/store/memory.ts'
+import { postgresStores } from '../../src/store/postgres.ts'
+import type { StartingItems, Stores } from '../../src/store/store.ts'
+import { type Cluster, startPostgres } from './postgres.ts'
+
+/** A cluster for the tests of one file, started by the first that asks for it. */
+let shared: Promise<Cluster> | undefined
+after(async () => (await shared)?.remove())
+
+export const sharedPostgres = () => {
+  shared ??= startPostgres()
+  return shared
+}
+
+let schemas = 0
+export const newSchema = () => `todo_${++schemas}`
+
+/** Every kind of store, fresh; it is gone when the test ends. */
+export const stores = {
+  memory: async (_: TestContext, starting: StartingItems): Promise<Stores> => memoryStores(starting),
+  PostgreSQL: async (t: TestContext, starting: StartingItems, schema = newSchema()): Promise<Stores> => {
+    const database = readDatabaseUrl((await sharedPostgres()).url())
+    if (!database) throw new Error('The URL of the test database is not understood.')
+    const settings = { database, schema, ticks: () => performance.now(), random: Math.random }
+    const opened = await postgresStores({ ...settings, onDown: () => {}, onUp: () => {} }, starting)
+    t.after(() => opened.close())
+    return opened
+  },
+}
