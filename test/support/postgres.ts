@@ -1,6 +1,6 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, chownSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -31,12 +31,18 @@ export interface Cluster {
 
 type Configuration = Readonly<Record<string, string>>
 
-export async function startPostgres(configuration: Configuration = {}): Promise<Cluster> {
+/** `files` go into its folder before it starts. */
+export async function startPostgres(
+  configuration: Configuration = {},
+  files: Readonly<Record<string, string>> = {},
+): Promise<Cluster> {
   const home = homeOf()
   const passwordFile = join(home.folder, 'password')
   writeFileSync(passwordFile, password)
   const form = ['-E', 'UTF8', '--no-locale', '-A', 'scram-sha-256', '--pwfile', passwordFile, '--no-sync']
   await promisify(execFile)(home.initdb, ['-D', home.data, '-U', 'postgres', ...form], home.as)
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(home.data, name), text, { mode: 0o600 })
+  giveTo(home)
   return clusterIn(home, await freePort(), configuration)
 }
 
@@ -74,9 +80,7 @@ async function clusterIn(home: Home, port: number, configuration: Configuration)
       const other = homeOf()
       cpSync(home.data, other.data, { recursive: true })
       writeFileSync(join(other.data, 'standby.signal'), '')
-      if (other.as.uid !== undefined)
-        await promisify(execFile)('chown', ['-R', `${other.as.uid}:${other.as.gid}`, other.data])
-      chmodSync(other.data, 0o700)
+      giveTo(other)
       configuration = { ...configuration, synchronous_standby_names: '*' }
       await start()
       const primary = `host=127.0.0.1 port=${port} user=postgres password=${password}`
@@ -116,6 +120,14 @@ function homeOf(): Home {
   cpSync(join(dirname(programs.postgres), '..'), native, { recursive: true, verbatimSymlinks: true })
   const program = (name: string) => join(native, 'bin', name)
   return { folder, data, initdb: program('initdb'), postgres: program('postgres'), as: { cwd: folder, uid, gid } }
+}
+
+/** The files of the cluster belong to whoever runs it. */
+function giveTo({ data, as: { uid, gid } }: Home): void {
+  chmodSync(data, 0o700)
+  if (uid === undefined || gid === undefined) return
+  for (const file of ['.', ...readdirSync(data, { recursive: true, encoding: 'utf8' })])
+    chownSync(join(data, file), uid, gid)
 }
 
 async function isReady(server: ChildProcess): Promise<boolean> {

@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import postgres from 'postgres'
+import { item, timeToRecover, wired } from '../support/instance.ts'
+import { sharedPostgres } from '../support/stores.ts'
+
+const named = { id: 'x', name: 'name', notes: 'notes' }
+
+suite('while the database cannot be reached, or is too slow', { concurrency: true }, () => {
+  test('A15 a database that answers nothing: 503 with Retry-After within 6 seconds, on within 3 of its return', async (t) => {
+    const { wire, instance } = await wired(t)
+    await instance.send('POST', '', item('before'))
+    wire.swallow()
+    const since = performance.now()
+    const asked = Array.from({ length: 60 }, (_, at) => instance.send('POST', '', item(`lost ${at}`)))
+    for (const { status, headers, text } of await Promise.all(asked)) {
+      assert.deepEqual(
+        [status, headers.get('content-type'), headers.get('retry-after')],
+        [503, 'application/problem+json', '1'],
+      )
+      assert.doesNotMatch(text, /database|postgres|127\.0\.0\.1/i)
+    }
+    assert.ok(performance.now() - since < 6_000, `${performance.now() - since} ms`)
+    wire.mend()
+    assert.ok((await timeToRecover(instance)) < 3_000)
+    assert.deepEqual(await instance.list(), [{ id: 1, ...item('before') }])
+  })
+
+  test('B6 a database that cannot be reached: the code of the operation, and 503 for the list', async (t) => {
+    const { wire, instance } = await wired(t, 'b')
+    wire.refuse()
+    const { status, headers, text } = await instance.send('GET', '')
+    assert.deepEqual([status, headers.get('retry-after'), text], [503, '1', ''])
+    for (const [method, path, body, code] of [
+      ['POST', '', named, 'CouldNotCreateItem'],
+      ['PUT', '', named, 'CouldNotUpdateItem'],
+      ['DELETE', '/x', undefined, 'CouldNotDeleteItem'],
+    ] as const) {
+      const refused = await instance.send(method, path, body)
+      assert.deepEqual([refused.status, refused.text], [400, code])
+    }
+    wire.mend()
+    assert.ok((await timeToRecover(instance)) < 3_000)
+    await instance.running.prints(/The database answers again/)
+  })
+
+  test('a request that is refused anyway asks for no connection', async (t) => {
+    const { wire, instance } = await wired(t)
+    wire.swallow()
+    const refused = [
+      await instance.send('POST', '', { name: 7 }),
+      await instance.send('POST', '', item('\0')),
+      await instance.send('PUT', '/1', { id: 2, ...item('x') }),
+      await instance.send('GET', '/x'),
+    ]
+    assert.deepEqual(
+      refused.map(({ status }) => status),
+      [400, 400, 400, 400],
+    )
+  })
+
+  test('a statement that takes too long is called off; no more than a thousand wait for it', async (t) => {
+    const { instance, database } = await wired(t)
+    const cluster = await sharedPostgres()
+    await instance.send('POST', '', item('x'))
+    const blocker = postgres(cluster.url(database), { max: 1, onnotice: () => {} })
+    t.after(() => blocker.end({ timeout: 0 }))
+    await blocker.unsafe('begin; lock table todo.numbered_items')
+    const asked = Array.from({ length: 1_200 }, () => instance.send('GET', '/1'))
+    for (const { status } of await Promise.all(asked)) assert.equal(status, 503)
+    const times = [...instance.running.stdout.matchAll(/ 503 ([\d.]+) ms/g)].map(([, time]) => Number(time))
+    assert.equal(times.length, 1_200)
+    assert.ok(Math.max(...times) < 6_000, `${Math.max(...times)} ms`)
+    assert.ok(times.filter((time) => time < 1_000).length >= 150)
+    await blocker.unsafe('commit')
+    assert.ok((await timeToRecover(instance)) < 3_000)
+  })
+})
