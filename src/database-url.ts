@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 export interface Database {
   /** Any of them may be the primary. */
   readonly hosts: readonly Host[]
-  /** Undefined: as PGUSER says, else whoever runs this process. */
+  /** Undefined: as PGUSER says, else whoever this runs as. */
   readonly user: string | undefined
   readonly password: string | undefined
   /** Undefined: named like the user. */
@@ -72,4 +72,4 @@ function readTls(parameters: URLSearchParams): Tls | undefined {
 
 /** For a person; the password is not in it. */
 export const whereabouts = ({ hosts, name }: Database) =>
-  `${hosts.map((host) => `${host.name}:${host.port}`).join(', ')}${name ? `, database ${name}` : ''}`
+  `${name ? `database ${name} ` : ''}at ${hosts.map((host) => `${host.name}:${host.port}`).join(', ')}`

@@ -4,7 +4,7 @@ export type LogLevel = (typeof logLevels)[number]
 interface Started {
   readonly version: string
   readonly mode: string
-  readonly store: 'memory' | `PostgreSQL at ${string}`
+  readonly store: 'memory' | `PostgreSQL, ${string}`
   /** What a person should know before they wonder. */
   readonly notes: readonly string[]
   readonly profiles: readonly Served[]

@@ -7,7 +7,7 @@ import { memoryStores } from '../store/memory.ts'
 import type { Stores } from '../store/store.ts'
 
 export interface OpenStores extends Stores {
-  readonly kind: 'memory' | `PostgreSQL at ${string}`
+  readonly kind: 'memory' | `PostgreSQL, ${string}`
   close(): Promise<void>
 }
 
@@ -38,7 +38,7 @@ export async function openStores(
   for (;;)
     try {
       const stores = await postgresStores(settings, startingItems)
-      return { kind: `PostgreSQL at ${whereabouts(database)}, schema ${schema}`, ...stores }
+      return { kind: `PostgreSQL, schema ${schema} of ${whereabouts(database)}`, ...stores }
     } catch (cause) {
       const trouble = troubleWith(cause, database)
       if (!waitForDatabase || isForGood(cause) || stop.aborted) return trouble

@@ -29,27 +29,27 @@ suite('serve --database-url says in one sentence why it cannot start', () => {
     fails(
       t,
       `postgres://u:sesame@127.0.0.1:${await freePort()}/x`,
-      /No database answers at 127\.0\.0\.1:\d+, database x/,
+      /No server answers \(database x at 127\.0\.0\.1:\d+\)/,
     ))
 
   test('the host is unknown', async (t) =>
-    fails(t, 'postgres://u:sesame@no.such.host.invalid/x', /unknown \(no\.such\.host\.invalid:5432, database x\)/))
+    fails(t, 'postgres://u:sesame@no.such.host.invalid/x', /unknown \(database x at no\.such\.host\.invalid:5432\)/))
 
   test('the password is wrong', async (t) => {
     const { url } = await newDatabase()
-    await fails(t, url.replace('sesame', 'sesame2'), /refuses the user or the password/)
+    await fails(t, url.replace('sesame', 'sesame2'), /The user or the password is refused/)
   })
 
   test('there is no such database', async (t) => {
     const { url } = await newDatabase()
-    await fails(t, `${url}_not`, /no such database/)
+    await fails(t, `${url}_not`, /There is no such database/)
   })
 
   test('a right is missing', async (t) => {
     const { sql } = await sharedPostgres()
     const { url } = await newDatabase('reader')
     await sql.unsafe(`create role reader login password 'sesame'`)
-    await fails(t, url, /refuses a right: permission denied for database/)
+    await fails(t, url, /A right is missing .*: permission denied for database/)
   })
 
   test('a newer version made the tables', async (t) => {
@@ -79,7 +79,7 @@ suite('serve --database-url says in one sentence why it cannot start', () => {
 
   test('the server offers no encryption', async (t) => {
     const { url } = await newDatabase()
-    await fails(t, `${url}?sslmode=require`, /cannot be used/)
+    await fails(t, `${url}?sslmode=require`, /when asked for encryption/)
   })
 })
 
@@ -119,7 +119,7 @@ suite('serve, told about a database', () => {
     running.process.kill('SIGTERM')
     const { code, stdout, stderr } = await running.ended
     assert.equal(code, 0)
-    assert.match(stdout, new RegExp(`items in PostgreSQL at 127\\.0\\.0\\.1:\\d+, database ${name}, schema todo\n`))
+    assert.match(stdout, new RegExp(`items in PostgreSQL, schema todo of database ${name} at 127\\.0\\.0\\.1:\\d+\n`))
     assert.doesNotMatch(stdout + stderr, /sesame/)
   })
 
@@ -155,7 +155,7 @@ suite('serve, told about a database', () => {
     await cluster.kill()
     const args = ['serve', '--profile', 'a', '--port', '0', '--wait-for-database']
     const waiting = start(t, args, { TODO_DATABASE_URL: cluster.url() })
-    await waiting.prints(/^Waiting for the database\. No database answers at/)
+    await waiting.prints(/^Waiting for the database\. No server answers/)
     await cluster.start()
     await waiting.prints(/http:\/\/localhost:\d+/)
     assert.equal(waiting.stdout.match(/Waiting/g)?.length, 1)

