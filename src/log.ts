@@ -20,6 +20,7 @@ export interface Served {
 }
 
 export interface Exchange {
+  /** Made when it is first asked for. */
   readonly id: string
   readonly profile: string
   readonly method: string
@@ -29,6 +30,8 @@ export interface Exchange {
 export interface Log {
   started(started: Started): void
   stopped(): void
+  /** Whether any request is shown, once it is answered. */
+  readonly showsRequests: boolean
   request(exchange: Exchange, status: number, milliseconds: number, note?: string): void
   failed(exchange: Exchange, cause: unknown): void
   /** Something besides a request failed. */
@@ -51,6 +54,7 @@ export function readableLog(write: Write, level: LogLevel): Log {
         `todo-item-service ${version}, ${mode} mode, items in ${store}${store === 'memory' ? ': gone when it stops' : ''}\n\n${rows}${said}Stop it with Ctrl+C.\n\n`,
       )
     },
+    showsRequests: shows('warn'),
     stopped() {
       if (shows('error')) write('Stopped.\n')
     },
@@ -92,15 +96,21 @@ export function jsonLog(write: Write, level: LogLevel, now: () => Date): Log {
     started(started) {
       if (shows('error')) line('info', 'started', started)
     },
+    showsRequests: shows('warn'),
     stopped() {
       if (shows('error')) line('info', 'stopped')
     },
     request(exchange, status, milliseconds, note) {
       if (shows(levelOf(status)))
-        line(levelOf(status), 'request', { ...exchange, status, milliseconds: Number(milliseconds.toFixed(1)), note })
+        line(levelOf(status), 'request', {
+          ...details(exchange),
+          status,
+          milliseconds: Number(milliseconds.toFixed(1)),
+          note,
+        })
     },
     failed(exchange, cause) {
-      if (shows('error')) line('error', 'request failed', { ...exchange, cause: describe(cause) })
+      if (shows('error')) line('error', 'request failed', { ...details(exchange), cause: describe(cause) })
     },
     trouble(what, cause) {
       if (shows('error')) line('error', what, { cause: describe(cause) })
@@ -110,6 +120,8 @@ export function jsonLog(write: Write, level: LogLevel, now: () => Date): Log {
     },
   }
 }
+
+const details = ({ id, profile, method, path }: Exchange) => ({ id, profile, method, path })
 
 const shown = (level: LogLevel) => (line: LogLevel) => logLevels.indexOf(line) <= logLevels.indexOf(level)
 

@@ -1,17 +1,20 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { suite, type TestContext, test } from 'node:test'
+import { profiles } from '../src/app.ts'
 import type { ProfileName } from '../src/profiles/profile.ts'
 import { checks } from '../src/verify/index.ts'
 import { rules } from '../src/verify/rules.ts'
 import { documentedBy } from './support/documented.ts'
-import { startingItems, transports } from './support/running.ts'
+import { transports } from './support/running.ts'
 import { stores } from './support/stores.ts'
 
 const ways = {
   ...transports,
   async 'on PostgreSQL'(t: TestContext, profile: ProfileName) {
-    return transports['over a socket'](t, profile, { stores: await stores.PostgreSQL(t, startingItems) })
+    return transports['over a socket'](t, profile, {
+      stores: await stores.PostgreSQL(t, { a: profiles.a.startingItems, b: profiles.b.startingItems }),
+    })
   },
 }
 

@@ -68,7 +68,7 @@ Examples
 }
 
 function documentText(name: keyof typeof profiles, requireAuth: boolean, baseUrl: string | undefined): string {
-  const stores = memoryStores({ a: [], b: [] })
+  const stores = memoryStores(profiles, '')
   const settings = { requireAuth, now: () => new Date(), random: Math.random }
   const face = faceOf(profiles[name], stores, settings)
   const document = openApiDocument(face, baseUrl ?? `http://localhost:${profiles[name].defaultPort}`)

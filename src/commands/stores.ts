@@ -14,12 +14,11 @@ export interface OpenStores extends Stores {
 interface Surroundings {
   readonly ticks: () => number
   readonly random: () => number
+  readonly newId: () => string
   readonly log: Log
   /** Ends the waiting for a database. */
   readonly stop: AbortSignal
 }
-
-const startingItems = { a: profiles.a.startingItems, b: profiles.b.startingItems }
 
 /** How long to wait until a database is tried again. */
 const waitingTime = 500
@@ -27,23 +26,23 @@ const waitingTime = 500
 /** The items where the configuration wants them, or the sentence that says why they cannot be there. */
 export async function openStores(
   { database, databaseSchema: schema, waitForDatabase }: Config,
-  { ticks, random, log, stop }: Surroundings,
+  { ticks, random, newId, log, stop }: Surroundings,
 ): Promise<OpenStores | string> {
-  if (!database) return { kind: 'memory', ...memoryStores(startingItems), close: async () => {} }
+  if (!database) return { kind: 'memory', ...memoryStores(profiles, newId().slice(0, 8)), close: async () => {} }
   const { postgresStores, troubleWith, isForGood } = await import('../store/postgres.ts')
   const onDown = (cause: unknown) => log.notice(troubleWith(cause, database))
   const onUp = () => log.notice('The database answers again.')
-  const settings = { database, schema, ticks, random, onDown, onUp }
-  let said = ''
+  const settings = { database, schema, stop, ticks, random, onDown, onUp }
+  const said = new Set<string>()
   for (;;)
     try {
-      const stores = await postgresStores(settings, startingItems)
+      const stores = await postgresStores(settings, profiles)
       return { kind: `PostgreSQL, schema ${schema} of ${whereabouts(database)}`, ...stores }
     } catch (cause) {
       const trouble = troubleWith(cause, database)
       if (!waitForDatabase || isForGood(cause) || stop.aborted) return trouble
-      if (trouble !== said) log.notice(`Waiting for the database. ${trouble}`)
-      said = trouble
+      if (!said.has(trouble)) log.notice(`Waiting for the database. ${trouble}`)
+      said.add(trouble)
       await pause(waitingTime, undefined, { signal: stop }).catch(() => {})
     }
 }

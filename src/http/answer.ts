@@ -18,7 +18,7 @@ export const text = (status: number, body: string): Answer => ({
 })
 
 /** `body` is JSON text already: a profile writes its wire shape out by hand. */
-export const json = (status: number, body: string, headers: Record<string, string> = {}): Answer => ({
+export const json = (status: number, body: string | Buffer, headers: Record<string, string> = {}): Answer => ({
   status,
   headers: { 'content-type': 'application/json; charset=utf-8', ...headers },
   body,

@@ -1,16 +1,32 @@
+import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
 import { MIMEType } from 'node:util'
+import { header } from './header.ts'
 import { Refusal } from './refusal.ts'
 
 /** G5: the request's body as text, or why it is refused. */
-export async function readText(request: IncomingMessage, limit: number): Promise<string | Refusal> {
-  if (!isJson(request.headers['content-type'])) return new Refusal('media-type-refused')
-  const bytes = await readBytes(request, limit)
-  return bytes instanceof Refusal ? bytes : decode(bytes)
+export function readText(request: IncomingMessage, limit: number): Promise<string | Refusal> | Refusal {
+  if (!isJson(header(request, 'content-type'))) return new Refusal('media-type-refused')
+  if (Number(header(request, 'content-length')) > limit) return new Refusal('body-too-large')
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = []
+    let length = 0
+    request.on('data', (chunk: Buffer) => {
+      length += chunk.length
+      if (length <= limit) chunks.push(chunk)
+      else resolve(new Refusal('body-too-large'))
+    })
+    request.on('end', () => resolve(decode(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks))))
+    // Cut off half-way: whoever sent it is gone, and nothing of it is stored.
+    const cutOff = () => resolve(new Refusal('body-malformed'))
+    request.on('close', cutOff)
+    if (request.destroyed) cutOff()
+  })
 }
 
 /** A JSON media type, its charset absent or UTF-8. */
 function isJson(contentType = ''): boolean {
+  if (contentType === 'application/json') return true
   try {
     const { essence, params } = new MIMEType(contentType)
     const isUtf8 = /^utf-8$/i.test(params.get('charset') ?? 'utf-8')
@@ -20,30 +36,8 @@ function isJson(contentType = ''): boolean {
   }
 }
 
-function readBytes(request: IncomingMessage, limit: number): Promise<Buffer | Refusal> {
-  return new Promise((resolve) => {
-    if (Number(request.headers['content-length']) > limit) return resolve(new Refusal('body-too-large'))
-    const chunks: Buffer[] = []
-    let length = 0
-    request.on('data', (chunk: Buffer) => {
-      length += chunk.length
-      if (length <= limit) chunks.push(chunk)
-      else resolve(new Refusal('body-too-large'))
-    })
-    request.on('end', () => resolve(Buffer.concat(chunks)))
-    // Cut off half-way: whoever sent it is gone, and nothing of it is stored.
-    const cutOff = () => resolve(new Refusal('body-malformed'))
-    request.on('close', cutOff)
-    if (request.destroyed) cutOff()
-  })
-}
-
-const utf8 = new TextDecoder('utf-8', { fatal: true })
-
 function decode(bytes: Buffer): string | Refusal {
-  try {
-    return utf8.decode(bytes)
-  } catch {
-    return new Refusal('body-malformed')
-  }
+  if (!isUtf8(bytes)) return new Refusal('body-malformed')
+  const text = bytes.toString()
+  return text.startsWith('\ufeff') ? text.slice(1) : text
 }

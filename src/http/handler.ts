@@ -1,14 +1,15 @@
 import type { IncomingMessage } from 'node:http'
+import { andThen, type Eventually } from '../eventually.ts'
 import type { Exchange, Log } from '../log.ts'
 import { Unavailable } from '../unavailable.ts'
 import { type Answer, empty } from './answer.ts'
-import { authenticate, type Guard } from './auth.ts'
+import { authenticate, type Caller, type Guard } from './auth.ts'
 import { readText } from './body.ts'
+import { header } from './header.ts'
 import { isAuthority, type ProxyTrust, type Reached, reachedBy } from './proxy.ts'
 import { Refusal } from './refusal.ts'
-import { type Route, router } from './route.ts'
+import { type Call, type Route, router } from './route.ts'
 import type { Handler } from './server.ts'
-import { read, type Shape } from './shape.ts'
 
 /** What is served: the routes, and what a refusal looks like to the client. */
 export interface Face {
@@ -41,49 +42,123 @@ export function handlerOf(
 ): Handler {
   const find = router(routes)
 
-  return async (request) => {
+  return (request) => {
+    const exchange = exchangeOf(name, request, newId)
+    if (!log.showsRequests) return answerTo(request, exchange)
     const startedAt = ticks()
-    const exchange = { id: newId(), profile: name, method: request.method ?? '', path: request.url ?? '' }
-    const answer = await answerTo(request, exchange)
-    log.request(exchange, answer.status, ticks() - startedAt, answer.note)
-    return answer
+    return andThen(answerTo(request, exchange), (answer) => {
+      log.request(exchange, answer.status, ticks() - startedAt, answer.note)
+      return answer
+    })
   }
 
-  async function answerTo(request: IncomingMessage, exchange: Exchange): Promise<Answer> {
+  function answerTo(request: IncomingMessage, exchange: Exchange): Eventually<Answer> {
+    const { method, path } = exchange
     const reached = reachedBy(request, trustProxy)
     const { isSecure, host } = reached
-    const found = find(exchange.path.split('?', 1)[0] as string)
-    const route = found?.byMethod.get(exchange.method)
+    const query = path.indexOf('?')
+    const found = find(query < 0 ? path : path.slice(0, query))
+    const route = found?.place.byMethod.get(method)
     if (host !== undefined && !isAuthority(host))
       return refuse(new Refusal('host-malformed'), route?.operation, exchange.id)
-    if (redirectPort !== undefined && !isSecure && exchange.path.startsWith('/'))
-      return redirection(host, redirectPort, exchange.path)
+    if (redirectPort !== undefined && !isSecure && path.startsWith('/')) return redirection(host, redirectPort, path)
     if (!found) return refuse(new Refusal('path-unknown'), undefined, exchange.id)
-    if (!route) return empty(exchange.method === 'OPTIONS' ? 204 : 405, { allow: found.allow })
-    const outcome = await outcomeOf(route, found.segment, request, reached).catch((cause: unknown) => {
-      if (cause instanceof Unavailable) return new Refusal('store-unavailable', undefined, cause.message)
-      log.failed(exchange, cause)
-      return new Refusal('unforeseen')
-    })
-    if (!(outcome instanceof Refusal)) return outcome
-    const refused = refuse(outcome, route.operation, exchange.id)
-    return outcome.note ? { ...refused, note: outcome.note } : refused
+    if (!route) return empty(method === 'OPTIONS' ? 204 : 405, { allow: found.place.allow })
+    const finish = (outcome: Answer | Refusal) =>
+      outcome instanceof Refusal ? refused(outcome, route, exchange) : outcome
+    const failed = (cause: unknown) => refused(refusalFor(cause, exchange), route, exchange)
+    try {
+      const outcome = outcomeOf(route, found.segment, request, reached)
+      return outcome instanceof Promise ? outcome.then(finish).catch(failed) : finish(outcome)
+    } catch (cause) {
+      return failed(cause)
+    }
   }
 
-  async function outcomeOf(route: Route, segment: string | undefined, request: IncomingMessage, reached: Reached) {
-    const access = route.secured ? await authenticate(request, guard) : { caller: undefined }
-    if (!('caller' in access)) return access
+  function refusalFor(cause: unknown, exchange: Exchange): Refusal {
+    if (cause instanceof Unavailable) return new Refusal('store-unavailable', undefined, cause.message)
+    log.failed(exchange, cause)
+    return new Refusal('unforeseen')
+  }
+
+  function refused(refusal: Refusal, { operation }: Route, { id }: Exchange): Answer {
+    const answer = refuse(refusal, operation, id)
+    return refusal.note ? { ...answer, note: refusal.note } : answer
+  }
+
+  function outcomeOf(route: Route, segment: string | undefined, request: IncomingMessage, reached: Reached) {
+    if (!route.secured) return handled(route, segment, request, reached)
+    return authenticate(request, guard).then((access) =>
+      'caller' in access ? handled(route, segment, request, reached, access.caller) : access,
+    )
+  }
+
+  function handled(
+    route: Route,
+    segment: string | undefined,
+    request: IncomingMessage,
+    reached: Reached,
+    caller?: Caller,
+  ): Eventually<Answer | Refusal> {
     const id = route.id?.read(segment)
     if (id instanceof Refusal) return id
-    const body = route.body ? await readBody(route.body, request) : {}
-    if (body instanceof Refusal) return body
-    const isLocal = () => isFromThisMachine(request)
-    return route.handle({ id, body, caller: access.caller, baseUrl: baseUrl ?? originOf(reached, request), isLocal })
+    const { read } = route
+    if (!read) return route.handle(new Received(request, reached, baseUrl, id, {}, caller))
+    return andThen(readText(request, bodyLimit), (text) => {
+      const body = text instanceof Refusal ? text : read(text)
+      return body instanceof Refusal ? body : route.handle(new Received(request, reached, baseUrl, id, body, caller))
+    })
+  }
+}
+
+/** Its id is made when it is needed: nobody sees that of a request that is answered without a word about it. */
+function exchangeOf(profile: string, { method = '', url: path = '' }: IncomingMessage, newId: () => string): Exchange {
+  let id: string | undefined
+  return {
+    profile,
+    method,
+    path,
+    get id() {
+      id ??= newId()
+      return id
+    },
+  }
+}
+
+class Received<T, Body> implements Call<T, Body> {
+  readonly id: T
+  readonly body: Body
+  readonly caller: Caller | undefined
+  readonly #request: IncomingMessage
+  readonly #reached: Reached
+  readonly #baseUrl: string | undefined
+
+  constructor(
+    request: IncomingMessage,
+    reached: Reached,
+    baseUrl: string | undefined,
+    id: T,
+    body: Body,
+    caller: Caller | undefined,
+  ) {
+    this.id = id
+    this.body = body
+    this.caller = caller
+    this.#request = request
+    this.#reached = reached
+    this.#baseUrl = baseUrl
   }
 
-  async function readBody(shape: Shape, request: IncomingMessage) {
-    const text = await readText(request, bodyLimit)
-    return text instanceof Refusal ? text : read(shape, text)
+  get baseUrl(): string {
+    return this.#baseUrl ?? originOf(this.#reached, this.#request)
+  }
+
+  isLocal(): boolean {
+    return isFromThisMachine(this.#request)
+  }
+
+  header(name: string): string | undefined {
+    return header(this.#request, name)
   }
 }
 

@@ -1,8 +1,9 @@
 /** A11, A12: a canonical decimal int64, or undefined. */
-export function int64(text: string | undefined): bigint | undefined {
+export function int64(text: string | undefined): string | undefined {
   if (text === undefined || !/^(?:0|-?[1-9]\d{0,18})$/.test(text)) return undefined
+  if (text.length < 19) return text
   const value = BigInt(text)
-  return BigInt.asIntN(64, value) === value ? value : undefined
+  return BigInt.asIntN(64, value) === value ? text : undefined
 }
 
 /**
@@ -15,25 +16,35 @@ export function memberSource(text: string, name: string): string | undefined {
   let key: string | undefined
   let valueStart = 0
   for (let at = 0; at < text.length; at++) {
-    const char = text[at]
-    if (char === '"') {
-      const end = closingQuote(text, at)
-      if (depth === 1 && key === undefined) key = JSON.parse(text.slice(at, end + 1)) as string
-      at = end
-    } else if (char === ':' && depth === 1) {
-      valueStart = at + 1
-    } else if (char === '{' || char === '[') {
-      depth++
-    } else if (char === '}' || char === ']' || char === ',') {
-      if (depth === 1) {
-        if (key === name) source = text.slice(valueStart, at).trim()
-        key = undefined
+    switch (text.charCodeAt(at)) {
+      case quote: {
+        const end = closingQuote(text, at)
+        if (depth === 1 && key === undefined) key = JSON.parse(text.slice(at, end + 1)) as string
+        at = end
+        break
       }
-      if (char !== ',') depth--
+      case colon:
+        if (depth === 1) valueStart = at + 1
+        break
+      case openingBrace:
+      case openingBracket:
+        depth++
+        break
+      case closingBrace:
+      case closingBracket:
+      case comma:
+        if (depth === 1) {
+          if (key === name) source = text.slice(valueStart, at).trim()
+          key = undefined
+        }
+        if (text.charCodeAt(at) !== comma) depth--
     }
   }
   return source
 }
+
+const [quote, colon, comma] = [0x22, 0x3a, 0x2c]
+const [openingBrace, closingBrace, openingBracket, closingBracket] = [0x7b, 0x7d, 0x5b, 0x5d]
 
 function closingQuote(text: string, openingQuote: number): number {
   let at = openingQuote + 1

@@ -2,7 +2,7 @@ import { json } from './answer.ts'
 import type { Face } from './handler.ts'
 import { Refusal, type RefusalCode, refusals } from './refusal.ts'
 import { type Route, route, type Success } from './route.ts'
-import { type Member, read, type Shape } from './shape.ts'
+import { type Member, readerOf, type Shape } from './shape.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -121,7 +121,7 @@ function exampleOf(code: RefusalCode, body: Shape): Refusal | undefined {
     'body-invalid': {},
     'value-refused': { ...body.example, ...unstorable },
   }
-  return bodies[code] && (read(body, JSON.stringify(bodies[code])) as Refusal)
+  return bodies[code] && (readerOf(body)(JSON.stringify(bodies[code])) as Refusal)
 }
 
 const problemType = 'application/problem+json'

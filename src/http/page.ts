@@ -42,11 +42,11 @@ export function pageRoutes(newToken: () => Promise<string>): Route[] {
       operation: 'getPage',
       method: 'GET',
       path: '/swagger/index.html',
-      async handle({ isLocal }) {
+      async handle(call) {
         const html = readFileSync(own('index.html'), 'utf8')
         const withToken = async () =>
           html.replace('name="development-token" content=""', `name="development-token" content="${await newToken()}"`)
-        return page('text/html; charset=utf-8', isLocal() ? await withToken() : html)
+        return page('text/html; charset=utf-8', call.isLocal() ? await withToken() : html)
       },
     }),
     ...assets.map(({ name, file, type }) =>

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 import type { TLSSocket } from 'node:tls'
+import { header } from './header.ts'
 
 /** How many proxies stand between the client and this service that may be believed. */
 export type ProxyTrust = (request: IncomingMessage) => number
@@ -41,21 +42,31 @@ export interface Reached {
 /** How the client reached this service, as far as trusted proxies tell. */
 export function reachedBy(request: IncomingMessage, trust: ProxyTrust): Reached {
   const hops = trust(request)
+  const isEncrypted = (request.socket as Partial<TLSSocket>).encrypted === true
+  if (hops === 0) return { isSecure: isEncrypted, host: header(request, 'host') }
   const scheme = handedOn(request, 'x-forwarded-proto', hops)
   const host = handedOn(request, 'x-forwarded-host', hops)
   return {
-    isSecure: scheme ? scheme.toLowerCase() === 'https' : (request.socket as Partial<TLSSocket>).encrypted === true,
-    host: host && isAuthority(host) ? host : request.headers.host,
+    isSecure: scheme ? scheme.toLowerCase() === 'https' : isEncrypted,
+    host: host && isAuthority(host) ? host : header(request, 'host'),
   }
 }
 
 /** Each proxy adds what it saw at the end: the outermost trusted one saw the client. */
 function handedOn(request: IncomingMessage, name: string, hops: number): string | undefined {
-  const values = hops > 0 ? listed(request, name) : []
+  const values = listed(request, name)
   return values[Math.max(0, values.length - hops)]
 }
 
 const listed = (request: IncomingMessage, name: string) =>
   (request.headersDistinct[name] ?? []).flatMap((value) => value.split(',')).map((value) => value.trim())
 
-export const isAuthority = (host: string) => /^(?:[\w.~%-]+|\[[\da-fA-F:.]+\])(?::\d*)?$/.test(host)
+export function isAuthority(host: string): boolean {
+  if (host === lastAuthority) return true
+  const isOne = /^(?:[\w.~%-]+|\[[\da-fA-F:.]+\])(?::\d*)?$/.test(host)
+  if (isOne) lastAuthority = host
+  return isOne
+}
+
+/** Clients name the same one over and over. */
+let lastAuthority = ''

@@ -14,6 +14,7 @@ export const refusals = {
   'value-refused': 'One or more members of the body hold a value that cannot be stored.',
   'ids-differ': 'The id in the path differs from the id in the body.',
   'item-missing': 'No item has this id.',
+  'item-changed': 'The item is in another state than If-Match asks for.',
   'id-in-use': 'An item with this id exists.',
   'store-unavailable': 'The items cannot be reached at the moment.',
   unforeseen: 'The service could not answer this request.',

@@ -1,10 +1,11 @@
+import type { Eventually } from '../eventually.ts'
 import type { Answer } from './answer.ts'
 import type { Caller } from './auth.ts'
 import type { Refusal, RefusalCode } from './refusal.ts'
-import type { Member, Shape, Shaped } from './shape.ts'
+import { type Member, type Reader, readerOf, type Shape, type Shaped } from './shape.ts'
 
 /** What a handler is given: the request, already read and checked. */
-interface Call<T, Body> {
+export interface Call<T, Body> {
   readonly id: T
   readonly body: Body
   /** Whose token it is, where the route asks for one. */
@@ -13,6 +14,8 @@ interface Call<T, Body> {
   readonly baseUrl: string
   /** Whether the client is on this machine, and named it so. */
   isLocal(): boolean
+  /** The first value of another header, by its lower-case name. */
+  header(name: string): string | undefined
 }
 
 /** The answer to a request that is not refused. */
@@ -46,11 +49,14 @@ export interface Route<T = unknown, S extends Shape = Shape> {
   readonly secured?: boolean
   readonly id?: Id<T>
   readonly body?: S
-  handle(call: Call<T, Shaped<S>>): Answer | Refusal | Promise<Answer | Refusal>
+  /** Reads the body, where there is one. */
+  readonly read?: Reader<S>
+  handle(call: Call<T, Shaped<S>>): Eventually<Answer | Refusal>
 }
 
 /** States a route; its id and body types follow from what it says. */
-export const route = <T, S extends Shape>(stated: Route<T, S>): Route => stated
+export const route = <T, S extends Shape>(stated: Route<T, S>): Route =>
+  stated.body ? { ...stated, read: readerOf(stated.body) } : stated
 
 /** A path that routes share, and what it offers. */
 interface Place {
@@ -59,7 +65,8 @@ interface Place {
   readonly allow: string
 }
 
-export interface Found extends Place {
+export interface Found {
+  readonly place: Place
   /** The path's last segment, percent-encoding undone: the id where the path has one. */
   readonly segment: string | undefined
 }
@@ -67,14 +74,27 @@ export interface Found extends Place {
 /** Path → the place it names. G1, G2: in any case, with or without one trailing slash, percent-encoding undone. */
 export function router(routes: readonly Route[]): (path: string) => Found | undefined {
   const places = [...new Set(routes.map(({ path }) => path))].map((path) => placeOf(path, routes))
-  return (path) => {
+  // As nearly everyone writes it: a known path to the letter, or one with a plain id behind it.
+  const byPath = new Map(places.map((place) => [`/${place.names.join('/')}`, place]))
+  const withoutId = new Map(places.map((place) => [`/${place.names.slice(0, -1).join('/')}`, place]))
+  const plain = (path: string): Found | undefined => {
+    const exact = byPath.get(path)
+    if (exact) return { place: exact, segment: undefined }
+    const slash = path.lastIndexOf('/')
+    const place = isPlain.test(path) ? withoutId.get(path.slice(0, slash)) : undefined
+    return place?.names.at(-1) === '{id}' ? { place, segment: path.slice(slash + 1) } : undefined
+  }
+  const anyhow = (path: string): Found | undefined => {
     const segments = path.split('/').slice(1)
     if (segments.length > 1 && segments.at(-1) === '') segments.pop()
     const decoded = segments.map(decode)
     const place = places.find(({ names }) => matches(names, decoded))
-    return place && { ...place, segment: decoded.at(-1) }
+    return place && { place, segment: decoded.at(-1) }
   }
+  return (path) => plain(path) ?? anyhow(path)
 }
+
+const isPlain = /\/[\w-]+$/
 
 function placeOf(path: string, routes: readonly Route[]): Place {
   const byMethod = new Map<string, Route>()

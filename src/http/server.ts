@@ -1,10 +1,11 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
+import type { Eventually } from '../eventually.ts'
 import type { Answer } from './answer.ts'
 import type { Credentials } from './https.ts'
 
-export type Handler = (request: IncomingMessage) => Promise<Answer>
+export type Handler = (request: IncomingMessage) => Eventually<Answer>
 
 export interface Listening {
   readonly port: number
@@ -62,14 +63,19 @@ export function httpServer(
   let closing = false
   /** Connections that have not brought a request yet, by their far end; Node does not count them as idle. */
   const unused = new Map<string, Socket>()
-  /** What each connection is at work on: requests that come in one go take effect one after the other. */
-  const work = new WeakMap<Socket, Promise<void>>()
+  /** What a connection is at work on: requests that come in one go take effect one after the other. */
+  const work = new Map<Socket, Promise<void>>()
 
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
     const { socket } = request
-    unused.delete(farEnd(socket))
+    if (unused.size > 0) unused.delete(farEnd(socket))
     const before = work.get(socket)
-    work.set(socket, before ? before.then(() => respond(request, response)) : respond(request, response))
+    const now = before ? before.then(() => respond(request, response)) : respond(request, response)
+    if (!now) return
+    const done = now.then(() => {
+      if (work.get(socket) === done) work.delete(socket)
+    })
+    work.set(socket, done)
   }
   const server = credentials
     ? createSecureServer({ ...credentials, minVersion: 'TLSv1.2', maxHeaderSize }, onRequest)
@@ -82,9 +88,18 @@ export function httpServer(
     socket.once('close', () => unused.delete(end))
   })
 
-  async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const answer = await handler(request).catch(() => undefined)
-    if (!answer) return void response.destroy()
+  function respond(request: IncomingMessage, response: ServerResponse): Promise<void> | undefined {
+    const answer = handler(request)
+    if (answer instanceof Promise)
+      return answer.then(
+        (later) => finish(request, response, later),
+        () => void response.destroy(),
+      )
+    finish(request, response, answer)
+    return undefined
+  }
+
+  function finish(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
     if (closing) response.shouldKeepAlive = false
     send(answer, response)
     if (!request.complete && !request.destroyed) letGo(request)
@@ -106,8 +121,15 @@ export function httpServer(
 const farEnd = ({ remoteAddress, remotePort }: Socket) => `${remoteAddress} ${remotePort}`
 
 function send({ status, headers, body }: Answer, response: ServerResponse): void {
-  const length = status === 204 ? {} : { 'content-length': Buffer.byteLength(body ?? '') }
-  response.writeHead(status, { ...headers, ...length }).end(body)
+  if (status === 204 || status === 304) response.writeHead(status, headers).end()
+  else if (typeof body !== 'string')
+    response.writeHead(status, { ...headers, 'content-length': body?.length ?? 0 }).end(body)
+  else {
+    const length = Buffer.byteLength(body)
+    // Where every character is a byte, Node need not count them again.
+    const encoding = length === body.length ? 'latin1' : 'utf8'
+    response.writeHead(status, { ...headers, 'content-length': length }).end(body, encoding)
+  }
 }
 
 function letGo(request: IncomingMessage): void {

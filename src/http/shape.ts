@@ -33,27 +33,33 @@ type Value<M extends Member> = M extends { type: 'string' }
   ? string | (M extends { nullable: true } ? null : never)
   : M extends { type: 'boolean' }
     ? boolean
-    : bigint
+    : /** A canonical decimal. */ string
 
 export type Shaped<S extends Shape> = { readonly [Name in keyof S['members']]: Value<S['members'][Name]> }
 
+export type Reader<S extends Shape> = (text: string) => Shaped<S> | Refusal
+
 /** JSON text → just the members of the shape; everything else is left behind (G4, A10). */
-export function read<S extends Shape>({ members }: S, text: string): Shaped<S> | Refusal {
-  const object = parseObject(text)
-  if (!object) return new Refusal('body-malformed')
-  const shaped: Record<string, unknown> = {}
-  const errors: Record<string, string[]> = {}
-  let invalid = false
-  for (const [name, member] of Object.entries(members)) {
-    const value = memberValue(name, member, object, text)
-    const mismatch = mismatchOf(member, value)
-    const problem = mismatch ?? unstorable(member, value)
-    if (mismatch) invalid = true
-    if (problem) errors[name] = [`${name} ${problem}.`]
-    else shaped[name] = value
+export function readerOf<S extends Shape>({ members }: S): Reader<S> {
+  const rules = Object.entries(members).map(([name, member]) => ({ name, member, mismatch: mismatchOf(member) }))
+  return (text) => {
+    const object = parseObject(text)
+    if (!object) return new Refusal('body-malformed')
+    const shaped: Record<string, unknown> = {}
+    let errors: Record<string, string[]> | undefined
+    let isInvalid = false
+    for (const { name, member, mismatch } of rules) {
+      const value = memberValue(name, member, object, text)
+      const wrong = mismatch(value)
+      const problem = wrong ?? unstorable(member, value)
+      if (wrong) isInvalid = true
+      if (problem) {
+        errors ??= {}
+        errors[name] = [`${name} ${problem}.`]
+      } else shaped[name] = value
+    }
+    return errors ? new Refusal(isInvalid ? 'body-invalid' : 'value-refused', errors) : (shaped as Shaped<S>)
   }
-  if (Object.keys(errors).length > 0) return new Refusal(invalid ? 'body-invalid' : 'value-refused', errors)
-  return shaped as Shaped<S>
 }
 
 function parseObject(text: string): Record<string, unknown> | undefined {
@@ -68,20 +74,26 @@ function parseObject(text: string): Record<string, unknown> | undefined {
 
 function memberValue(name: string, member: Member, object: Record<string, unknown>, text: string): unknown {
   const value = object[name]
-  if (member.type === 'integer') return typeof value === 'number' ? int64(memberSource(text, name)) : value
+  if (member.type === 'integer') return typeof value === 'number' ? int64(memberSource(text, name)) : undefined
   return value === undefined ? member.default : value
 }
 
-function mismatchOf(member: Member, value: unknown): string | undefined {
+/** Finds what is wrong with the type of a value. */
+function mismatchOf(member: Member): (value: unknown) => string | undefined {
   switch (member.type) {
     case 'boolean':
-      return typeof value === 'boolean' ? undefined : 'must be true or false'
+      return (value) => (typeof value === 'boolean' ? undefined : 'must be true or false')
     case 'integer':
-      return typeof value === 'bigint' ? undefined : 'must be an int64'
-    case 'string':
-      if (value === null && member.nullable) return undefined
-      if (typeof value !== 'string') return member.nullable ? 'must be a string or null' : 'must be a string'
-      return member.pattern && !new RegExp(member.pattern, 'u').test(value) ? `must match ${member.pattern}` : undefined
+      return (value) => (typeof value === 'string' ? undefined : 'must be an int64')
+    case 'string': {
+      const { nullable, pattern } = member
+      const expression = pattern ? new RegExp(pattern, 'u') : undefined
+      return (value) => {
+        if (value === null && nullable) return undefined
+        if (typeof value !== 'string') return nullable ? 'must be a string or null' : 'must be a string'
+        return expression && !expression.test(value) ? `must match ${pattern}` : undefined
+      }
+    }
   }
 }
 

@@ -1,10 +1,12 @@
+import { andThen } from '../eventually.ts'
 import { empty, json, retrySoon } from '../http/answer.ts'
+import { tagsIn } from '../http/conditional.ts'
 import { int64 } from '../http/int64.ts'
 import { Refusal, type RefusalCode, refusals } from '../http/refusal.ts'
 import { route } from '../http/route.ts'
 import type { Shape } from '../http/shape.ts'
 import type { NumberedItem, NumberedStore } from '../store/store.ts'
-import { items, itemsTag, type Profile, refused } from './profile.ts'
+import { items, itemsTag, list, type Profile, refused, shown, tagged } from './profile.ts'
 
 const id = { type: 'integer', format: 'int64' } as const
 const fields = { name: { type: 'string', nullable: true, default: null }, isComplete: { type: 'boolean' } } as const
@@ -36,12 +38,12 @@ const routes = (store: NumberedStore) => [
     docs: {
       tag: itemsTag,
       summary: 'List all items, in order of id',
-      success: { status: 200, description: 'All items.', body: { many: storedItem } },
+      success: { status: 200, description: 'All items.', body: { many: storedItem }, headers: tagged },
       refusals: ['store-unavailable'],
     },
     method: 'GET',
     path: items,
-    handle: async () => json(200, `[${(await store.list()).map(wire).join(',')}]`),
+    handle: list(store),
   }),
   route({
     operation: 'createItem',
@@ -52,18 +54,19 @@ const routes = (store: NumberedStore) => [
         status: 201,
         description: 'The created item.',
         body: { one: storedItem },
-        headers: { Location: 'The URI of the created item.' },
+        headers: { Location: 'The URI of the created item.', ...tagged },
       },
       refusals: ['store-unavailable'],
     },
     method: 'POST',
     path: items,
     body: newItem,
-    async handle({ body, baseUrl }) {
-      const created = await store.create(body)
-      if (created === 'unstorable') return unstorable
-      return json(201, wire(created), { location: `${baseUrl}${items}/${created.id}` })
-    },
+    handle: (call) =>
+      andThen(store.create(call.body), (created) => {
+        if (created === 'unstorable') return unstorable
+        const { id, json: text, tag } = created
+        return json(201, text, { location: `${call.baseUrl}${items}/${id}`, etag: tag })
+      }),
   }),
   route({
     ...item,
@@ -71,14 +74,12 @@ const routes = (store: NumberedStore) => [
     docs: {
       tag: itemsTag,
       summary: 'Read one item',
-      success: { status: 200, description: 'The item.', body: { one: storedItem } },
+      success: { status: 200, description: 'The item.', body: { one: storedItem }, headers: tagged },
       refusals: ['id-malformed', 'item-missing', 'store-unavailable'],
     },
     method: 'GET',
-    async handle({ id }) {
-      const found = await store.get(id)
-      return found === 'not-found' ? refused[found] : json(200, wire(found))
-    },
+    handle: (call) =>
+      andThen(store.get(call.id), (found) => (found === 'not-found' ? refused[found] : shown(found, call))),
   }),
   route({
     ...item,
@@ -86,16 +87,18 @@ const routes = (store: NumberedStore) => [
     docs: {
       tag: itemsTag,
       summary: 'Change the name and completion of an item; the full item is expected',
-      success: { status: 204, description: 'The item is changed.' },
-      refusals: ['id-malformed', 'ids-differ', 'item-missing', 'store-unavailable'],
+      success: { status: 204, description: 'The item is changed.', headers: tagged },
+      refusals: ['id-malformed', 'ids-differ', 'item-missing', 'item-changed', 'store-unavailable'],
     },
     method: 'PUT',
     body: fullItem,
-    async handle({ id, body }) {
+    handle(call) {
+      const { id, body } = call
       if (body.id !== id) return new Refusal('ids-differ')
-      const outcome = await store.update(id, body)
-      if (outcome === 'unstorable') return unstorable
-      return outcome === 'updated' ? empty(204) : refused[outcome]
+      return andThen(store.update(id, body, tagsIn(call.header('if-match'))), (outcome) => {
+        if (outcome === 'unstorable') return unstorable
+        return typeof outcome === 'string' ? refused[outcome] : empty(204, { etag: outcome.tag })
+      })
     },
   }),
   route({
@@ -105,13 +108,13 @@ const routes = (store: NumberedStore) => [
       tag: itemsTag,
       summary: 'Delete an item',
       success: { status: 204, description: 'The item is gone.' },
-      refusals: ['id-malformed', 'item-missing', 'store-unavailable'],
+      refusals: ['id-malformed', 'item-missing', 'item-changed', 'store-unavailable'],
     },
     method: 'DELETE',
-    async handle({ id }) {
-      const outcome = await store.delete(id)
-      return outcome === 'deleted' ? empty(204) : refused[outcome]
-    },
+    handle: (call) =>
+      andThen(store.delete(call.id, tagsIn(call.header('if-match'))), (outcome) =>
+        outcome === 'deleted' ? empty(204) : refused[outcome],
+      ),
   }),
 ]
 
@@ -126,6 +129,7 @@ const statuses: Partial<Record<RefusalCode, number>> = {
   'value-refused': 400,
   'path-unknown': 404,
   'item-missing': 404,
+  'item-changed': 412,
   'body-too-large': 413,
   'media-type-refused': 415,
   'store-unavailable': 503,
@@ -135,6 +139,7 @@ const statuses: Partial<Record<RefusalCode, number>> = {
 const sections: Record<number, string> = {
   400: '15.5.1',
   404: '15.5.5',
+  412: '15.5.13',
   413: '15.5.14',
   415: '15.5.16',
   500: '15.6.1',
@@ -148,6 +153,7 @@ export const profileA: Profile<'a'> = {
   defaultPort: 5080,
   defaultHttpsPort: 5081,
   startingItems: [],
+  wire,
   routes,
   refuse({ code, errors }, _operation, traceId) {
     const status = statuses[code] ?? 500

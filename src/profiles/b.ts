@@ -1,9 +1,10 @@
+import { andThen } from '../eventually.ts'
 import { type Answer, empty, json, retrySoon, text } from '../http/answer.ts'
 import { Refusal, type RefusalCode } from '../http/refusal.ts'
 import { route } from '../http/route.ts'
 import { isLonger, type Shape } from '../http/shape.ts'
 import type { NamedItem, NamedStore } from '../store/store.ts'
-import { items, itemsTag, type Profile, refused } from './profile.ts'
+import { items, itemsTag, list, type Profile, refused, tagged } from './profile.ts'
 
 const idLimit = 1024
 /** B4: a blank string is a missing one. */
@@ -31,12 +32,12 @@ const routes = (store: NamedStore) => [
     docs: {
       tag: itemsTag,
       summary: 'List all items, in order of creation',
-      success: { status: 200, description: 'All items.', body: { many: storedItem } },
+      success: { status: 200, description: 'All items.', body: { many: storedItem }, headers: tagged },
       refusals: ['store-unavailable'],
     },
     method: 'GET',
     path: items,
-    handle: async () => json(200, `[${(await store.list()).map(wire).join(',')}]`),
+    handle: list(store),
   }),
   route({
     operation: 'createItem',
@@ -49,10 +50,10 @@ const routes = (store: NamedStore) => [
     method: 'POST',
     path: items,
     body: sentItem,
-    async handle({ body }) {
-      const outcome = await store.create(body)
-      return outcome === 'created' ? json(200, wire(body)) : refused[outcome]
-    },
+    handle: ({ body }) =>
+      andThen(store.create(body), (outcome) =>
+        typeof outcome === 'string' ? refused[outcome] : json(200, outcome.json),
+      ),
   }),
   route({
     operation: 'updateItem',
@@ -65,10 +66,8 @@ const routes = (store: NamedStore) => [
     method: 'PUT',
     path: items,
     body: sentItem,
-    async handle({ body }) {
-      const outcome = await store.replace(body)
-      return outcome === 'replaced' ? empty(204) : refused[outcome]
-    },
+    handle: ({ body }) =>
+      andThen(store.replace(body), (outcome) => (outcome === 'replaced' ? empty(204) : refused[outcome])),
   }),
   route({
     operation: 'deleteItem',
@@ -81,10 +80,7 @@ const routes = (store: NamedStore) => [
     method: 'DELETE',
     path: `${items}/{id}`,
     id: { schema: id, read: readId },
-    async handle({ id }) {
-      const outcome = await store.delete(id)
-      return outcome === 'deleted' ? empty(204) : refused[outcome]
-    },
+    handle: ({ id }) => andThen(store.delete(id), (outcome) => (outcome === 'deleted' ? empty(204) : refused[outcome])),
   }),
 ]
 
@@ -150,6 +146,7 @@ export const profileB: Profile<'b'> = {
       done: false,
     },
   ],
+  wire,
   routes,
   refuse: ({ code }, operation) => failures[code] ?? anyOther(code, operation),
 }

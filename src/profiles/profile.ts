@@ -1,7 +1,10 @@
+import { andThen } from '../eventually.ts'
+import { type Answer, json } from '../http/answer.ts'
+import { isKnown, notModified } from '../http/conditional.ts'
 import type { Face } from '../http/handler.ts'
 import { Refusal } from '../http/refusal.ts'
-import type { Route } from '../http/route.ts'
-import type { StartingItems, Stores } from '../store/store.ts'
+import type { Call, Route } from '../http/route.ts'
+import type { Kinds, Shown, Stores } from '../store/store.ts'
 
 export type ProfileName = keyof Stores
 
@@ -13,6 +16,7 @@ export const refused = {
   'not-found': new Refusal('item-missing'),
   'in-use': new Refusal('id-in-use'),
   unstorable: new Refusal('value-refused'),
+  changed: new Refusal('item-changed'),
 }
 
 /** One contract for the to-do items, as a value: everything that sets it apart from the other is in here. */
@@ -22,7 +26,21 @@ export interface Profile<Name extends ProfileName> {
   readonly about: string
   readonly defaultPort: number
   readonly defaultHttpsPort: number
-  readonly startingItems: StartingItems[Name]
+  readonly startingItems: Kinds[Name]['startingItems']
+  readonly wire: Kinds[Name]['wire']
   routes(store: Stores[Name]): Route[]
   readonly refuse: Face['refuse']
+}
+
+/** A header of every answer that shows something. */
+export const tagged = { ETag: 'A tag for this state, for If-None-Match and If-Match.' }
+
+/** All items, unless the client has them in this state already. */
+export const list = (store: Pick<Stores[ProfileName], 'list'>) => (call: Pick<Call<unknown, unknown>, 'header'>) =>
+  andThen(store.list(), (all) => shown(all, call))
+
+/** What the store shows, unless the client has it already. */
+export function shown(found: Shown<string | Buffer>, call: Pick<Call<unknown, unknown>, 'header'>): Answer {
+  const { tag } = found
+  return isKnown(call.header('if-none-match'), tag) ? notModified(tag) : json(200, found.json, { etag: tag })
 }

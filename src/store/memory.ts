@@ -1,59 +1,85 @@
-import type { NamedItem, NamedStore, NumberedItem, NumberedStore, StartingItems, Stores } from './store.ts'
+import { type Entry, Shelf } from './shelf.ts'
+import type { Condition, Kinds, NamedStore, NumberedStore, Stores } from './store.ts'
 
-/** G7: items live in this process and go with it. */
-export function memoryStores(starting: StartingItems): Stores {
-  return { a: numberedStore(starting.a), b: namedStore(starting.b) }
+/** G7: items live in this process and go with it. `mark` tells the tags of this process from those of any other. */
+export function memoryStores({ a, b }: Kinds, mark: string): Stores {
+  return { a: numberedStore(a, mark), b: namedStore(b, mark) }
 }
 
-// A Map lists its entries in order of insertion and keeps an entry's place when its value is replaced:
-// that is the order of ids (A1), the order of creation (B1) and the place kept by a PUT (B7).
+const tagger = (mark: string) => (version: number) => `"${mark}-${version}"`
 
-function numberedStore(starting: readonly NumberedItem[]): NumberedStore {
-  const items = new Map(starting.map((item) => [item.id, item]))
-  let lastId = starting.at(-1)?.id ?? 0n
+/** Looks at the list's text only when it is asked for. */
+const listOn = (shelf: Shelf, tagOf: (version: number) => string) => ({
+  tag: tagOf(shelf.version),
+  get json() {
+    return shelf.bytes
+  },
+})
+
+function numberedStore({ startingItems, wire }: Kinds['a'], mark: string): NumberedStore {
+  const shelf = new Shelf()
+  const entries = new Map(startingItems.map((item) => [item.id, shelf.add(wire(item))]))
+  const secrets = new Map(startingItems.map(({ id, secret }) => [id, secret]))
+  const tagOf = tagger(mark)
+  let lastId = BigInt(startingItems.at(-1)?.id ?? 0)
+
+  const isMet = (condition: Condition, { version }: Entry) => !condition || condition.includes(tagOf(version))
   return {
-    async list() {
-      return [...items.values()]
+    list: () => listOn(shelf, tagOf),
+    get(id) {
+      const entry = entries.get(id)
+      return entry ? { json: entry.json, tag: tagOf(entry.version) } : 'not-found'
     },
-    async get(id) {
-      return items.get(id) ?? 'not-found'
+    create({ name, isComplete }) {
+      const id = `${++lastId}`
+      const entry = shelf.add(wire({ id, name, isComplete, secret: null }))
+      entries.set(id, entry)
+      return { id, json: entry.json, tag: tagOf(entry.version) }
     },
-    async create({ name, isComplete }) {
-      lastId += 1n
-      const item = { id: lastId, name, isComplete, secret: null }
-      items.set(item.id, item)
-      return item
+    update(id, { name, isComplete }, condition) {
+      const entry = entries.get(id)
+      if (!entry) return 'not-found'
+      if (!isMet(condition, entry)) return 'changed'
+      shelf.change(entry, wire({ id, name, isComplete, secret: null }))
+      return { tag: tagOf(entry.version) }
     },
-    async update(id, { name, isComplete }) {
-      const item = items.get(id)
-      if (!item) return 'not-found'
-      items.set(id, { id, name, isComplete, secret: item.secret })
-      return 'updated'
+    delete(id, condition) {
+      const entry = entries.get(id)
+      if (!entry) return 'not-found'
+      if (!isMet(condition, entry)) return 'changed'
+      entries.delete(id)
+      secrets.delete(id)
+      shelf.remove(entry)
+      return 'deleted'
     },
-    async delete(id) {
-      return items.delete(id) ? 'deleted' : 'not-found'
-    },
+    secretOf: (id) => (entries.has(id) ? (secrets.get(id) ?? null) : undefined),
   }
 }
 
-function namedStore(starting: readonly NamedItem[]): NamedStore {
-  const items = new Map(starting.map((item) => [item.id, item]))
+function namedStore({ startingItems, wire }: Kinds['b'], mark: string): NamedStore {
+  const shelf = new Shelf()
+  const entries = new Map(startingItems.map((item) => [item.id, shelf.add(wire(item))]))
+  const tagOf = tagger(mark)
   return {
-    async list() {
-      return [...items.values()]
+    list: () => listOn(shelf, tagOf),
+    create(item) {
+      if (entries.has(item.id)) return 'in-use'
+      const entry = shelf.add(wire(item))
+      entries.set(item.id, entry)
+      return { json: entry.json }
     },
-    async create(item) {
-      if (items.has(item.id)) return 'in-use'
-      items.set(item.id, item)
-      return 'created'
-    },
-    async replace(item) {
-      if (!items.has(item.id)) return 'not-found'
-      items.set(item.id, item)
+    replace(item) {
+      const entry = entries.get(item.id)
+      if (!entry) return 'not-found'
+      shelf.change(entry, wire(item))
       return 'replaced'
     },
-    async delete(id) {
-      return items.delete(id) ? 'deleted' : 'not-found'
+    delete(id) {
+      const entry = entries.get(id)
+      if (!entry) return 'not-found'
+      entries.delete(id)
+      shelf.remove(entry)
+      return 'deleted'
     },
   }
 }

@@ -1,30 +1,39 @@
+import { createHash } from 'node:crypto'
 import type { Row, Sql } from 'postgres'
 import type { Database } from '../database-url.ts'
 import { openPrimary } from './postgres/connection.ts'
 import { type Pool, type PoolSettings, poolOf } from './postgres/pool.ts'
 import { keyOf, prepare, Unfit } from './postgres/schema.ts'
-import type { NamedStore, NumberedStore, StartingItems, Stores } from './store.ts'
+import type { Kinds, NamedItem, NamedStore, NumberedItem, NumberedStore, Shown, Stores } from './store.ts'
 
 export interface PostgresSettings extends Omit<PoolSettings, 'open'> {
   readonly database: Database
   readonly schema: string
+  /** Ends the attempt to open it. */
+  readonly stop: AbortSignal
 }
+
+/** How long it may take until the tables are there. */
+const preparation = 15_000
 
 /** Items live in PostgreSQL, for any number of instances. Throws when the database cannot be used. */
 export async function postgresStores(
-  { database, schema, ...settings }: PostgresSettings,
-  starting: StartingItems,
+  { database, schema, stop, ...settings }: PostgresSettings,
+  { a, b }: Kinds,
 ): Promise<Stores & Pick<Pool, 'close'>> {
-  const first = await openPrimary(database, () => {})
+  const enough = AbortSignal.any([stop, AbortSignal.timeout(preparation)])
+  const first = await openPrimary(database, enough)
+  enough.addEventListener('abort', first.drop)
   try {
-    await prepare(first.sql, schema, starting)
+    await prepare(first.sql, schema, { a: a.startingItems, b: b.startingItems })
   } finally {
+    enough.removeEventListener('abort', first.drop)
     await first.end()
   }
-  const pool = poolOf({ ...settings, open: (onLost) => openPrimary(database, onLost) })
+  const pool = poolOf({ ...settings, open: (...how) => openPrimary(database, ...how) })
   return {
-    a: numberedStore(pool, `"${schema}".numbered_items`),
-    b: namedStore(pool, `"${schema}".named_items`),
+    a: numberedStore(pool, `"${schema}".numbered_items`, a),
+    b: namedStore(pool, `"${schema}".named_items`, b),
     close: pool.close,
   }
 }
@@ -41,40 +50,69 @@ function statement(text: string): (...values: readonly unknown[]) => (sql: Sql) 
 /** PostgreSQL's text holds every character but this. */
 const isStorable = (...texts: (string | null)[]) => !texts.some((text) => text?.includes('\0'))
 
-function numberedStore({ run }: Pool, table: string): NumberedStore {
-  const columns = 'id, name, is_complete as "isComplete", secret'
+/** The tag of a list is made from its text: every instance makes the same. */
+function listOf<Item>(rows: readonly Item[], wire: (item: Item) => string): Shown {
+  const json = `[${rows.map(wire).join(',')}]`
+  return { json, tag: `"${createHash('sha1').update(json).digest('base64')}"` }
+}
+
+const tagOf = (version: unknown) => `"${version}"`
+
+/** The versions that the tags stand for, as an array of PostgreSQL. */
+const versionsIn = (tags: readonly string[]) =>
+  `{${tags.flatMap((tag) => /^"(\d{1,18})"$/.exec(tag)?.[1] ?? []).join(',')}}`
+
+function numberedStore({ run }: Pool, table: string, { wire }: Kinds['a']): NumberedStore {
+  const columns = 'id, name, is_complete as "isComplete"'
   const list = statement(`select ${columns} from ${table} order by id`)
-  const get = statement(`select ${columns} from ${table} where id = ?`)
-  const create = statement(`insert into ${table} (name, is_complete) values (?, ?) returning id`)
-  const update = statement(`update ${table} set name = ?, is_complete = ? where id = ?`)
+  const get = statement(`select ${columns}, version from ${table} where id = ?`)
+  const create = statement(`insert into ${table} (name, is_complete) values (?, ?) returning id, version`)
+  const update = statement(
+    `update ${table} set name = ?, is_complete = ?, version = version + 1 where id = ? returning version`,
+  )
   const remove = statement(`delete from ${table} where id = ?`)
-  const item = ({ id, name, isComplete, secret }: Row) => ({ id: BigInt(id), name, isComplete, secret })
+  const secret = statement(`select secret from ${table} where id = ?`)
+  // Whether the item is there is seen in the same moment as whether it has the version.
+  const ifMatch = (change: string) =>
+    `with item as (select 1 from ${table} where id = ?), changed as (${change} where id = ? and version = any(?::bigint[]) returning version) select (select count(*) from item)::int as found, (select version from changed) as version`
+  const updateIfMatch = statement(ifMatch(`update ${table} set name = ?, is_complete = ?, version = version + 1`))
+  const removeIfMatch = statement(ifMatch(`delete from ${table}`))
   return {
     async list() {
-      return (await run(list())).map(item)
+      return listOf((await run(list())) as unknown as NumberedItem[], wire)
     },
     async get(id) {
       const [row] = await run(get(id))
-      return row ? item(row) : 'not-found'
+      return row ? { json: wire(row as NumberedItem), tag: tagOf(row.version) } : 'not-found'
     },
     async create({ name, isComplete }) {
       if (!isStorable(name)) return 'unstorable'
       const [row] = await run(create(name, isComplete))
-      return { id: BigInt(row?.id), name, isComplete, secret: null }
+      const { id, version } = row as Row
+      return { id, json: wire({ id, name, isComplete, secret: null }), tag: tagOf(version) }
     },
-    async update(id, { name, isComplete }) {
+    async update(id, { name, isComplete }, condition) {
       if (!isStorable(name)) return 'unstorable'
-      const { count } = await run(update(name, isComplete, id))
-      return count === 0 ? 'not-found' : 'updated'
+      if (!condition) {
+        const [row] = await run(update(name, isComplete, id))
+        return row ? { tag: tagOf(row.version) } : 'not-found'
+      }
+      const [row] = await run(updateIfMatch(id, name, isComplete, id, versionsIn(condition)))
+      return row?.version ? { tag: tagOf(row.version) } : row?.found ? 'changed' : 'not-found'
     },
-    async delete(id) {
-      const { count } = await run(remove(id))
-      return count === 0 ? 'not-found' : 'deleted'
+    async delete(id, condition) {
+      if (!condition) return (await run(remove(id))).count === 0 ? 'not-found' : 'deleted'
+      const [row] = await run(removeIfMatch(id, id, versionsIn(condition)))
+      return row?.version ? 'deleted' : row?.found ? 'changed' : 'not-found'
+    },
+    async secretOf(id) {
+      const [row] = await run(secret(id))
+      return row?.secret
     },
   }
 }
 
-function namedStore({ run }: Pool, table: string): NamedStore {
+function namedStore({ run }: Pool, table: string, { wire }: Kinds['b']): NamedStore {
   const list = statement(`select id, name, notes, done from ${table} order by place`)
   const create = statement(
     `insert into ${table} (key, id, name, notes, done) values (?, ?, ?, ?, ?) on conflict (key) do nothing`,
@@ -82,11 +120,14 @@ function namedStore({ run }: Pool, table: string): NamedStore {
   const replace = statement(`update ${table} set name = ?, notes = ?, done = ? where key = ?`)
   const remove = statement(`delete from ${table} where key = ?`)
   return {
-    list: () => run(list()),
-    async create({ id, name, notes, done }) {
+    async list() {
+      return listOf((await run(list())) as unknown as NamedItem[], wire)
+    },
+    async create(item) {
+      const { id, name, notes, done } = item
       if (!isStorable(id, name, notes)) return 'unstorable'
       const { count } = await run(create(keyOf(id), id, name, notes, done))
-      return count === 0 ? 'in-use' : 'created'
+      return count === 0 ? 'in-use' : { json: wire(item) }
     },
     async replace({ id, name, notes, done }) {
       if (!isStorable(id, name, notes)) return 'unstorable'

@@ -10,6 +10,7 @@ import { temporaryFolder } from '../support/folder.ts'
 import { Instance, item } from '../support/instance.ts'
 import { freePort, startPostgres } from '../support/postgres.ts'
 import { sharedPostgres } from '../support/stores.ts'
+import { wireTo } from '../support/wire.ts'
 
 const serve = (t: TestContext, url: string, ...args: string[]) =>
   run(t, ['serve', '--profile', 'a', '--port', '0', ...args], { TODO_DATABASE_URL: url })
@@ -159,6 +160,18 @@ suite('serve, told about a database', () => {
     await cluster.start()
     await waiting.prints(/http:\/\/localhost:\d+/)
     assert.equal(waiting.stdout.match(/Waiting/g)?.length, 1)
+  })
+
+  test('a signal ends a start in which the database stops to answer', async (t) => {
+    const cluster = await sharedPostgres()
+    const wire = await wireTo(t, cluster.port)
+    wire.cutOn('server_encoding', 'silently')
+    const url = (await newDatabase()).url.replace(`:${cluster.port}/`, `:${wire.port}/`)
+    const args = ['serve', '--profile', 'a', '--port', '0', '--wait-for-database']
+    const starting = start(t, args, { TODO_DATABASE_URL: url })
+    await wire.isCaught
+    starting.process.kill('SIGTERM')
+    assert.deepEqual(await starting.ended, { code: 0, stdout: '', stderr: '' })
   })
 
   test('--wait-for-database: a signal ends the waiting', async (t) => {

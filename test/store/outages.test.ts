@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
 import postgres from 'postgres'
-import { item, timeToRecover, wired } from '../support/instance.ts'
+import { Instance, item, timeToRecover, wired } from '../support/instance.ts'
+import { startPostgres } from '../support/postgres.ts'
 import { sharedPostgres } from '../support/stores.ts'
 
 const named = { id: 'x', name: 'name', notes: 'notes' }
@@ -73,6 +75,43 @@ suite('while the database cannot be reached, or is too slow', { concurrency: tru
     assert.ok(Math.max(...times) < 6_000, `${Math.max(...times)} ms`)
     assert.ok(times.filter((time) => time < 1_000).length >= 150)
     await blocker.unsafe('commit')
+    assert.ok((await timeToRecover(instance)) < 3_000)
+  })
+
+  test('connections that are reset while others wait for them are replaced, and there are no more than ten', async (t) => {
+    const { wire, instance, database } = await wired(t)
+    const { sql } = await sharedPostgres()
+    for (let round = 0; round < 5; round++) {
+      const asked = Array.from({ length: 60 }, () => instance.send('GET', ''))
+      await Promise.race(asked)
+      wire.reset()
+      for (const { status } of await Promise.all(asked)) assert.ok(status === 200 || status === 503)
+    }
+    // Longer than the longest that a statement may be without an answer.
+    await pause(6_500)
+    const [{ open } = { open: 0 }] = await sql`
+      select count(*)::int as open from pg_stat_activity where datname = ${database}`
+    assert.ok(open <= 10, `${open} connections`)
+    assert.doesNotMatch(instance.running.stdout, /does not answer/)
+    assert.equal((await instance.send('GET', '')).status, 200)
+  })
+
+  test('commits that wait for a standby do not use up the connections of the server', async (t) => {
+    const cluster = await startPostgres()
+    t.after(() => cluster.remove())
+    const instance = await Instance.start(t, cluster.url())
+    await cluster.sql`alter system set synchronous_standby_names = 'gone'`
+    await cluster.sql`select pg_reload_conf()`
+    const since = performance.now()
+    const writing = Array.from({ length: 20 }, async () => {
+      while (performance.now() - since < 9_000) assert.equal((await instance.send('POST', '', item('x'))).status, 503)
+    })
+    await Promise.all(writing)
+    const [{ open } = { open: 0 }] = await cluster.sql`
+      select count(*)::int as open from pg_stat_activity where application_name = 'todo-item-service'`
+    assert.ok(open <= 20, `${open} connections`)
+    await cluster.sql`alter system reset synchronous_standby_names`
+    await cluster.sql`select pg_reload_conf()`
     assert.ok((await timeToRecover(instance)) < 3_000)
   })
 })

@@ -2,17 +2,21 @@ import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import type { NamedItem, NumberedItem, NumberedStore } from '../../src/store/store.ts'
-import { stores } from '../support/stores.ts'
+import { itemsIn, stores } from '../support/stores.ts'
 
 const named = (id: string, name = 'name'): NamedItem => ({ id, name, notes: 'notes', done: false })
-const numbered = (id: bigint): NumberedItem => ({ id, name: 'name', isComplete: false, secret: 'hidden' })
+const numbered = (id: string): NumberedItem => ({ id, name: 'name', isComplete: false, secret: 'hidden' })
+const fields = { name: 'new', isComplete: true }
 
-/** The id that the store gives to a new item. */
-async function newId(store: NumberedStore): Promise<bigint> {
-  const item = await store.create({ name: null, isComplete: false })
-  assert.ok(item !== 'unstorable')
-  return item.id
+async function create(store: NumberedStore) {
+  const created = await store.create({ name: null, isComplete: false })
+  assert.ok(created !== 'unstorable')
+  return created
 }
+
+/** As text: an id may be larger than what JSON.parse keeps apart. */
+const idsIn = async (store: NumberedStore) =>
+  [...`${(await store.list()).json}`.matchAll(/"id":(\d+)/g)].map(([, id]) => id)
 
 for (const [kind, open] of Object.entries(stores)) {
   suite(`${kind} store of profile A`, () => {
@@ -20,42 +24,72 @@ for (const [kind, open] of Object.entries(stores)) {
 
     test('A4 assigns ids that ascend from 1 and are never used again', async (t) => {
       const store = await withItems(t)
-      assert.deepEqual([await newId(store), await newId(store)], [1n, 2n])
-      assert.equal(await store.delete(2n), 'deleted')
-      assert.equal(await newId(store), 3n)
+      assert.deepEqual([(await create(store)).id, (await create(store)).id], ['1', '2'])
+      assert.equal(await store.delete('2'), 'deleted')
+      assert.equal((await create(store)).id, '3')
     })
 
-    test('A10 an update leaves the secret as it is, a create has none', async (t) => {
-      const store = await withItems(t, numbered(7n))
-      assert.equal(await store.update(7n, { name: 'new', isComplete: true }), 'updated')
-      assert.deepEqual(await store.get(7n), { id: 7n, name: 'new', isComplete: true, secret: 'hidden' })
-      const created = await store.create({ name: 'x', isComplete: false })
-      assert.deepEqual(created, { id: 8n, name: 'x', isComplete: false, secret: null })
+    test('A10 an update leaves the secret as it is, a create has none; nobody sees it', async (t) => {
+      const store = await withItems(t, numbered('7'))
+      await store.update('7', fields)
+      assert.equal(await store.secretOf('7'), 'hidden')
+      const { id, json } = await create(store)
+      assert.equal(await store.secretOf(id), null)
+      const found = await store.get('7')
+      assert.ok(found !== 'not-found')
+      assert.doesNotMatch(`${found.json}${json}${(await store.list()).json}`, /hidden|secret/)
     })
 
     test('A11 tells ids above 2^53 apart', async (t) => {
-      const store = await withItems(t, numbered(9007199254740992n), numbered(9007199254740993n))
-      assert.equal(await store.delete(9007199254740993n), 'deleted')
-      assert.equal(await store.get(9007199254740993n), 'not-found')
-      assert.deepEqual(await store.get(9007199254740992n), numbered(9007199254740992n))
-      assert.equal(await newId(store), 9007199254740994n)
+      const store = await withItems(t, numbered('9007199254740992'), numbered('9007199254740993'))
+      assert.equal(await store.delete('9007199254740993'), 'deleted')
+      assert.equal(await store.get('9007199254740993'), 'not-found')
+      assert.deepEqual(await idsIn(store), ['9007199254740992'])
+      assert.equal((await create(store)).id, '9007199254740994')
     })
 
     test('A1 lists by id, whatever was updated', async (t) => {
-      const store = await withItems(t, numbered(1n), numbered(2n), numbered(3n))
-      await store.update(1n, { name: 'new', isComplete: true })
-      assert.deepEqual(
-        (await store.list()).map(({ id }) => id),
-        [1n, 2n, 3n],
-      )
+      const store = await withItems(t, numbered('1'), numbered('2'), numbered('3'))
+      await store.update('1', fields)
+      assert.deepEqual(await idsIn(store), ['1', '2', '3'])
     })
 
     test('says when no item has the id', async (t) => {
-      const store = await withItems(t, numbered(1n))
-      assert.equal(await store.get(2n), 'not-found')
-      assert.equal(await store.update(2n, { name: null, isComplete: true }), 'not-found')
-      assert.equal(await store.delete(2n), 'not-found')
-      assert.deepEqual([...(await store.list())], [numbered(1n)])
+      const store = await withItems(t, numbered('1'))
+      assert.equal(await store.get('2'), 'not-found')
+      assert.equal(await store.update('2', fields), 'not-found')
+      assert.equal(await store.update('2', fields, ['"1"']), 'not-found')
+      assert.equal(await store.delete('2'), 'not-found')
+      assert.equal(await store.delete('2', ['"1"']), 'not-found')
+      assert.deepEqual(await idsIn(store), ['1'])
+    })
+
+    test('an item and the list have another tag for each state', async (t) => {
+      const store = await withItems(t)
+      const { id, tag, json } = await create(store)
+      assert.deepEqual(await store.get(id), { json, tag })
+      const list = (await store.list()).tag
+      assert.equal((await store.list()).tag, list)
+      const updated = await store.update(id, fields)
+      assert.ok(typeof updated === 'object')
+      assert.notEqual(updated.tag, tag)
+      const found = await store.get(id)
+      assert.equal(found !== 'not-found' && found.tag, updated.tag)
+      assert.notEqual((await store.list()).tag, list)
+    })
+
+    test('a condition is held against the state of the item', async (t) => {
+      const store = await withItems(t)
+      const { id, tag } = await create(store)
+      const updated = await store.update(id, fields, ['"other"', tag])
+      assert.ok(typeof updated === 'object')
+      for (const outdated of [[tag], ['"other"'], []]) {
+        assert.equal(await store.update(id, { name: 'lost', isComplete: false }, outdated), 'changed')
+        assert.equal(await store.delete(id, outdated), 'changed')
+      }
+      assert.deepEqual(await itemsIn(store), [{ id: 1, ...fields }])
+      assert.equal(await store.delete(id, [updated.tag]), 'deleted')
+      assert.deepEqual(await itemsIn(store), [])
     })
   })
 
@@ -65,48 +99,49 @@ for (const [kind, open] of Object.entries(stores)) {
     test('B5 refuses an id in use and keeps what is there', async (t) => {
       const store = await withItems(t, named('x', 'first'))
       assert.equal(await store.create(named('x', 'second')), 'in-use')
-      assert.equal(await store.create(named('X')), 'created')
-      assert.deepEqual([...(await store.list())], [named('x', 'first'), named('X')])
+      assert.deepEqual(await store.create(named('X')), { json: JSON.stringify(named('X')) })
+      assert.deepEqual(await itemsIn(store), [named('x', 'first'), named('X')])
     })
 
     test('B7 a replaced item keeps its place', async (t) => {
       const store = await withItems(t, named('x'), named('y'))
       assert.equal(await store.replace(named('x', 'new')), 'replaced')
-      assert.deepEqual([...(await store.list())], [named('x', 'new'), named('y')])
+      assert.deepEqual(await itemsIn(store), [named('x', 'new'), named('y')])
     })
 
     test('B1 an item created again goes to the end', async (t) => {
       const store = await withItems(t, named('x'), named('y'))
       assert.equal(await store.delete('x'), 'deleted')
-      assert.equal(await store.create(named('x')), 'created')
-      assert.deepEqual([...(await store.list())], [named('y'), named('x')])
+      await store.create(named('x'))
+      assert.deepEqual(await itemsIn(store), [named('y'), named('x')])
     })
 
     test('says when no item has the id', async (t) => {
       const store = await withItems(t, named('x'))
       assert.equal(await store.replace(named('y')), 'not-found')
       assert.equal(await store.delete('y'), 'not-found')
-      assert.deepEqual([...(await store.list())], [named('x')])
+      assert.deepEqual(await itemsIn(store), [named('x')])
     })
 
     test('names of an object are ids like any other', async (t) => {
       const store = await withItems(t)
       for (const id of ['__proto__', 'constructor', 'toString']) {
         assert.equal(await store.delete(id), 'not-found')
-        assert.equal(await store.create(named(id)), 'created')
+        assert.notEqual(await store.create(named(id)), 'in-use')
         assert.equal(await store.delete(id), 'deleted')
       }
     })
 
     test('B11 an id may have 1,024 characters of any kind, and the last one counts', async (t) => {
       const store = await withItems(t)
-      const long = Array.from({ length: 1023 }, (_, at) =>
+      const characters = Array.from({ length: 1023 }, (_, at) =>
         String.fromCodePoint(0x10000 + ((at * 7919) % 0xfffff)),
-      ).join('')
-      for (const id of [`${long}x`, `${long}y`]) assert.equal(await store.create(named(id)), 'created')
+      )
+      const long = characters.join('')
+      for (const id of [`${long}x`, `${long}y`]) assert.notEqual(await store.create(named(id)), 'in-use')
       assert.equal(await store.create(named(`${long}x`)), 'in-use')
       assert.equal(await store.delete(`${long}x`), 'deleted')
-      assert.deepEqual([...(await store.list())], [named(`${long}y`)])
+      assert.deepEqual(await itemsIn(store), [named(`${long}y`)])
     })
 
     test('every text but U+0000 comes back as it was', async (t) => {
@@ -114,8 +149,8 @@ for (const [kind, open] of Object.entries(stores)) {
       await fc.assert(
         fc.asyncProperty(storable, storable, storable, async (id, name, notes) => {
           await store.delete(id)
-          assert.equal(await store.create({ id, name, notes, done: true }), 'created')
-          assert.deepEqual((await store.list()).at(-1), { id, name, notes, done: true })
+          await store.create({ id, name, notes, done: true })
+          assert.deepEqual((await itemsIn(store)).at(-1), { id, name, notes, done: true })
         }),
         {
           numRuns: 100,
@@ -125,6 +160,26 @@ for (const [kind, open] of Object.entries(stores)) {
           ],
         },
       )
+    })
+
+    test('a list of thousands is whole, whatever is added, changed and deleted in between', async (t) => {
+      const store = await withItems(t)
+      const ids = Array.from({ length: 1_100 }, (_, at) => `${at}`)
+      for (const id of ids) await store.create(named(id))
+      let expected = ids.map((id) => named(id))
+      assert.deepEqual(await itemsIn(store), expected)
+      for (const id of ['0', '255', '256', '600', '1099']) {
+        await store.replace(named(id, 'new'))
+        expected = expected.map((item) => (item.id === id ? named(id, 'new') : item))
+        assert.deepEqual(await itemsIn(store), expected)
+      }
+      for (const id of [...ids.slice(256, 512), '0', '1099']) await store.delete(id)
+      expected = expected.filter(({ id }) => id !== '0' && id !== '1099' && !(Number(id) >= 256 && Number(id) < 512))
+      assert.deepEqual(await itemsIn(store), expected)
+      for (const { id } of expected) await store.delete(id)
+      assert.deepEqual(await itemsIn(store), [])
+      await store.create(named('again'))
+      assert.deepEqual(await itemsIn(store), [named('again')])
     })
   })
 }
@@ -136,33 +191,29 @@ suite('U+0000', () => {
   test('is a character like any other in memory', async (t) => {
     const { a, b } = await stores.memory(t, { a: [], b: [] })
     assert.notEqual(await a.create({ name: '\0', isComplete: false }), 'unstorable')
-    assert.equal(await b.create(named('\0', '\0')), 'created')
+    assert.notEqual(await b.create(named('\0', '\0')), 'unstorable')
   })
 
   test('cannot be stored in PostgreSQL, and nothing of the item is', async (t) => {
-    const { a, b } = await stores.PostgreSQL(t, { a: [numbered(1n)], b: [named('x')] })
+    const { a, b } = await stores.PostgreSQL(t, { a: [numbered('1')], b: [named('x')] })
     assert.equal(await a.create({ name: 'a\0b', isComplete: false }), 'unstorable')
-    assert.equal(await a.update(1n, { name: '\0', isComplete: true }), 'unstorable')
+    assert.equal(await a.update('1', { name: '\0', isComplete: true }), 'unstorable')
     assert.equal(await b.create(named('y\0')), 'unstorable')
     for (const item of [named('x', '\0'), { ...named('x'), notes: '\0' }])
       assert.equal(await b.replace(item), 'unstorable')
     assert.equal(await b.delete('x\0'), 'not-found')
-    assert.deepEqual([...(await a.list())], [numbered(1n)])
-    assert.deepEqual([...(await b.list())], [named('x')])
+    assert.deepEqual(await itemsIn(a), [{ id: 1, name: 'name', isComplete: false }])
+    assert.deepEqual(await itemsIn(b), [named('x')])
   })
 })
 
 suite('ids of PostgreSQL', () => {
   test('A11 are exact up to the largest int64; then there are no more', async (t) => {
-    const largest = 2n ** 63n - 1n
-    const { a } = await stores.PostgreSQL(t, { a: [numbered(largest - 2n)], b: [] })
-    assert.deepEqual([await newId(a), await newId(a)], [largest - 1n, largest])
-    await assert.rejects(newId(a), { code: '2200H' })
-    assert.deepEqual(
-      (await a.list()).map(({ id }) => id),
-      [largest - 2n, largest - 1n, largest],
-    )
-    assert.equal(await a.delete(largest), 'deleted')
-    assert.equal(await a.get(largest), 'not-found')
+    const { a } = await stores.PostgreSQL(t, { a: [numbered('9223372036854775805')], b: [] })
+    for (const id of ['9223372036854775806', '9223372036854775807']) assert.equal((await create(a)).id, id)
+    await assert.rejects(create(a), { code: '2200H' })
+    assert.deepEqual(await idsIn(a), ['9223372036854775805', '9223372036854775806', '9223372036854775807'])
+    assert.equal(await a.delete('9223372036854775807'), 'deleted')
+    assert.equal(await a.get('9223372036854775807'), 'not-found')
   })
 })

@@ -31,8 +31,6 @@ export async function tokenFor(name: string): Promise<string> {
   return (await mint(wish, developmentKey.key, new Date())).token
 }
 
-export const startingItems = { a: profiles.a.startingItems, b: profiles.b.startingItems }
-
 interface Parts {
   readonly stores?: Stores
   readonly baseUrl?: string
@@ -48,7 +46,7 @@ interface Parts {
 function serverOf(
   name: ProfileName,
   {
-    stores = memoryStores(startingItems),
+    stores = memoryStores(profiles, 'test'),
     baseUrl,
     requireAuth = false,
     redirectPort,

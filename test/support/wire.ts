@@ -3,24 +3,34 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import type { TestContext } from 'node:test'
 
 /** The line between an instance and its database, in the hands of a test. */
+type Moment = 'before' | 'after' | 'silently'
+
 export interface Wire {
   readonly port: number
   /** Ends every connection, at once. */
   cut(): void
+  /** Ends every connection with a reset: an error for whoever uses it. */
+  reset(): void
   /** Takes connections and bytes, and lets nothing through, until it is mended. */
   swallow(): void
   /** Refuses connections, until it is mended. */
   refuse(): void
   /** New connections work again; what was swallowed is lost. */
   mend(): void
-  /** Ends the connections through which such bytes come, the moment they do: before or after they are handed on. */
-  cutOn(bytes: string, when: 'before' | 'after'): void
+  /** Ends the connections through which such bytes come: before or after they are handed on. Or lets nothing through from then on. */
+  cutOn(bytes: string, when: Moment): void
+  /** Resolves when they come. */
+  readonly isCaught: Promise<void>
 }
 
 export async function wireTo(t: TestContext, port: number): Promise<Wire> {
   const pairs = new Set<[Socket, Socket | undefined]>()
   let state: 'open' | 'swallowing' | 'refusing' = 'open'
-  let trap: { bytes: string; when: 'before' | 'after' } | undefined
+  let onCaught = () => {}
+  const isCaught = new Promise<void>((resolve) => {
+    onCaught = resolve
+  })
+  let trap: { bytes: string; when: Moment } | undefined
 
   const server = createServer((near) => {
     near.on('error', () => {})
@@ -38,7 +48,9 @@ export async function wireTo(t: TestContext, port: number): Promise<Wire> {
     far?.on('close', end)
     near.on('data', (data) => {
       const caught = trap && data.includes(trap.bytes) ? trap.when : undefined
+      if (caught) onCaught()
       if (caught === 'before') return end()
+      if (caught === 'silently') far?.removeAllListeners('data').resume()
       if (state === 'open') far?.write(data, () => caught === 'after' && end())
     })
     far?.on('data', (data) => state === 'open' && near.write(data))
@@ -54,7 +66,11 @@ export async function wireTo(t: TestContext, port: number): Promise<Wire> {
   })
   return {
     port: (server.address() as AddressInfo).port,
+    isCaught,
     cut,
+    reset: () => {
+      for (const [near] of pairs) near.resetAndDestroy()
+    },
     swallow: () => {
       state = 'swallowing'
     },

@@ -16,6 +16,8 @@ export interface Connection {
   readonly isOpen: boolean
   /** Leaves at once; whatever is under way fails. */
   drop(): void
+  /** Leaves at once, and asks the server to give up what is under way: it may not notice that nobody waits for it. */
+  abandon(): void
   /** Says goodbye. */
   end(): Promise<void>
 }
@@ -24,8 +26,12 @@ export interface Connection {
 export class NotSent extends Unavailable {}
 
 /** A connection to the host that takes writes, whichever it is; the first to answer wins. */
-export async function openPrimary(database: Database, onLost: (lost: Connection) => void): Promise<Connection> {
-  const attempts = database.hosts.map((host) => open(database, host, onLost))
+export async function openPrimary(
+  database: Database,
+  stop: AbortSignal,
+  onLost: (lost: Connection) => void = () => {},
+): Promise<Connection> {
+  const attempts = database.hosts.map((host) => open(database, host, stop, onLost))
   try {
     const winner = await Promise.any(attempts)
     for (const attempt of attempts)
@@ -36,13 +42,20 @@ export async function openPrimary(database: Database, onLost: (lost: Connection)
     return winner
   } catch (cause) {
     const { errors } = cause as AggregateError
-    throw errors.find((error) => !(error instanceof ReadOnly)) ?? errors[0]
+    throw errors.find(isFromServer) ?? errors.find((error) => !(error instanceof ReadOnly)) ?? errors[0]
   }
 }
 
+const isFromServer = (error: unknown) => error instanceof postgres.PostgresError
+
 class ReadOnly extends NotSent {}
 
-async function open(database: Database, host: Host, onLost: (lost: Connection) => void): Promise<Connection> {
+async function open(
+  database: Database,
+  host: Host,
+  stop: AbortSignal,
+  onLost: (lost: Connection) => void,
+): Promise<Connection> {
   let socket: Socket | undefined
   let isOpen = false
   let giveUp: (reason: Error) => void = () => {}
@@ -53,9 +66,7 @@ async function open(database: Database, host: Host, onLost: (lost: Connection) =
     new Promise<Socket>((resolve, reject) => {
       if (socket) return reject(new NotSent(reason))
       giveUp = reject
-      const opened = host.name.startsWith('/')
-        ? connect(`${host.name}/.s.PGSQL.${host.port}`)
-        : connect(host.port, host.name)
+      const opened = reach(host)
       socket = opened.once('connect', () => resolve(opened)).once('error', reject)
     })
 
@@ -92,22 +103,29 @@ async function open(database: Database, host: Host, onLost: (lost: Connection) =
   const connection: Connection = {
     sql,
     get isOpen() {
-      return isOpen
+      return isOpen && socket?.destroyed === false
     },
     drop,
+    abandon() {
+      drop()
+      cancel(host, backend)
+    },
     async end() {
       isOpen = false
       await sql.end({ timeout: 1 })
     },
   }
 
+  let backend: Backend | undefined
+  stop.addEventListener('abort', drop)
   const timer = setTimeout(() => {
     reason = `No answer from ${host.name}:${host.port} within ${connectTimeout / 1000} seconds.`
     drop()
   }, connectTimeout)
   try {
-    const [state] = await sql.unsafe('show transaction_read_only')
-    if (state?.transaction_read_only === 'on')
+    const shown = await sql.unsafe('show transaction_read_only')
+    backend = shown.state as unknown as Backend
+    if (shown[0]?.transaction_read_only === 'on')
       throw new ReadOnly(`The database at ${host.name}:${host.port} takes no writes: it is a standby, or read-only.`)
     isOpen = true
     return connection
@@ -116,7 +134,31 @@ async function open(database: Database, host: Host, onLost: (lost: Connection) =
     throw cause
   } finally {
     clearTimeout(timer)
+    stop.removeEventListener('abort', drop)
   }
+}
+
+const reach = ({ name, port }: Host) =>
+  name.startsWith('/') ? connect(`${name}/.s.PGSQL.${port}`) : connect(port, name)
+
+/** Who serves a connection, and the word that lets others speak for it. */
+interface Backend {
+  readonly pid: number
+  readonly secret: number
+}
+
+/** PostgreSQL's CancelRequest, on a connection of its own; nobody answers it. */
+function cancel(host: Host, backend: Backend | undefined): void {
+  if (!backend) return
+  const message = Buffer.alloc(16)
+  message.writeInt32BE(16, 0)
+  message.writeInt32BE(80877102, 4)
+  message.writeUInt32BE(backend.pid, 8)
+  message.writeUInt32BE(backend.secret, 12)
+  const socket = reach(host)
+  socket.setTimeout(connectTimeout, () => socket.destroy())
+  socket.on('error', () => {}).end(message)
+  socket.unref()
 }
 
 function tlsTo({ name }: Host, { tls: { mode, ca } }: Database): object | 'prefer' | false {

@@ -2,7 +2,7 @@ import postgres, { type Sql } from 'postgres'
 import { Unavailable } from '../../unavailable.ts'
 import { type Connection, NotSent } from './connection.ts'
 
-/** Connections that are open or being opened; those that have gone silent not counted, up to as many again. */
+/** Connections that are open or being opened; while some of them do not answer, up to as many again. */
 const mostConnections = 10
 /** Requests that wait for one of them. */
 const mostWaiting = 1_000
@@ -16,7 +16,7 @@ const silence = 2_000
 const death = 5_250
 /** How often all of this is looked at. */
 const beat = 250
-/** How often a connection is tried for while there is none. */
+/** How often a connection is tried for while there is none, or while some do not answer. */
 const knock = 500
 /** How often one request is tried when nothing of it can have happened. */
 const mostAttempts = 10
@@ -28,7 +28,7 @@ export interface Pool {
 }
 
 export interface PoolSettings {
-  open(onLost: (lost: Connection) => void): Promise<Connection>
+  open(stop: AbortSignal, onLost: (lost: Connection) => void): Promise<Connection>
   onDown(cause: unknown): void
   onUp(): void
   /** Milliseconds on a clock that never jumps. */
@@ -61,7 +61,7 @@ export function poolOf({ open, onDown, onUp, ticks, random }: PoolSettings): Poo
   let opening = 0
   let silent = 0
   let isDown = false
-  let isClosed = false
+  const closed = new AbortController()
   let knockedAt = 0
   const heart = setInterval(look, beat)
   heart.unref()
@@ -75,7 +75,7 @@ export function poolOf({ open, onDown, onUp, ticks, random }: PoolSettings): Poo
       }),
 
     async close() {
-      isClosed = true
+      closed.abort()
       clearInterval(heart)
       for (const turn of waiting) refuse(turn, new Unavailable('The service stops.'))
       await Promise.all([...idle, ...busy.keys()].map((connection) => connection.end()))
@@ -83,12 +83,13 @@ export function poolOf({ open, onDown, onUp, ticks, random }: PoolSettings): Poo
   }
 
   function enter(turn: Turn): void {
-    const connection = idle.pop()
+    let connection = idle.pop()
+    while (connection && !connection.isOpen) connection = idle.pop()
     if (connection) send(connection, turn)
     else if (waiting.size >= mostWaiting) refuse(turn, new Unavailable('Too many requests wait for the database.'))
     else {
       waiting.add(turn)
-      if (!isDown) grow()
+      grow()
     }
   }
 
@@ -103,6 +104,7 @@ export function poolOf({ open, onDown, onUp, ticks, random }: PoolSettings): Poo
       },
       (cause: unknown) => {
         if (isReadOnly(cause)) dropAll(connection)
+        else if (!isAnswer(cause)) connection.drop()
         answered(connection)
         failed(turn, cause)
       },
@@ -110,13 +112,17 @@ export function poolOf({ open, onDown, onUp, ticks, random }: PoolSettings): Poo
   }
 
   function answered(connection: Connection): void {
-    if (busy.get(connection)?.isSilent) silent--
-    busy.delete(connection)
+    forget(connection)
     if (connection.isOpen) give(connection)
   }
 
+  function forget(connection: Connection): void {
+    if (busy.get(connection)?.isSilent) silent--
+    busy.delete(connection)
+  }
+
   function give(connection: Connection): void {
-    if (isClosed) return void connection.end()
+    if (closed.signal.aborted) return void connection.end()
     const [next] = waiting
     if (!next) return void idle.push(connection)
     waiting.delete(next)
@@ -143,13 +149,21 @@ export function poolOf({ open, onDown, onUp, ticks, random }: PoolSettings): Poo
   }
 
   function grow(): void {
-    const used = idle.length + busy.size + opening
-    if (opening < waiting.size && used - silent < mostConnections && used < 2 * mostConnections) tryToOpen()
+    if (isDown || silent > 0 || opening >= waiting.size) return
+    if (idle.length + busy.size + opening < mostConnections) tryToOpen()
+  }
+
+  /** While the database may be gone, a fresh attempt now and then finds out when it is back. */
+  function tryNowAndThen(now: number): void {
+    const isNeeded = isDown || (silent > 0 && waiting.size > 0)
+    if (!isNeeded || now - knockedAt < knock || idle.length + busy.size + opening >= 2 * mostConnections) return
+    knockedAt = now
+    tryToOpen()
   }
 
   function tryToOpen(): void {
     opening++
-    open(onLost).then(
+    open(closed.signal, onLost).then(
       (connection) => {
         opening--
         if (isDown) up()
@@ -188,7 +202,8 @@ export function poolOf({ open, onDown, onUp, ticks, random }: PoolSettings): Poo
     const now = ticks()
     for (const [connection, work] of busy) {
       if (now - work.sentAt >= death) {
-        connection.drop()
+        forget(connection)
+        connection.abandon()
         down(new Unavailable('The database does not answer.'))
       } else if (now - work.sentAt >= silence && !work.isSilent) {
         work.isSilent = true
@@ -200,17 +215,17 @@ export function poolOf({ open, onDown, onUp, ticks, random }: PoolSettings): Poo
       const limit = isDown && waiting.has(turn) ? patienceWhileDown : patience
       if (now - turn.askedAt >= limit) refuse(turn, new Unavailable('The database does not answer in time.'))
     }
-    if (!isDown) grow()
-    else if (now - knockedAt >= knock && opening < mostConnections) {
-      knockedAt = now
-      tryToOpen()
-    }
+    grow()
+    tryNowAndThen(now)
   }
 }
 
 /** Nothing was sent, or the database says that it undid everything. */
 const hadNoEffect = (cause: unknown) =>
   cause instanceof NotSent || isReadOnly(cause) || codeOf(cause) === '40001' /* serialization failure */
+
+/** The database refuses a statement and goes on; anything else is the end of the connection. */
+const isAnswer = (cause: unknown) => cause instanceof postgres.PostgresError && cause.severity === 'ERROR'
 
 const isReadOnly = (cause: unknown) => codeOf(cause) === '25006'
 
