@@ -11,20 +11,20 @@ export interface Measured {
   readonly p99: readonly number[]
 }
 
-export interface Round {
+export interface Terms {
   readonly rounds: number
   /** Of the work's requests, the share that a slice sends. */
   readonly share: number
+  /** Milliseconds for which each contender is warmed up before each work. */
+  readonly warmUp: number
 }
-
-const warmUp = 0.5
 
 /** Rounds of slices, each contender in turn, so that a disturbance meets all of them. */
 export async function measure(
   work: Work,
   contenders: readonly Contender[],
   holdings: Map<Contender, Held>,
-  { rounds, share }: Round,
+  { rounds, share, warmUp }: Terms,
 ): Promise<Measured[]> {
   const requests = Math.max(4, Math.round(work.requests * share))
   const results = contenders.map(({ name }) => ({
@@ -37,24 +37,28 @@ export async function measure(
     const held = holdings.get(contender) ?? { first: 1, last: 0 }
     holdings.set(contender, held)
     await fill(work.profile, contender, held, work.items - (held.last - held.first + 1))
+    for (let sent = 0; sent < warmUp; ) sent += 1000 * (await slice(work, contender, held, requests)).seconds
   }
-  for (let round = -1; round < rounds; round++)
+  for (let round = 0; round < rounds; round++)
     for (const at of contenders.keys()) {
-      const turn = (at + Math.max(round, 0)) % contenders.length
+      const turn = (at + round) % contenders.length
       const contender = contenders[turn] as Contender
-      const held = holdings.get(contender) as Held
-      const count = round < 0 ? Math.ceil(requests * warmUp) : requests
-      await work.prepare?.(contender, held, count)
-      const before = contender.pid && cpuOf(contender.pid)
-      const { seconds, p99 } = await send(work, contender, held, count)
-      const used = contender.pid && cpuOf(contender.pid) - (before ?? 0)
-      await work.cleanUp?.(contender, held, count)
-      if (round < 0) continue
-      if (used) results[turn]?.cpu.push(used / count)
-      results[turn]?.perSecond.push(count / seconds)
+      const { cpu, seconds, p99, sent } = await slice(work, contender, holdings.get(contender) as Held, requests)
+      if (cpu !== undefined) results[turn]?.cpu.push(cpu / sent)
+      results[turn]?.perSecond.push(sent / seconds)
       results[turn]?.p99.push(p99)
     }
   return results
+}
+
+async function slice(work: Work, contender: Contender, held: Held, requests: number) {
+  await work.prepare?.(contender, held, requests)
+  const before = contender.pid && cpuOf(contender.pid)
+  const { seconds, p99, statuses } = await send(work, contender, held, requests)
+  const cpu = contender.pid && cpuOf(contender.pid) - (before ?? 0)
+  const sent = Object.values(statuses).reduce((sum, count) => sum + count, 0)
+  await work.cleanUp?.(contender, held, requests)
+  return { cpu, seconds, p99, sent }
 }
 
 export function median(values: readonly number[]): number {

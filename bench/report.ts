@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { type Measured, median, ratios } from './measure.ts'
 import type { Work } from './work.ts'
+import { hasWrk } from './wrk.ts'
 
 /** One line of the report. */
 export interface Finding {
@@ -98,7 +99,7 @@ interface Terms {
 const explanation = ({ pinned, rounds, quick }: Terms) =>
   `CPU time of the server process for a request, theirs ÷ ours: the median of ${rounds} interleaved rounds and its spread; above 1 we are cheaper. ` +
   `Node ${process.version}, ${process.platform} ${process.arch}, ${cpus()[0]?.model.trim()}, ${pinned ? 'server and load on a core each' : 'not bound to cores'}, ` +
-  `load by the bench's own client${quick ? ', quick mode' : ''}.`
+  `load by ${hasWrk ? "wrk for lists, else by the bench's own client" : "the bench's own client"}${quick ? ', quick mode' : ''}.`
 
 export function report(findings: readonly Finding[], terms: Terms): void {
   const rows = [columns, ...findings.map(row)]

@@ -1,5 +1,6 @@
 import type { Contender } from './contender.ts'
 import { type Loaded, load } from './load.ts'
+import { hasWrk, loadWithWrk } from './wrk.ts'
 
 /** What a contender holds by now: items with the ids first … last. */
 export interface Held {
@@ -18,6 +19,8 @@ export interface Work {
   prepare?(contender: Contender, held: Held, requests: number): Promise<void>
   cleanUp?(contender: Contender, held: Held, requests: number): Promise<void>
   next(contender: Contender, held: Held): () => Buffer
+  /** Headers of a GET of the list, where the work is that one request over and over. */
+  same?(): readonly string[]
 }
 
 const connections = 16
@@ -65,9 +68,12 @@ async function mustSucceed(loaded: Promise<Loaded>, what: string): Promise<Loade
 
 /** Sends a slice of the work. */
 export function send(work: Work, contender: Contender, held: Held, requests: number): Promise<Loaded> {
-  const { port, name } = contender
-  const next = work.next(contender, held)
-  return mustSucceed(load({ port, connections, requests, next }), `${work.name} to ${name}`)
+  const { port, name, items } = contender
+  const loaded =
+    hasWrk && work.same
+      ? loadWithWrk(`http://127.0.0.1:${port}${items}`, connections, work.same())
+      : load({ port, connections, requests, next: work.next(contender, held) })
+  return mustSucceed(loaded, `${work.name} to ${name}`)
 }
 
 export async function fill(profile: 'a' | 'b', contender: Contender, held: Held, count: number): Promise<void> {
@@ -125,6 +131,7 @@ export const list = (profile: 'a' | 'b', items: number, requests: number): Work 
   items,
   requests,
   next: (contender) => () => request('GET', contender.items),
+  same: () => [],
 })
 
 /** One write for ten reads. */
@@ -154,5 +161,6 @@ export const unchangedList = (items: number, requests: number): Work => {
       tag = answer.headers.get('etag') ?? '"none"'
     },
     next: (contender) => () => request('GET', contender.items, undefined, `If-None-Match: ${tag}\r\n`),
+    same: () => [`If-None-Match: ${tag}`],
   }
 }

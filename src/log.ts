@@ -20,8 +20,7 @@ export interface Served {
 }
 
 export interface Exchange {
-  /** Made when it is first asked for. */
-  readonly id: string
+  readonly traceId: string
   readonly profile: string
   readonly method: string
   readonly path: string
@@ -64,7 +63,7 @@ export function readableLog(write: Write, level: LogLevel): Log {
           `${method} ${short(path)} ${status} ${milliseconds.toFixed(1)} ms (${profile})${note ? `: ${note}` : ''}\n`,
         )
     },
-    failed({ id, profile, method, path }, cause) {
+    failed({ traceId: id, profile, method, path }, cause) {
       if (shows('error')) write(`${method} ${short(path)} failed (${profile}, request ${id}): ${describe(cause)}\n`)
     },
     trouble(what, cause) {
@@ -121,7 +120,7 @@ export function jsonLog(write: Write, level: LogLevel, now: () => Date): Log {
   }
 }
 
-const details = ({ id, profile, method, path }: Exchange) => ({ id, profile, method, path })
+const details = ({ traceId: id, profile, method, path }: Exchange) => ({ id, profile, method, path })
 
 const shown = (level: LogLevel) => (line: LogLevel) => logLevels.indexOf(line) <= logLevels.indexOf(level)
 

@@ -29,15 +29,13 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   const { method, url = '' } = request
   const id = url.slice(collection.length + 1)
   if (method === 'GET' && !id) {
-    const rows = await sql<
-      Row[]
-    >`select id, name, is_complete as "isComplete", secret from todo.numbered_items order by id`
+    const rows = await sql<Row[]>`select id, name, is_complete as "isComplete" from todo.numbered_items order by id`
     return json(response, 200, rows.map(item))
   }
   if (method === 'GET') {
     const [row] = await sql<
       Row[]
-    >`select id, name, is_complete as "isComplete", secret from todo.numbered_items where id = ${id}`
+    >`select id, name, is_complete as "isComplete", version from todo.numbered_items where id = ${id}`
     return row ? json(response, 200, item(row)) : response.writeHead(404).end()
   }
   if (method === 'DELETE') {
@@ -49,12 +47,12 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   const { name, isComplete } = body
   if (method === 'POST') {
     const [row] =
-      await sql`insert into todo.numbered_items (name, is_complete) values (${name}, ${isComplete}) returning id`
+      await sql`insert into todo.numbered_items (name, is_complete) values (${name}, ${isComplete}) returning id, version`
     const created = { id: Number(row?.id), name, isComplete }
     return json(response, 201, created, `http://${request.headers.host}${collection}/${created.id}`)
   }
   const { count } =
-    await sql`update todo.numbered_items set name = ${name}, is_complete = ${isComplete} where id = ${id}`
+    await sql`update todo.numbered_items set name = ${name}, is_complete = ${isComplete}, version = version + 1 where id = ${id}`
   return response.writeHead(count ? 204 : 404).end()
 }
 

@@ -6,7 +6,8 @@ export interface Answer {
   readonly note?: string
 }
 
-export const empty = (status: number, headers: Record<string, string> = {}): Answer => ({ status, headers })
+export const empty = (status: number, headers?: Record<string, string>): Answer =>
+  headers ? { status, headers } : { status }
 
 /** For a 503. */
 export const retrySoon = { 'retry-after': '1' }

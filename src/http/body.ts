@@ -5,23 +5,30 @@ import { header } from './header.ts'
 import { Refusal } from './refusal.ts'
 
 /** G5: the request's body as text, or why it is refused. */
-export function readText(request: IncomingMessage, limit: number): Promise<string | Refusal> | Refusal {
-  if (!isJson(header(request, 'content-type'))) return new Refusal('media-type-refused')
-  if (Number(header(request, 'content-length')) > limit) return new Refusal('body-too-large')
-  return new Promise((resolve) => {
-    const chunks: Buffer[] = []
-    let length = 0
-    request.on('data', (chunk: Buffer) => {
-      length += chunk.length
-      if (length <= limit) chunks.push(chunk)
-      else resolve(new Refusal('body-too-large'))
-    })
-    request.on('end', () => resolve(decode(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks))))
-    // Cut off half-way: whoever sent it is gone, and nothing of it is stored.
-    const cutOff = () => resolve(new Refusal('body-malformed'))
-    request.on('close', cutOff)
-    if (request.destroyed) cutOff()
+export function readText(request: IncomingMessage, limit: number, done: (text: string | Refusal) => void): void {
+  if (!isJson(header(request, 'content-type'))) done(new Refusal('media-type-refused'))
+  else if (Number(header(request, 'content-length')) > limit) done(new Refusal('body-too-large'))
+  else collect(request, limit, (bytes) => done(bytes instanceof Refusal ? bytes : decode(bytes)))
+}
+
+function collect(request: IncomingMessage, limit: number, done: (bytes: Buffer | Refusal) => void): void {
+  const chunks: Buffer[] = []
+  let length = 0
+  let isDone = false
+  const end = (bytes: Buffer | Refusal) => {
+    if (isDone) return
+    isDone = true
+    done(bytes)
+  }
+  request.on('data', (chunk: Buffer) => {
+    length += chunk.length
+    if (length <= limit) chunks.push(chunk)
+    else end(new Refusal('body-too-large'))
   })
+  request.on('end', () => end(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)))
+  // Cut off half-way: whoever sent it is gone, and nothing of it is stored.
+  request.on('close', () => end(new Refusal('body-malformed')))
+  if (request.destroyed) end(new Refusal('body-malformed'))
 }
 
 /** A JSON media type, its charset absent or UTF-8. */

@@ -1,5 +1,4 @@
 import type { IncomingMessage } from 'node:http'
-import { andThen, type Eventually } from '../eventually.ts'
 import type { Exchange, Log } from '../log.ts'
 import { Unavailable } from '../unavailable.ts'
 import { type Answer, empty } from './answer.ts'
@@ -9,7 +8,8 @@ import { header } from './header.ts'
 import { isAuthority, type ProxyTrust, type Reached, reachedBy } from './proxy.ts'
 import { Refusal } from './refusal.ts'
 import { type Call, type Route, router } from './route.ts'
-import type { Handler } from './server.ts'
+import type { Handler, Reply } from './server.ts'
+import type { Shape, Shaped } from './shape.ts'
 
 /** What is served: the routes, and what a refusal looks like to the client. */
 export interface Face {
@@ -42,123 +42,134 @@ export function handlerOf(
 ): Handler {
   const find = router(routes)
 
-  return (request) => {
-    const exchange = exchangeOf(name, request, newId)
-    if (!log.showsRequests) return answerTo(request, exchange)
-    const startedAt = ticks()
-    return andThen(answerTo(request, exchange), (answer) => {
-      log.request(exchange, answer.status, ticks() - startedAt, answer.note)
-      return answer
-    })
+  return (request, reply) => {
+    const visit = new Visit(name, request, reachedBy(request, trustProxy), baseUrl, newId)
+    if (log.showsRequests) answer(visit, logged(visit, reply))
+    else answer(visit, reply)
   }
 
-  function answerTo(request: IncomingMessage, exchange: Exchange): Eventually<Answer> {
-    const { method, path } = exchange
-    const reached = reachedBy(request, trustProxy)
+  function logged(visit: Visit, reply: Reply): Reply {
+    const startedAt = ticks()
+    return (answered) => {
+      log.request(visit, answered.status, ticks() - startedAt, answered.note)
+      reply(answered)
+    }
+  }
+
+  function answer(visit: Visit, reply: Reply): void {
+    const { method, path, reached } = visit
     const { isSecure, host } = reached
     const query = path.indexOf('?')
     const found = find(query < 0 ? path : path.slice(0, query))
     const route = found?.place.byMethod.get(method)
     if (host !== undefined && !isAuthority(host))
-      return refuse(new Refusal('host-malformed'), route?.operation, exchange.id)
-    if (redirectPort !== undefined && !isSecure && path.startsWith('/')) return redirection(host, redirectPort, path)
-    if (!found) return refuse(new Refusal('path-unknown'), undefined, exchange.id)
-    if (!route) return empty(method === 'OPTIONS' ? 204 : 405, { allow: found.place.allow })
-    const finish = (outcome: Answer | Refusal) =>
-      outcome instanceof Refusal ? refused(outcome, route, exchange) : outcome
-    const failed = (cause: unknown) => refused(refusalFor(cause, exchange), route, exchange)
+      reply(refuse(new Refusal('host-malformed'), route?.operation, visit.traceId))
+    else if (redirectPort !== undefined && !isSecure && path.startsWith('/'))
+      reply(redirection(host, redirectPort, path))
+    else if (!found) reply(refuse(new Refusal('path-unknown'), undefined, visit.traceId))
+    else if (!route) reply(empty(method === 'OPTIONS' ? 204 : 405, { allow: found.place.allow }))
+    else if (route.secured)
+      authenticate(visit.request, guard).then(
+        (access) => {
+          if (!('caller' in access)) return conclude(access, route, visit, reply)
+          visit.caller = access.caller
+          receive(route, found.segment, visit, reply)
+        },
+        (cause) => fail(cause, route, visit, reply),
+      )
+    else receive(route, found.segment, visit, reply)
+  }
+
+  /** Reads what the route asks for. */
+  function receive(route: Route, segment: string | undefined, visit: Visit, reply: Reply): void {
+    const { read } = route
+    visit.id = route.id?.read(segment)
+    if (visit.id instanceof Refusal) conclude(visit.id, route, visit, reply)
+    else if (!read) handle(route, visit, reply)
+    else
+      readText(visit.request, bodyLimit, (text) => {
+        const body = text instanceof Refusal ? text : read(text)
+        if (body instanceof Refusal) return conclude(body, route, visit, reply)
+        visit.body = body
+        handle(route, visit, reply)
+      })
+  }
+
+  function handle(route: Route, visit: Visit, reply: Reply): void {
     try {
-      const outcome = outcomeOf(route, found.segment, request, reached)
-      return outcome instanceof Promise ? outcome.then(finish).catch(failed) : finish(outcome)
+      const outcome = route.handle(visit)
+      if (outcome instanceof Promise)
+        outcome.then(
+          (later) => conclude(later, route, visit, reply),
+          (cause) => fail(cause, route, visit, reply),
+        )
+      else conclude(outcome, route, visit, reply)
     } catch (cause) {
-      return failed(cause)
+      fail(cause, route, visit, reply)
     }
   }
 
-  function refusalFor(cause: unknown, exchange: Exchange): Refusal {
-    if (cause instanceof Unavailable) return new Refusal('store-unavailable', undefined, cause.message)
-    log.failed(exchange, cause)
-    return new Refusal('unforeseen')
+  function fail(cause: unknown, route: Route, visit: Visit, reply: Reply): void {
+    const isAway = cause instanceof Unavailable
+    if (!isAway) log.failed(visit, cause)
+    const refusal = isAway ? new Refusal('store-unavailable', undefined, cause.message) : new Refusal('unforeseen')
+    conclude(refusal, route, visit, reply)
   }
 
-  function refused(refusal: Refusal, { operation }: Route, { id }: Exchange): Answer {
-    const answer = refuse(refusal, operation, id)
-    return refusal.note ? { ...answer, note: refusal.note } : answer
-  }
-
-  function outcomeOf(route: Route, segment: string | undefined, request: IncomingMessage, reached: Reached) {
-    if (!route.secured) return handled(route, segment, request, reached)
-    return authenticate(request, guard).then((access) =>
-      'caller' in access ? handled(route, segment, request, reached, access.caller) : access,
-    )
-  }
-
-  function handled(
-    route: Route,
-    segment: string | undefined,
-    request: IncomingMessage,
-    reached: Reached,
-    caller?: Caller,
-  ): Eventually<Answer | Refusal> {
-    const id = route.id?.read(segment)
-    if (id instanceof Refusal) return id
-    const { read } = route
-    if (!read) return route.handle(new Received(request, reached, baseUrl, id, {}, caller))
-    return andThen(readText(request, bodyLimit), (text) => {
-      const body = text instanceof Refusal ? text : read(text)
-      return body instanceof Refusal ? body : route.handle(new Received(request, reached, baseUrl, id, body, caller))
-    })
+  function conclude(outcome: Answer | Refusal, { operation }: Route, visit: Visit, reply: Reply): void {
+    if (outcome instanceof Refusal) {
+      const refused = refuse(outcome, operation, visit.traceId)
+      reply(outcome.note ? { ...refused, note: outcome.note } : refused)
+    } else reply(outcome)
   }
 }
 
-/** Its id is made when it is needed: nobody sees that of a request that is answered without a word about it. */
-function exchangeOf(profile: string, { method = '', url: path = '' }: IncomingMessage, newId: () => string): Exchange {
-  let id: string | undefined
-  return {
-    profile,
-    method,
-    path,
-    get id() {
-      id ??= newId()
-      return id
-    },
-  }
-}
-
-class Received<T, Body> implements Call<T, Body> {
-  readonly id: T
-  readonly body: Body
-  readonly caller: Caller | undefined
-  readonly #request: IncomingMessage
-  readonly #reached: Reached
+/** One request on its way through: what is known of it, as it becomes known. */
+class Visit implements Exchange, Call<unknown, Shaped<Shape>> {
+  readonly profile: string
+  readonly request: IncomingMessage
+  readonly method: string
+  readonly path: string
+  readonly reached: Reached
+  id: unknown = undefined
+  body: Shaped<Shape> = {}
+  caller: Caller | undefined = undefined
   readonly #baseUrl: string | undefined
+  readonly #newId: () => string
+  #traceId: string | undefined = undefined
 
   constructor(
+    profile: string,
     request: IncomingMessage,
     reached: Reached,
     baseUrl: string | undefined,
-    id: T,
-    body: Body,
-    caller: Caller | undefined,
+    newId: () => string,
   ) {
-    this.id = id
-    this.body = body
-    this.caller = caller
-    this.#request = request
-    this.#reached = reached
+    this.profile = profile
+    this.request = request
+    this.method = request.method ?? ''
+    this.path = request.url ?? ''
+    this.reached = reached
     this.#baseUrl = baseUrl
+    this.#newId = newId
+  }
+
+  /** Made when it is needed: nobody sees that of a request that is answered without a word about it. */
+  get traceId(): string {
+    this.#traceId ??= this.#newId()
+    return this.#traceId
   }
 
   get baseUrl(): string {
-    return this.#baseUrl ?? originOf(this.#reached, this.#request)
+    return this.#baseUrl ?? originOf(this.reached, this.request)
   }
 
   isLocal(): boolean {
-    return isFromThisMachine(this.#request)
+    return isFromThisMachine(this.request)
   }
 
   header(name: string): string | undefined {
-    return header(this.#request, name)
+    return header(this.request, name)
   }
 }
 

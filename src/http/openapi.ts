@@ -53,11 +53,17 @@ function operation(one: Route, refuse: Face['refuse']): Json {
     ...(body && { requestBody: { required: true, content: { 'application/json': { schema: reference(body) } } } }),
     responses: {
       ...(docs && { [docs.success.status]: success(docs.success) }),
+      ...(one.method === 'GET' && docs?.success.headers?.ETag && { 304: notModified(docs.success.headers.ETag) }),
       ...(secured && { 401: unauthorized }),
       ...refused(one, refuse),
     },
   }
 }
+
+const notModified = (tag: string) => ({
+  description: 'If-None-Match names this state: the client has it already.',
+  headers: { ETag: textHeader(tag) },
+})
 
 function success({ description, body, headers = {} }: Success): Json {
   const described = Object.entries(headers).map(([name, words]) => [name, textHeader(words)])

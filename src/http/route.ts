@@ -76,13 +76,17 @@ export function router(routes: readonly Route[]): (path: string) => Found | unde
   const places = [...new Set(routes.map(({ path }) => path))].map((path) => placeOf(path, routes))
   // As nearly everyone writes it: a known path to the letter, or one with a plain id behind it.
   const byPath = new Map(places.map((place) => [`/${place.names.join('/')}`, place]))
-  const withoutId = new Map(places.map((place) => [`/${place.names.slice(0, -1).join('/')}`, place]))
+  const withId = [...byPath].flatMap(([path, place]) =>
+    path.endsWith('{id}') ? [{ prefix: path.slice(0, -4), place }] : [],
+  )
   const plain = (path: string): Found | undefined => {
-    const exact = byPath.get(path)
-    if (exact) return { place: exact, segment: undefined }
-    const slash = path.lastIndexOf('/')
-    const place = isPlain.test(path) ? withoutId.get(path.slice(0, slash)) : undefined
-    return place?.names.at(-1) === '{id}' ? { place, segment: path.slice(slash + 1) } : undefined
+    for (const { prefix, place } of withId)
+      if (path.length > prefix.length && path.startsWith(prefix)) {
+        const segment = path.slice(prefix.length)
+        return segment.includes('/') || segment.includes('%') ? undefined : { place, segment }
+      }
+    const place = byPath.get(path)
+    return place && { place, segment: undefined }
   }
   const anyhow = (path: string): Found | undefined => {
     const segments = path.split('/').slice(1)
@@ -93,8 +97,6 @@ export function router(routes: readonly Route[]): (path: string) => Found | unde
   }
   return (path) => plain(path) ?? anyhow(path)
 }
-
-const isPlain = /\/[\w-]+$/
 
 function placeOf(path: string, routes: readonly Route[]): Place {
   const byMethod = new Map<string, Route>()

@@ -1,11 +1,14 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
-import type { Eventually } from '../eventually.ts'
 import type { Answer } from './answer.ts'
+import { header } from './header.ts'
 import type { Credentials } from './https.ts'
+import { watchOver } from './watch.ts'
 
-export type Handler = (request: IncomingMessage) => Eventually<Answer>
+/** Answers a request, at once or later, and always once. */
+export type Handler = (request: IncomingMessage, reply: Reply) => void
+export type Reply = (answer: Answer) => void
 
 export interface Listening {
   readonly port: number
@@ -15,6 +18,11 @@ export interface Listening {
 
 /** B11: room for an id of 1,024 characters, each up to twelve when percent-encoded, beside the other headers. */
 const maxHeaderSize = 32 * 1024
+/** How long the head of a request may take, and a whole one. */
+const headersTimeout = 10_000
+const requestTimeout = 30_000
+/** How often time-outs are looked at. */
+const beat = 1_000
 /** How long requests in flight may take once the service stops. */
 const drainTimeout = 10_000
 /** How long a connection that never brought a request may stay then: one may be on the way. */
@@ -61,54 +69,63 @@ export function httpServer(
   credentials?: Credentials,
 ): { readonly server: Server; close(): Promise<void> } {
   let closing = false
-  /** Connections that have not brought a request yet, by their far end; Node does not count them as idle. */
-  const unused = new Map<string, Socket>()
-  /** What a connection is at work on: requests that come in one go take effect one after the other. */
-  const work = new Map<Socket, Promise<void>>()
+  /** Connections that have not brought a request yet; Node does not count them as idle. */
+  const unused = new Set<Socket>()
+  /** Connections with a request at work, and those that came behind it: they take effect one after the other. */
+  const work = new Map<Socket, (() => void)[]>()
 
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
-    const { socket } = request
-    if (unused.size > 0) unused.delete(farEnd(socket))
-    const before = work.get(socket)
-    const now = before ? before.then(() => respond(request, response)) : respond(request, response)
-    if (!now) return
-    const done = now.then(() => {
-      if (work.get(socket) === done) work.delete(socket)
-    })
-    work.set(socket, done)
+    if (unused.size > 0) unused.delete(request.socket)
+    const behind = work.get(request.socket)
+    if (behind) behind.push(() => respond(request, response))
+    else respond(request, response)
+  }
+  const options = {
+    maxHeaderSize,
+    headersTimeout,
+    requestTimeout,
+    connectionsCheckingInterval: beat,
+    keepAliveTimeout: 0,
   }
   const server = credentials
-    ? createSecureServer({ ...credentials, minVersion: 'TLSv1.2', maxHeaderSize }, onRequest)
-    : createServer({ maxHeaderSize }, onRequest)
+    ? createSecureServer(
+        { ...options, ...credentials, minVersion: 'TLSv1.2', handshakeTimeout: headersTimeout },
+        onRequest,
+      )
+    : createServer(options, onRequest)
   // Node would pass over headers beyond the two-thousandth, a second Authorization among them; their size is limited.
   server.maxHeadersCount = 0
-  server.on('connection', (socket: Socket) => {
-    const end = farEnd(socket)
-    unused.set(end, socket)
-    socket.once('close', () => unused.delete(end))
+  const watch = watchOver((socket) => work.has(socket))
+  server.on(credentials ? 'secureConnection' : 'connection', (socket: Socket) => {
+    unused.add(socket)
+    watch.add(socket)
+    socket.once('close', () => {
+      unused.delete(socket)
+      work.delete(socket)
+    })
   })
+  server.once('close', watch.end)
 
-  function respond(request: IncomingMessage, response: ServerResponse): Promise<void> | undefined {
-    const answer = handler(request)
-    if (answer instanceof Promise)
-      return answer.then(
-        (later) => finish(request, response, later),
-        () => void response.destroy(),
-      )
-    finish(request, response, answer)
-    return undefined
-  }
-
-  function finish(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
-    if (closing) response.shouldKeepAlive = false
-    send(answer, response)
-    if (!request.complete && !request.destroyed) letGo(request)
+  function respond(request: IncomingMessage, response: ServerResponse): void {
+    const { socket } = request
+    let isAnswered = false
+    handler(request, (answer) => {
+      isAnswered = true
+      if (closing) response.shouldKeepAlive = false
+      send(answer, response)
+      if (!request.complete && !request.destroyed && hasBody(request)) letGo(request)
+      const behind = work.get(socket)
+      const next = behind?.shift()
+      if (next) next()
+      else if (behind) work.delete(socket)
+    })
+    if (!isAnswered && !work.has(socket)) work.set(socket, [])
   }
 
   async function close(): Promise<void> {
     closing = true
     const dropUnused = setTimeout(() => {
-      for (const socket of unused.values()) socket.destroy()
+      for (const socket of unused) socket.destroy()
     }, unusedTimeout)
     const dropAll = setTimeout(() => server.closeAllConnections(), drainTimeout)
     await new Promise((closed) => server.close(closed))
@@ -118,19 +135,30 @@ export function httpServer(
   return { server, close }
 }
 
-const farEnd = ({ remoteAddress, remotePort }: Socket) => `${remoteAddress} ${remotePort}`
-
-function send({ status, headers, body }: Answer, response: ServerResponse): void {
+function send({ status, headers, body = '' }: Answer, response: ServerResponse): void {
   if (status === 204 || status === 304) response.writeHead(status, headers).end()
-  else if (typeof body !== 'string')
-    response.writeHead(status, { ...headers, 'content-length': body?.length ?? 0 }).end(body)
+  else if (typeof body !== 'string') response.writeHead(status, withLength(headers, body.length)).end(body)
   else {
     const length = Buffer.byteLength(body)
-    // Where every character is a byte, Node need not count them again.
-    const encoding = length === body.length ? 'latin1' : 'utf8'
-    response.writeHead(status, { ...headers, 'content-length': length }).end(body, encoding)
+    response.writeHead(status, withLength(headers, length))
+    // Head and body in one write: `end(body)` makes it two, and each has its price.
+    response.socket?.cork()
+    response.write(body, length === body.length ? 'latin1' : 'utf8')
+    response.socket?.uncork()
+    response.end()
   }
 }
+
+/** Names and values in turn, as Node takes them. */
+function withLength(headers: Answer['headers'], length: number): string[] {
+  const list: string[] = []
+  for (const name in headers) list.push(name, headers[name] as string)
+  list.push('content-length', `${length}`)
+  return list
+}
+
+const hasBody = (request: IncomingMessage) =>
+  header(request, 'content-length') !== undefined || header(request, 'transfer-encoding') !== undefined
 
 function letGo(request: IncomingMessage): void {
   const timer = setTimeout(() => request.destroy(), unreadTimeout)

@@ -41,24 +41,43 @@ export type Reader<S extends Shape> = (text: string) => Shaped<S> | Refusal
 
 /** JSON text → just the members of the shape; everything else is left behind (G4, A10). */
 export function readerOf<S extends Shape>({ members }: S): Reader<S> {
-  const rules = Object.entries(members).map(([name, member]) => ({ name, member, mismatch: mismatchOf(member) }))
+  const rules = Object.entries(members).map(([name, member]) => ({ name, member, isFine: checkOf(member) }))
   return (text) => {
     const object = parseObject(text)
     if (!object) return new Refusal('body-malformed')
     const shaped: Record<string, unknown> = {}
-    let errors: Record<string, string[]> | undefined
-    let isInvalid = false
-    for (const { name, member, mismatch } of rules) {
+    for (const { name, member, isFine } of rules) {
       const value = memberValue(name, member, object, text)
-      const wrong = mismatch(value)
-      const problem = wrong ?? unstorable(member, value)
-      if (wrong) isInvalid = true
-      if (problem) {
-        errors ??= {}
-        errors[name] = [`${name} ${problem}.`]
-      } else shaped[name] = value
+      if (!isFine(value)) return refusalOf(members, object, text)
+      shaped[name] = value
     }
-    return errors ? new Refusal(isInvalid ? 'body-invalid' : 'value-refused', errors) : (shaped as Shaped<S>)
+    return shaped as Shaped<S>
+  }
+}
+
+/** Everything that is wrong with a body. */
+function refusalOf(members: Members, object: Record<string, unknown>, text: string): Refusal {
+  const errors: Record<string, string[]> = {}
+  let isInvalid = false
+  for (const [name, member] of Object.entries(members)) {
+    const value = memberValue(name, member, object, text)
+    const mismatch = mismatchOf(member, value)
+    const problem = mismatch ?? unstorable(member, value)
+    if (mismatch) isInvalid = true
+    if (problem) errors[name] = [`${name} ${problem}.`]
+  }
+  return new Refusal(isInvalid ? 'body-invalid' : 'value-refused', errors)
+}
+
+/** Whether there is nothing wrong with a value: what nearly every one of them is asked. */
+function checkOf(member: Member): (value: unknown) => boolean {
+  if (member.type !== 'string') return (value) => mismatchOf(member, value) === undefined
+  const { nullable = false, pattern, maxLength } = member
+  const expression = pattern ? new RegExp(pattern, 'u') : undefined
+  return (value) => {
+    if (typeof value !== 'string') return nullable && value === null
+    if (expression && !expression.test(value)) return false
+    return value.isWellFormed() && !(maxLength && isLonger(value, maxLength))
   }
 }
 
@@ -78,22 +97,16 @@ function memberValue(name: string, member: Member, object: Record<string, unknow
   return value === undefined ? member.default : value
 }
 
-/** Finds what is wrong with the type of a value. */
-function mismatchOf(member: Member): (value: unknown) => string | undefined {
+function mismatchOf(member: Member, value: unknown): string | undefined {
   switch (member.type) {
     case 'boolean':
-      return (value) => (typeof value === 'boolean' ? undefined : 'must be true or false')
+      return typeof value === 'boolean' ? undefined : 'must be true or false'
     case 'integer':
-      return (value) => (typeof value === 'string' ? undefined : 'must be an int64')
-    case 'string': {
-      const { nullable, pattern } = member
-      const expression = pattern ? new RegExp(pattern, 'u') : undefined
-      return (value) => {
-        if (value === null && nullable) return undefined
-        if (typeof value !== 'string') return nullable ? 'must be a string or null' : 'must be a string'
-        return expression && !expression.test(value) ? `must match ${pattern}` : undefined
-      }
-    }
+      return typeof value === 'string' ? undefined : 'must be an int64'
+    case 'string':
+      if (value === null && member.nullable) return undefined
+      if (typeof value !== 'string') return member.nullable ? 'must be a string or null' : 'must be a string'
+      return member.pattern && !new RegExp(member.pattern, 'u').test(value) ? `must match ${member.pattern}` : undefined
   }
 }
 

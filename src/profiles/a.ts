@@ -6,7 +6,7 @@ import { Refusal, type RefusalCode, refusals } from '../http/refusal.ts'
 import { route } from '../http/route.ts'
 import type { Shape } from '../http/shape.ts'
 import type { NumberedItem, NumberedStore } from '../store/store.ts'
-import { items, itemsTag, list, type Profile, refused, shown, tagged } from './profile.ts'
+import { items, itemsTag, list, type Profile, refused, shownTo, tagged } from './profile.ts'
 
 const id = { type: 'integer', format: 'int64' } as const
 const fields = { name: { type: 'string', nullable: true, default: null }, isComplete: { type: 'boolean' } } as const
@@ -21,8 +21,16 @@ const fullItem = {
 const storedItem: Shape = { ...fullItem, name: 'TodoItem' }
 
 /** A10: what is not written here never leaves the store. */
-const wire = ({ id, name, isComplete }: NumberedItem) =>
-  `{"id":${id},"name":${JSON.stringify(name)},"isComplete":${isComplete}}`
+const shown = ({ id, name, isComplete }: NumberedItem) => ({ id: Number(id), name, isComplete })
+
+/** A11: what is no exact number in JavaScript is put in afterwards. */
+const isExact = ({ id }: NumberedItem) => Number.isSafeInteger(Number(id))
+const wire = (item: NumberedItem) =>
+  isExact(item)
+    ? JSON.stringify(shown(item))
+    : JSON.stringify({ ...shown(item), id: 0 }).replace('"id":0', `"id":${item.id}`)
+const wireList = (all: readonly NumberedItem[]) =>
+  all.every(isExact) ? JSON.stringify(all.map(shown)) : `[${all.map(wire).join(',')}]`
 
 /** The only text of an item is its name. */
 const unstorable = new Refusal('value-refused', { name: ['name must not hold U+0000.'] })
@@ -79,7 +87,7 @@ const routes = (store: NumberedStore) => [
     },
     method: 'GET',
     handle: (call) =>
-      andThen(store.get(call.id), (found) => (found === 'not-found' ? refused[found] : shown(found, call))),
+      andThen(store.get(call.id), (found) => (found === 'not-found' ? refused[found] : shownTo(call, found))),
   }),
   route({
     ...item,
@@ -87,7 +95,7 @@ const routes = (store: NumberedStore) => [
     docs: {
       tag: itemsTag,
       summary: 'Change the name and completion of an item; the full item is expected',
-      success: { status: 204, description: 'The item is changed.', headers: tagged },
+      success: { status: 204, description: 'The item is changed.' },
       refusals: ['id-malformed', 'ids-differ', 'item-missing', 'item-changed', 'store-unavailable'],
     },
     method: 'PUT',
@@ -97,7 +105,7 @@ const routes = (store: NumberedStore) => [
       if (body.id !== id) return new Refusal('ids-differ')
       return andThen(store.update(id, body, tagsIn(call.header('if-match'))), (outcome) => {
         if (outcome === 'unstorable') return unstorable
-        return typeof outcome === 'string' ? refused[outcome] : empty(204, { etag: outcome.tag })
+        return outcome === 'updated' ? empty(204) : refused[outcome]
       })
     },
   }),
@@ -154,6 +162,7 @@ export const profileA: Profile<'a'> = {
   defaultHttpsPort: 5081,
   startingItems: [],
   wire,
+  wireList,
   routes,
   refuse({ code, errors }, _operation, traceId) {
     const status = statuses[code] ?? 500

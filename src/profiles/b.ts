@@ -24,7 +24,9 @@ const sentItem = {
 } as const satisfies Shape
 const storedItem: Shape = { ...sentItem, name: 'TodoItem' }
 
-const wire = ({ id, name, notes, done }: NamedItem) => JSON.stringify({ id, name, notes, done })
+const shown = ({ id, name, notes, done }: NamedItem) => ({ id, name, notes, done })
+const wire = (item: NamedItem) => JSON.stringify(shown(item))
+const wireList = (all: readonly NamedItem[]) => JSON.stringify(all.map(shown))
 
 const routes = (store: NamedStore) => [
   route({
@@ -147,6 +149,7 @@ export const profileB: Profile<'b'> = {
     },
   ],
   wire,
+  wireList,
   routes,
   refuse: ({ code }, operation) => failures[code] ?? anyOther(code, operation),
 }

@@ -28,6 +28,7 @@ export interface Profile<Name extends ProfileName> {
   readonly defaultHttpsPort: number
   readonly startingItems: Kinds[Name]['startingItems']
   readonly wire: Kinds[Name]['wire']
+  readonly wireList: Kinds[Name]['wireList']
   routes(store: Stores[Name]): Route[]
   readonly refuse: Face['refuse']
 }
@@ -37,10 +38,10 @@ export const tagged = { ETag: 'A tag for this state, for If-None-Match and If-Ma
 
 /** All items, unless the client has them in this state already. */
 export const list = (store: Pick<Stores[ProfileName], 'list'>) => (call: Pick<Call<unknown, unknown>, 'header'>) =>
-  andThen(store.list(), (all) => shown(all, call))
+  andThen(store.list(), (all) => shownTo(call, all))
 
 /** What the store shows, unless the client has it already. */
-export function shown(found: Shown<string | Buffer>, call: Pick<Call<unknown, unknown>, 'header'>): Answer {
+export function shownTo(call: Pick<Call<unknown, unknown>, 'header'>, found: Shown<string | Buffer>): Answer {
   const { tag } = found
   return isKnown(call.header('if-none-match'), tag) ? notModified(tag) : json(200, found.json, { etag: tag })
 }

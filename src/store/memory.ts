@@ -41,7 +41,7 @@ function numberedStore({ startingItems, wire }: Kinds['a'], mark: string): Numbe
       if (!entry) return 'not-found'
       if (!isMet(condition, entry)) return 'changed'
       shelf.change(entry, wire({ id, name, isComplete, secret: null }))
-      return { tag: tagOf(entry.version) }
+      return 'updated'
     },
     delete(id, condition) {
       const entry = entries.get(id)

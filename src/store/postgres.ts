@@ -4,7 +4,7 @@ import type { Database } from '../database-url.ts'
 import { openPrimary } from './postgres/connection.ts'
 import { type Pool, type PoolSettings, poolOf } from './postgres/pool.ts'
 import { keyOf, prepare, Unfit } from './postgres/schema.ts'
-import type { Kinds, NamedItem, NamedStore, NumberedItem, NumberedStore, Shown, Stores } from './store.ts'
+import type { Kinds, NamedStore, NumberedItem, NumberedStore, Shown, Stores } from './store.ts'
 
 export interface PostgresSettings extends Omit<PoolSettings, 'open'> {
   readonly database: Database
@@ -51,10 +51,7 @@ function statement(text: string): (...values: readonly unknown[]) => (sql: Sql) 
 const isStorable = (...texts: (string | null)[]) => !texts.some((text) => text?.includes('\0'))
 
 /** The tag of a list is made from its text: every instance makes the same. */
-function listOf<Item>(rows: readonly Item[], wire: (item: Item) => string): Shown {
-  const json = `[${rows.map(wire).join(',')}]`
-  return { json, tag: `"${createHash('sha1').update(json).digest('base64')}"` }
-}
+const listed = (json: string): Shown => ({ json, tag: `"${createHash('sha256').update(json).digest('base64url')}"` })
 
 const tagOf = (version: unknown) => `"${version}"`
 
@@ -62,14 +59,12 @@ const tagOf = (version: unknown) => `"${version}"`
 const versionsIn = (tags: readonly string[]) =>
   `{${tags.flatMap((tag) => /^"(\d{1,18})"$/.exec(tag)?.[1] ?? []).join(',')}}`
 
-function numberedStore({ run }: Pool, table: string, { wire }: Kinds['a']): NumberedStore {
+function numberedStore({ run }: Pool, table: string, { wire, wireList }: Kinds['a']): NumberedStore {
   const columns = 'id, name, is_complete as "isComplete"'
   const list = statement(`select ${columns} from ${table} order by id`)
   const get = statement(`select ${columns}, version from ${table} where id = ?`)
   const create = statement(`insert into ${table} (name, is_complete) values (?, ?) returning id, version`)
-  const update = statement(
-    `update ${table} set name = ?, is_complete = ?, version = version + 1 where id = ? returning version`,
-  )
+  const update = statement(`update ${table} set name = ?, is_complete = ?, version = version + 1 where id = ?`)
   const remove = statement(`delete from ${table} where id = ?`)
   const secret = statement(`select secret from ${table} where id = ?`)
   // Whether the item is there is seen in the same moment as whether it has the version.
@@ -79,7 +74,8 @@ function numberedStore({ run }: Pool, table: string, { wire }: Kinds['a']): Numb
   const removeIfMatch = statement(ifMatch(`delete from ${table}`))
   return {
     async list() {
-      return listOf((await run(list())) as unknown as NumberedItem[], wire)
+      const rows = await run((sql) => list()(sql).values())
+      return listed(wireList(rows.map((row) => ({ id: row[0], name: row[1], isComplete: row[2], secret: null }))))
     },
     async get(id) {
       const [row] = await run(get(id))
@@ -93,12 +89,9 @@ function numberedStore({ run }: Pool, table: string, { wire }: Kinds['a']): Numb
     },
     async update(id, { name, isComplete }, condition) {
       if (!isStorable(name)) return 'unstorable'
-      if (!condition) {
-        const [row] = await run(update(name, isComplete, id))
-        return row ? { tag: tagOf(row.version) } : 'not-found'
-      }
+      if (!condition) return (await run(update(name, isComplete, id))).count === 0 ? 'not-found' : 'updated'
       const [row] = await run(updateIfMatch(id, name, isComplete, id, versionsIn(condition)))
-      return row?.version ? { tag: tagOf(row.version) } : row?.found ? 'changed' : 'not-found'
+      return row?.version ? 'updated' : row?.found ? 'changed' : 'not-found'
     },
     async delete(id, condition) {
       if (!condition) return (await run(remove(id))).count === 0 ? 'not-found' : 'deleted'
@@ -112,7 +105,7 @@ function numberedStore({ run }: Pool, table: string, { wire }: Kinds['a']): Numb
   }
 }
 
-function namedStore({ run }: Pool, table: string, { wire }: Kinds['b']): NamedStore {
+function namedStore({ run }: Pool, table: string, { wire, wireList }: Kinds['b']): NamedStore {
   const list = statement(`select id, name, notes, done from ${table} order by place`)
   const create = statement(
     `insert into ${table} (key, id, name, notes, done) values (?, ?, ?, ?, ?) on conflict (key) do nothing`,
@@ -121,7 +114,8 @@ function namedStore({ run }: Pool, table: string, { wire }: Kinds['b']): NamedSt
   const remove = statement(`delete from ${table} where key = ?`)
   return {
     async list() {
-      return listOf((await run(list())) as unknown as NamedItem[], wire)
+      const rows = await run((sql) => list()(sql).values())
+      return listed(wireList(rows.map((row) => ({ id: row[0], name: row[1], notes: row[2], done: row[3] }))))
     },
     async create(item) {
       const { id, name, notes, done } = item

@@ -25,9 +25,10 @@ export interface NamedItem {
 }
 
 /** One kind of items: what is there at the start, and what an item looks like to clients. */
-export interface Kind<Item> {
+interface Kind<Item> {
   readonly startingItems: readonly Item[]
   wire(item: Item): string
+  wireList(items: readonly Item[]): string
 }
 
 /** One kind for each profile, under the profile's name. */
@@ -55,7 +56,7 @@ export interface NumberedStore {
     id: string,
     fields: NumberedFields,
     condition?: Condition,
-  ): Eventually<Pick<Shown, 'tag'> | 'not-found' | 'changed' | 'unstorable'>
+  ): Eventually<'updated' | 'not-found' | 'changed' | 'unstorable'>
   delete(id: string, condition?: Condition): Eventually<'deleted' | 'not-found' | 'changed'>
   /** A10: for whoever looks after the items. */
   secretOf(id: string): Eventually<string | null | undefined>
