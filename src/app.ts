@@ -1,4 +1,6 @@
+import type { Eventually } from './eventually.ts'
 import { type Face, handlerOf, type Settings } from './http/handler.ts'
+import { healthRoutes } from './http/health.ts'
 import { documentRoute } from './http/openapi.ts'
 import { pageRoutes } from './http/page.ts'
 import type { Handler } from './http/server.ts'
@@ -20,6 +22,8 @@ export interface FaceSettings {
 export interface AppSettings extends FaceSettings, Settings {
   /** S5: makes the token that the page brings along; undefined where there is no page. */
   readonly pageToken: (() => Promise<string>) | undefined
+  /** Why there should be no requests now, if so. */
+  readonly unready: () => Eventually<string | undefined>
 }
 
 /** What one profile shows: its items, then the samples. */
@@ -33,5 +37,8 @@ export function faceOf<Name extends ProfileName>(profile: Profile<Name>, stores:
 export function app<Name extends ProfileName>(profile: Profile<Name>, stores: Stores, settings: AppSettings): Handler {
   const face = faceOf(profile, stores, settings)
   const page = settings.pageToken ? pageRoutes(settings.pageToken) : []
-  return handlerOf({ ...face, routes: [...face.routes, documentRoute(face), ...page] }, settings)
+  return handlerOf(
+    { ...face, routes: [...face.routes, documentRoute(face), ...healthRoutes(settings.unready), ...page] },
+    settings,
+  )
 }

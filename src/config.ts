@@ -1,6 +1,8 @@
 import { type Database, databaseUrlForm, readDatabaseUrl } from './database-url.ts'
 import { type Credentials, faultOf, readCertificate, readPrivateKey } from './http/https.ts'
+import { readOrigin } from './http/origin.ts'
 import { type ProxyTrust, readProxyTrust, trustNobody } from './http/proxy.ts'
+import type { Limits } from './http/server.ts'
 import { type LogLevel, logLevels } from './log.ts'
 import {
   fileWith,
@@ -31,7 +33,15 @@ export interface Config {
   /** Undefined: each profile's own. */
   readonly port: number | undefined
   readonly baseUrl: string | undefined
-  readonly bodyLimit: number
+  readonly limits: Limits
+  readonly maxItems: number
+  /** Requests of one client in a second; undefined: as many as it likes. */
+  readonly rateLimit: number | undefined
+  readonly corsOrigins: readonly string[]
+  readonly hsts: boolean
+  /** Undefined: no metrics. */
+  readonly metricsPort: number | undefined
+  readonly metricsHost: string
   readonly logLevel: LogLevel
   readonly requireAuth: boolean
   /** Undefined: no HTTPS. */
@@ -48,6 +58,15 @@ export interface Config {
   readonly clockTolerance: number
 }
 
+const hostName = (text: string) => /^(?:[\w.:%-]+|\[[\da-f:]+\])$/i.exec(text)?.[0].replace(/[[\]]/g, '')
+
+const seconds = (what: string, least = 1) => ({
+  takes: 'SECONDS',
+  expects: `a whole number from ${least} to 3600`,
+  help: `how long to wait ${what}`,
+  read: wholeNumber(least, 3600),
+})
+
 export const serveOptions = {
   profile: {
     takes: 'a|b|both',
@@ -59,7 +78,7 @@ export const serveOptions = {
     takes: 'HOST',
     expects: 'a host name or an address',
     help: 'where to listen (development: localhost; production: every interface)',
-    read: (text: string) => /^(?:[\w.:%-]+|\[[\da-f:]+\])$/i.exec(text)?.[0].replace(/[[\]]/g, ''),
+    read: hostName,
   },
   port: {
     takes: 'N',
@@ -130,6 +149,50 @@ export const serveOptions = {
     read: (text: string) => /^(?!pg_)[a-z_][a-z\d_]{0,62}$/.exec(text)?.[0],
   },
   'wait-for-database': toggle('keep trying when the database cannot be used at the start'),
+  'header-timeout': seconds('for the head of a request (10)'),
+  'request-timeout': seconds('for a whole request (30)'),
+  'keep-alive-timeout': seconds('for a connection between requests (65)'),
+  'stalled-timeout': seconds('for a client that takes nothing of its answer (30)'),
+  'drain-delay': seconds('after a signal, until no more connections are taken (production: 1, development: 0)', 0),
+  'drain-timeout': seconds('after that, for the requests in flight (10)'),
+  'max-connections': {
+    takes: 'N',
+    expects: 'a whole number from 1 to 1000000',
+    help: 'connections at once; others get 503 (5000)',
+    read: wholeNumber(1, 1_000_000),
+  },
+  'max-items': {
+    takes: 'N',
+    expects: 'a whole number from 1 to 100000000',
+    help: 'items of a profile in memory (1000000)',
+    read: wholeNumber(1, 100_000_000),
+  },
+  'rate-limit': {
+    takes: 'N/s',
+    expects: 'a number of requests a second, such as 100/s',
+    help: 'requests of one client address; others get 429 (no limit)',
+    read: (text: string) => wholeNumber(1, 1_000_000)(/^(\d+)\/s$/.exec(text)?.[1] ?? ''),
+  },
+  cors: {
+    takes: 'ORIGIN',
+    many: true,
+    expects: 'an origin such as https://app.example.com',
+    help: 'origins whose pages may use the service (none)',
+    read: readOrigin,
+  },
+  hsts: toggle('ask browsers for HTTPS from now on, in answers over HTTPS'),
+  'metrics-port': {
+    takes: 'N',
+    expects: 'a whole number from 0 to 65535',
+    help: 'port for Prometheus metrics, at /metrics (none)',
+    read: wholeNumber(0, 65535),
+  },
+  'metrics-host': {
+    takes: 'HOST',
+    expects: 'a host name or an address',
+    help: 'where metrics are offered (127.0.0.1)',
+    read: hostName,
+  },
   'require-auth': toggle('ask for a token on the to-do endpoints too'),
   ...tokenOptions,
 } as const satisfies Options
@@ -154,6 +217,8 @@ export function readConfig(
   const https = readHttpsConfig(given, mode, now)
   for (const name of ['database-schema', 'wait-for-database'] as const)
     if (sourceOf(name) && !sourceOf('database-url')) problems.push(`${sourceOf(name)} needs --database-url.`)
+  if (sourceOf('metrics-host') && !sourceOf('metrics-port'))
+    problems.push(`${sourceOf('metrics-host')} needs --metrics-port.`)
   if (problems.length > 0) return { problems }
   const development = mode === 'development'
   return {
@@ -162,7 +227,22 @@ export function readConfig(
     host: values.host ?? (development ? 'localhost' : undefined),
     port: values.port,
     baseUrl: values['base-url'],
-    bodyLimit: values['body-limit'] ?? 2 ** 20,
+    limits: {
+      bodyLimit: values['body-limit'] ?? 2 ** 20,
+      headerTimeout: 1000 * (values['header-timeout'] ?? 10),
+      requestTimeout: 1000 * (values['request-timeout'] ?? 30),
+      keepAliveTimeout: 1000 * (values['keep-alive-timeout'] ?? 65),
+      stalledTimeout: 1000 * (values['stalled-timeout'] ?? 30),
+      drainDelay: 1000 * (values['drain-delay'] ?? (development ? 0 : 1)),
+      drainTimeout: 1000 * (values['drain-timeout'] ?? 10),
+      maxConnections: values['max-connections'] ?? 5_000,
+    },
+    maxItems: values['max-items'] ?? 1_000_000,
+    rateLimit: values['rate-limit'],
+    corsOrigins: values.cors,
+    hsts: values.hsts ?? false,
+    metricsPort: values['metrics-port'],
+    metricsHost: values['metrics-host'] ?? '127.0.0.1',
     logLevel: values['log-level'] ?? (development ? 'info' : 'error'),
     requireAuth: values['require-auth'] ?? false,
     https,

@@ -60,7 +60,7 @@ export function readableLog(write: Write, level: LogLevel): Log {
     request({ profile, method, path }, status, milliseconds, note) {
       if (shows(levelOf(status)))
         write(
-          `${method} ${short(path)} ${status} ${milliseconds.toFixed(1)} ms (${profile})${note ? `: ${note}` : ''}\n`,
+          `${method} ${short(path)} ${status} ${milliseconds.toFixed(1)} ms (${profile})${note ? `: ${printable(note)}` : ''}\n`,
         )
     },
     failed({ traceId: id, profile, method, path }, cause) {
@@ -127,6 +127,10 @@ const shown = (level: LogLevel) => (line: LogLevel) => logLevels.indexOf(line) <
 const levelOf = (status: number): LogLevel => (status < 400 ? 'info' : 'warn')
 
 /** A path may have thousands of characters, and a line is for reading. */
-const short = (path: string) => (path.length > 200 ? `${path.slice(0, 199)}…` : path)
+const short = (path: string) => printable(path.length > 200 ? `${path.slice(0, 199)}…` : path)
+
+/** What a client sends must not move the cursor, or look like another line. */
+const printable = (text: string) =>
+  text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (one) => `\\u{${one.codePointAt(0)?.toString(16)}}`)
 
 const describe = (cause: unknown) => (cause instanceof Error ? (cause.stack ?? cause.message) : String(cause))

@@ -1,5 +1,5 @@
 /** What a command sees of the process it runs in. */
-export type Process = Pick<NodeJS.Process, 'argv' | 'env' | 'stdout' | 'stderr' | 'once'>
+export type Process = Pick<NodeJS.Process, 'argv' | 'env' | 'stdout' | 'stderr' | 'on' | 'once' | 'exit'>
 
 export interface Command {
   readonly help: string

@@ -1,8 +1,9 @@
 import { type KeyObject, randomUUID } from 'node:crypto'
-import { profiles } from '../app.ts'
+import { type AppSettings, profiles } from '../app.ts'
 import { type Config, readConfig, serveOptions } from '../config.ts'
 import { configFolder } from '../folder.ts'
 import { developmentCertificate } from '../http/https.ts'
+import { rateLimiter } from '../http/rate.ts'
 import { jsonLog, type Log, readableLog } from '../log.ts'
 import { optionsHelp } from '../options.ts'
 import { developmentWish } from '../tokens/development.ts'
@@ -10,6 +11,7 @@ import { guardOf } from '../tokens/guard.ts'
 import { mint } from '../tokens/mint.ts'
 import { version } from '../version.ts'
 import type { Command, Process } from './command.ts'
+import { startMetrics } from './metrics.ts'
 import { type Running, start } from './start.ts'
 import { openStores } from './stores.ts'
 import { tokenTerms } from './token-terms.ts'
@@ -40,25 +42,45 @@ Examples
     const config = readConfig(args, process.env, new Date())
     if ('problems' in config) return config
     const log = logOf(config, process)
-    const { terms, development, notes: tokenNotes } = await tokenTerms(config, process.env, log.trouble)
-    const pageToken = development && (() => newPageToken(development.key))
-    const settings = { ...config, redirectPort: undefined, guard: guardOf(terms), pageToken, log, ...surroundings }
-    const credentials =
-      config.https &&
-      (config.https.credentials ?? (await developmentCertificate(configFolder(process.env), new Date())))
-    const stop = new AbortController()
-    const stopped = new Promise((resolve) => stop.signal.addEventListener('abort', resolve))
-    for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => stop.abort())
-
-    const stores = await openStores(config, { ...surroundings, log, stop: stop.signal })
-    if (stop.signal.aborted) return 0
+    const stop = stopOn(process)
+    const stores = await openStores(config, { ...surroundings, log, stop })
+    if (stop.aborted) return 0
     if (typeof stores === 'string') {
       process.stderr.write(`todo-service: ${stores}\n`)
       return 1
     }
+    const { terms, development, notes: tokenNotes } = await tokenTerms(config, process.env, log.trouble)
+    const metrics = await startMetrics(config, stores)
+    if (typeof metrics === 'string') {
+      await stores.close()
+      process.stderr.write(`todo-service: ${metrics}\n`)
+      return 1
+    }
+    const settings: AppSettings = {
+      ...config,
+      ...surroundings,
+      bodyLimit: config.limits.bodyLimit,
+      redirectPort: undefined,
+      guard: guardOf(terms),
+      allows: config.rateLimit === undefined ? undefined : rateLimiter(config.rateLimit, surroundings.ticks),
+      observe: metrics?.observe,
+      pageToken: development && (() => newPageToken(development.key)),
+      unready: () =>
+        stop.aborted
+          ? 'stopping'
+          : stores.ping().then(
+              () => undefined,
+              () => 'the items cannot be reached',
+            ),
+      log,
+    }
+    const credentials =
+      config.https &&
+      (config.https.credentials ?? (await developmentCertificate(configFolder(process.env), new Date())))
     const running: Running[] = []
     const closeAll = async () => {
       await Promise.all(running.map(({ close }) => close()))
+      await metrics?.close()
       await stores.close()
     }
     for (const name of config.profiles) {
@@ -73,11 +95,22 @@ Examples
     const served = running.map(({ close: _, ...one }) => one)
     const notes = [...tokenNotes, ...httpsNotes(config)]
     log.started({ version, mode: config.mode, store: stores.kind, profiles: served, notes })
-    await stopped
+    if (!stop.aborted) await new Promise((stopped) => stop.addEventListener('abort', stopped))
     await closeAll()
     log.stopped()
     return 0
   },
+}
+
+/** Aborted by the first signal; the second ends the process at once. */
+function stopOn(process: Process): AbortSignal {
+  const stop = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM'])
+    process.on(signal, () => {
+      if (stop.signal.aborted) process.exit(1)
+      stop.abort()
+    })
+  return stop.signal
 }
 
 /** B12. */

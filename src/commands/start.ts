@@ -22,8 +22,8 @@ export async function start<Name extends ProfileName>(
 ): Promise<Running | string> {
   const { host, port = profile.defaultPort } = config
   const open = async (address: Address, redirectPort?: number) =>
-    listen(app(profile, stores, { ...settings, redirectPort }), address).catch((cause: NodeJS.ErrnoException) =>
-      sentence(cause, profile.name, address),
+    listen(app(profile, stores, { ...settings, redirectPort }), address, config.limits).catch(
+      (cause: NodeJS.ErrnoException) => sentence(cause, profile.name, address),
     )
   const securePort = httpsPortOf(profile, config)
   const secure =

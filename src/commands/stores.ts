@@ -9,6 +9,10 @@ import type { Stores } from '../store/store.ts'
 export interface OpenStores extends Stores {
   readonly kind: 'memory' | `PostgreSQL, ${string}`
   close(): Promise<void>
+  /** Fails when the items cannot be reached. */
+  ping(): Promise<unknown>
+  /** How many items there are, by profile, where that is known. */
+  counts(): Readonly<Record<string, number>>
 }
 
 interface Surroundings {
@@ -25,10 +29,14 @@ const waitingTime = 500
 
 /** The items where the configuration wants them, or the sentence that says why they cannot be there. */
 export async function openStores(
-  { database, databaseSchema: schema, waitForDatabase }: Config,
+  { database, databaseSchema: schema, waitForDatabase, maxItems }: Config,
   { ticks, random, newId, log, stop }: Surroundings,
 ): Promise<OpenStores | string> {
-  if (!database) return { kind: 'memory', ...memoryStores(profiles, newId().slice(0, 8)), close: async () => {} }
+  if (!database) {
+    const { a, b } = memoryStores(profiles, newId().slice(0, 8), maxItems)
+    const counts = () => ({ a: a.count(), b: b.count() })
+    return { kind: 'memory', a, b, counts, close: async () => {}, ping: async () => {} }
+  }
   const { postgresStores, troubleWith, isForGood } = await import('../store/postgres.ts')
   const onDown = (cause: unknown) => log.notice(troubleWith(cause, database))
   const onUp = () => log.notice('The database answers again.')
@@ -37,7 +45,7 @@ export async function openStores(
   for (;;)
     try {
       const stores = await postgresStores(settings, profiles)
-      return { kind: `PostgreSQL, schema ${schema} of ${whereabouts(database)}`, ...stores }
+      return { kind: `PostgreSQL, schema ${schema} of ${whereabouts(database)}`, counts: () => ({}), ...stores }
     } catch (cause) {
       const trouble = troubleWith(cause, database)
       if (!waitForDatabase || isForGood(cause) || stop.aborted) return trouble

@@ -2,6 +2,8 @@ export interface Answer {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string | Buffer
+  /** Nothing that follows on the connection can be trusted. */
+  readonly isLast?: true
   /** Why it is so; for the log alone. */
   readonly note?: string
 }

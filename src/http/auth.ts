@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { type Answer, empty } from './answer.ts'
-import { Refusal } from './refusal.ts'
+import { header } from './header.ts'
 
 /** Who is asking: what the token says of its bearer. */
 export type Caller = Readonly<Record<string, unknown>>
@@ -14,12 +14,8 @@ type Verdict =
 export type Guard = (token: string) => Promise<Verdict>
 
 /** S6: the caller, or the answer that asks for credentials. */
-export async function authenticate(
-  request: IncomingMessage,
-  guard: Guard,
-): Promise<{ caller: Caller } | Answer | Refusal> {
-  const [credentials = '', ...more] = request.headersDistinct.authorization ?? []
-  if (more.length > 0) return new Refusal('authorization-ambiguous')
+export async function authenticate(request: IncomingMessage, guard: Guard): Promise<{ caller: Caller } | Answer> {
+  const credentials = header(request, 'authorization') ?? ''
   const [, token] = /^Bearer +(\S.*)$/i.exec(credentials) ?? []
   if (!token) return challenge('Bearer', 'no bearer token was sent')
   const verdict = await guard(token).catch((cause: unknown) => ({

@@ -4,10 +4,11 @@ import { Unavailable } from '../unavailable.ts'
 import { type Answer, empty } from './answer.ts'
 import { authenticate, type Caller, type Guard } from './auth.ts'
 import { readText } from './body.ts'
-import { header } from './header.ts'
-import { isAuthority, type ProxyTrust, type Reached, reachedBy } from './proxy.ts'
-import { Refusal } from './refusal.ts'
-import { type Call, type Route, router } from './route.ts'
+import { crossOrigin, preflight } from './cors.ts'
+import { hasDoubled, header } from './header.ts'
+import { clientOf, isAuthority, type ProxyTrust, type Reached, reachedBy } from './proxy.ts'
+import { Refusal, type RefusalCode } from './refusal.ts'
+import { type Call, type Found, type Route, router } from './route.ts'
 import type { Handler, Reply } from './server.ts'
 import type { Shape, Shaped } from './shape.ts'
 
@@ -29,6 +30,14 @@ export interface Settings {
   readonly redirectPort: number | undefined
   readonly trustProxy: ProxyTrust
   readonly guard: Guard
+  /** Whether a client may ask once more; undefined where nobody counts. */
+  readonly allows: ((client: string) => boolean) | undefined
+  /** Origins whose pages may use the service. */
+  readonly corsOrigins: readonly string[]
+  /** Whether answers over HTTPS ask for HTTPS from now on. */
+  readonly hsts: boolean
+  /** Told of each answer, with the operation it was for, and how long it took in milliseconds. */
+  readonly observe: ((exchange: Exchange, operation: string, status: number, milliseconds: number) => void) | undefined
   readonly log: Log
   readonly newId: () => string
   /** Milliseconds on a clock that never jumps. */
@@ -36,48 +45,70 @@ export interface Settings {
 }
 
 /** The way of a request: find its route, read what the route asks for, handle it, log it. */
-export function handlerOf(
-  { name, routes, refuse }: Face,
-  { bodyLimit, baseUrl, redirectPort, trustProxy, guard, log, newId, ticks }: Settings,
-): Handler {
+export function handlerOf({ name, routes, refuse }: Face, settings: Settings): Handler {
+  const { bodyLimit, redirectPort, trustProxy, guard, allows, corsOrigins, hsts, observe, log } = settings
   const find = router(routes)
+  const isWatched = log.showsRequests || observe !== undefined
+  const isDressed = corsOrigins.length > 0 || hsts
 
-  return (request, reply) => {
-    const visit = new Visit(name, request, reachedBy(request, trustProxy), baseUrl, newId)
-    if (log.showsRequests) answer(visit, logged(visit, reply))
-    else answer(visit, reply)
+  return (request, reply, isOverloaded) => {
+    const visit = new Visit(name, request, reachedBy(request, trustProxy), settings)
+    const path = withoutQuery(visit.path)
+    const found = find(path)
+    const route = found?.place.byMethod.get(visit.method)
+    const dressed = isDressed ? (answered: Answer) => reply(dress(answered, visit)) : reply
+    answer(visit, found, route, isWatched ? watched(visit, route, dressed) : dressed, isOverloaded)
   }
 
-  function logged(visit: Visit, reply: Reply): Reply {
-    const startedAt = ticks()
+  function watched(visit: Visit, route: Route | undefined, reply: Reply): Reply {
+    const startedAt = settings.ticks()
     return (answered) => {
-      log.request(visit, answered.status, ticks() - startedAt, answered.note)
+      const milliseconds = settings.ticks() - startedAt
+      log.request(visit, answered.status, milliseconds, answered.note)
+      observe?.(visit, route?.operation ?? 'none', answered.status, milliseconds)
       reply(answered)
     }
   }
 
-  function answer(visit: Visit, reply: Reply): void {
+  function dress(answered: Answer, visit: Visit): Answer {
+    const { reached, method } = visit
+    const isPreflight = method === 'OPTIONS' && visit.header('access-control-request-method') !== undefined
+    const secure = hsts && reached.isSecure
+    const plain = secure ? { ...answered, headers: { ...answered.headers, ...transportSecurity } } : answered
+    if (corsOrigins.length === 0) return plain
+    return crossOrigin(isPreflight ? preflight(plain) : plain, visit.header('origin'), corsOrigins)
+  }
+
+  function answer(
+    visit: Visit,
+    found: Found | undefined,
+    route: Route | undefined,
+    reply: Reply,
+    isOverloaded: boolean,
+  ) {
     const { method, path, reached } = visit
-    const { isSecure, host } = reached
-    const query = path.indexOf('?')
-    const found = find(query < 0 ? path : path.slice(0, query))
-    const route = found?.place.byMethod.get(method)
-    if (host !== undefined && !isAuthority(host))
-      reply(refuse(new Refusal('host-malformed'), route?.operation, visit.traceId))
-    else if (redirectPort !== undefined && !isSecure && path.startsWith('/'))
-      reply(redirection(host, redirectPort, path))
+    const wrong = wrongWith(visit) ?? (route?.isForOperators ? undefined : tooMuchOf(visit, isOverloaded))
+    if (wrong) reply(ended(wrong, refuse(new Refusal(wrong), route?.operation, visit.traceId)))
+    else if (redirectPort !== undefined && !reached.isSecure && !route?.isForOperators)
+      reply(redirection(reached.host, redirectPort, path))
     else if (!found) reply(refuse(new Refusal('path-unknown'), undefined, visit.traceId))
     else if (!route) reply(empty(method === 'OPTIONS' ? 204 : 405, { allow: found.place.allow }))
     else if (route.secured)
       authenticate(visit.request, guard).then(
         (access) => {
-          if (!('caller' in access)) return conclude(access, route, visit, reply)
+          const unseen = (answered: Answer) => reply(unkept(answered))
+          if (!('caller' in access)) return conclude(access, route, visit, unseen)
           visit.caller = access.caller
-          receive(route, found.segment, visit, reply)
+          receive(route, found.segment, visit, unseen)
         },
         (cause) => fail(cause, route, visit, reply),
       )
     else receive(route, found.segment, visit, reply)
+  }
+
+  function tooMuchOf({ request }: Visit, isOverloaded: boolean): RefusalCode | undefined {
+    if (isOverloaded) return 'overloaded'
+    return allows && !allows(clientOf(request, trustProxy)) ? 'too-many-requests' : undefined
   }
 
   /** Reads what the route asks for. */
@@ -124,6 +155,30 @@ export function handlerOf(
   }
 }
 
+function withoutQuery(path: string): string {
+  const query = path.indexOf('?')
+  return query < 0 ? path : path.slice(0, query)
+}
+
+const transportSecurity = { 'strict-transport-security': 'max-age=31536000' }
+
+/** What a token protects is for its bearer alone. */
+const unkept = (answer: Answer): Answer => ({ ...answer, headers: { ...answer.headers, 'cache-control': 'no-store' } })
+
+const ended = (wrong: RefusalCode, answer: Answer): Answer =>
+  wrong === 'framing-refused' || wrong === 'version-refused' ? { ...answer, isLast: true } : answer
+
+/** What is wrong with a request, whatever it asks for. */
+function wrongWith({ request, path, reached: { host } }: Visit): RefusalCode | undefined {
+  const { httpVersionMajor: major, httpVersionMinor: minor } = request
+  if (major !== 1 || minor > 1) return 'version-refused'
+  const coding = header(request, 'transfer-encoding')
+  if (coding !== undefined && (minor === 0 || coding.toLowerCase() !== 'chunked')) return 'framing-refused'
+  if (!path.startsWith('/') || !/^[!-"$-~]+$/.test(path)) return 'target-malformed'
+  if (host !== undefined && !isAuthority(host)) return 'host-malformed'
+  return hasDoubled(request) ? 'header-doubled' : undefined
+}
+
 /** One request on its way through: what is known of it, as it becomes known. */
 class Visit implements Exchange, Call<unknown, Shaped<Shape>> {
   readonly profile: string
@@ -134,34 +189,26 @@ class Visit implements Exchange, Call<unknown, Shaped<Shape>> {
   id: unknown = undefined
   body: Shaped<Shape> = {}
   caller: Caller | undefined = undefined
-  readonly #baseUrl: string | undefined
-  readonly #newId: () => string
+  readonly #settings: Settings
   #traceId: string | undefined = undefined
 
-  constructor(
-    profile: string,
-    request: IncomingMessage,
-    reached: Reached,
-    baseUrl: string | undefined,
-    newId: () => string,
-  ) {
+  constructor(profile: string, request: IncomingMessage, reached: Reached, settings: Settings) {
     this.profile = profile
     this.request = request
     this.method = request.method ?? ''
     this.path = request.url ?? ''
     this.reached = reached
-    this.#baseUrl = baseUrl
-    this.#newId = newId
+    this.#settings = settings
   }
 
-  /** Made when it is needed: nobody sees that of a request that is answered without a word about it. */
+  /** The caller's (W3C Trace Context), or one that is made when it is needed: nobody may ever see it. */
   get traceId(): string {
-    this.#traceId ??= this.#newId()
+    this.#traceId ??= traceIn(this.header('traceparent')) ?? this.#settings.newId()
     return this.#traceId
   }
 
   get baseUrl(): string {
-    return this.#baseUrl ?? originOf(this.reached, this.request)
+    return this.#settings.baseUrl ?? originOf(this.reached, this.request)
   }
 
   isLocal(): boolean {
@@ -172,6 +219,9 @@ class Visit implements Exchange, Call<unknown, Shaped<Shape>> {
     return header(this.request, name)
   }
 }
+
+const traceIn = (traceparent = '') =>
+  /^00-(?!0{32})([\da-f]{32})-(?!0{16})[\da-f]{16}-[\da-f]{2}$/.exec(traceparent)?.[1]
 
 /** A3: scheme and authority as the client named them; HTTP/1.0 need not name one. */
 const originOf = ({ isSecure, host }: Reached, { socket }: IncomingMessage) =>

@@ -90,10 +90,12 @@ const unauthorized = {
 }
 
 /** The refusals as the client sees them: each is put to the failure table that answers it. */
-function refused({ operation: name, docs, body, secured }: Route, refuse: Face['refuse']): Json {
+function refused({ operation: name, docs, body }: Route, refuse: Face['refuse']): Json {
   const codes: RefusalCode[] = [
     'host-malformed',
-    ...(secured ? (['authorization-ambiguous'] as const) : []),
+    'header-doubled',
+    'framing-refused',
+    'overloaded',
     ...(docs?.refusals ?? []),
     ...(body
       ? (['media-type-refused', 'body-too-large', 'body-malformed', 'body-invalid', 'value-refused'] as const)

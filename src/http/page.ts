@@ -66,7 +66,6 @@ const page = (type: string, body: string | Buffer): Answer => ({
     'content-type': type,
     'content-security-policy': policy,
     'cache-control': 'no-store',
-    'x-content-type-options': 'nosniff',
     'referrer-policy': 'no-referrer',
   },
   body,

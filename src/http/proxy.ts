@@ -52,6 +52,13 @@ export function reachedBy(request: IncomingMessage, trust: ProxyTrust): Reached 
   }
 }
 
+/** Whose request it is: the address that the outermost trusted proxy saw. */
+export function clientOf(request: IncomingMessage, trust: ProxyTrust): string {
+  const hops = trust(request)
+  const client = hops > 0 ? handedOn(request, 'x-forwarded-for', hops) : undefined
+  return client ?? request.socket.remoteAddress ?? ''
+}
+
 /** Each proxy adds what it saw at the end: the outermost trusted one saw the client. */
 function handedOn(request: IncomingMessage, name: string, hops: number): string | undefined {
   const values = listed(request, name)

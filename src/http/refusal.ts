@@ -1,7 +1,10 @@
 /** Every way a request can fail, and what there is to say about it. */
 export const refusals = {
   'host-malformed': 'The Host header is malformed.',
-  'authorization-ambiguous': 'There is more than one Authorization header.',
+  'header-doubled': 'A header that may be there once is there twice.',
+  'version-refused': 'The version of HTTP is neither 1.0 nor 1.1.',
+  'framing-refused': 'Where the body ends cannot be told for certain.',
+  'target-malformed': 'The target of the request is not a path.',
   'path-unknown': 'There is nothing at this path.',
   'id-malformed': 'The id in the path is not an int64.',
   'id-too-long': 'The id has more than 1,024 characters.',
@@ -17,6 +20,9 @@ export const refusals = {
   'item-changed': 'The item is in another state than If-Match asks for.',
   'id-in-use': 'An item with this id exists.',
   'store-unavailable': 'The items cannot be reached at the moment.',
+  'store-full': 'There is no room for more items.',
+  'too-many-requests': 'This client asks too often.',
+  overloaded: 'There is too much to do at the moment.',
   unforeseen: 'The service could not answer this request.',
 } as const
 

@@ -47,6 +47,8 @@ export interface Route<T = unknown, S extends Shape = Shape> {
   readonly path: string
   /** S3, S7: asks for a bearer token. */
   readonly secured?: boolean
+  /** For whoever runs the service: neither redirected nor refused when there is much to do. */
+  readonly isForOperators?: true
   readonly id?: Id<T>
   readonly body?: S
   /** Reads the body, where there is one. */

@@ -1,34 +1,47 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, METHODS, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { Answer } from './answer.ts'
 import { header } from './header.ts'
 import type { Credentials } from './https.ts'
 import { watchOver } from './watch.ts'
 
-/** Answers a request, at once or later, and always once. */
-export type Handler = (request: IncomingMessage, reply: Reply) => void
+/** Answers a request, at once or later, and always once; with a refusal where there is too much to do. */
+export type Handler = (request: IncomingMessage, reply: Reply, isOverloaded: boolean) => void
 export type Reply = (answer: Answer) => void
 
 export interface Listening {
   readonly port: number
-  /** Takes no more connections, answers the requests in flight, then is done. */
+  /** Answers say that the connection ends; then no more connections are taken; the requests in flight are answered. */
   close(): Promise<void>
+}
+
+/** How much patience there is with clients, in milliseconds, and for how many of them there is room. */
+export interface Limits {
+  readonly headerTimeout: number
+  readonly requestTimeout: number
+  readonly keepAliveTimeout: number
+  readonly stalledTimeout: number
+  readonly drainDelay: number
+  readonly drainTimeout: number
+  readonly maxConnections: number
+  /** A body that is declared larger is not asked for. */
+  readonly bodyLimit: number
 }
 
 /** B11: room for an id of 1,024 characters, each up to twelve when percent-encoded, beside the other headers. */
 const maxHeaderSize = 32 * 1024
-/** How long the head of a request may take, and a whole one. */
-const headersTimeout = 10_000
-const requestTimeout = 30_000
 /** How often time-outs are looked at. */
 const beat = 1_000
-/** How long requests in flight may take once the service stops. */
-const drainTimeout = 10_000
-/** How long a connection that never brought a request may stay then: one may be on the way. */
+/** How long a connection that never brought a request may stay when the service stops: one may be on the way. */
 const unusedTimeout = 500
 /** How long a client that is still sending gets to see the answer to what will not be read. */
 const unreadTimeout = 1_000
+/** Connections beyond the limit that are told so. */
+const mostSurplus = 1_000
+/** Requests that may wait on one connection for the one before them. */
+const mostBehind = 1_000
 
 /** Where to listen, and as whom: with credentials it is HTTPS. Without a host it is every interface. */
 export interface Address {
@@ -38,23 +51,23 @@ export interface Address {
 }
 
 /** `localhost` is both loopback addresses, on one port. */
-export async function listen(handler: Handler, address: Address): Promise<Listening> {
-  if (address.host !== 'localhost') return bind(handler, address)
-  const first = await bind(handler, { ...address, host: '127.0.0.1' })
+export async function listen(handler: Handler, address: Address, limits: Limits): Promise<Listening> {
+  if (address.host !== 'localhost') return bind(handler, address, limits)
+  const first = await bind(handler, { ...address, host: '127.0.0.1' }, limits)
   try {
-    const second = await bind(handler, { ...address, host: '::1', port: first.port })
+    const second = await bind(handler, { ...address, host: '::1', port: first.port }, limits)
     return { port: first.port, close: async () => void (await Promise.all([first.close(), second.close()])) }
   } catch (cause) {
     const { code = '' } = cause as NodeJS.ErrnoException
     if (['EADDRNOTAVAIL', 'EAFNOSUPPORT'].includes(code)) return first
     await first.close()
-    if (address.port === 0 && code === 'EADDRINUSE') return listen(handler, address)
+    if (address.port === 0 && code === 'EADDRINUSE') return listen(handler, address, limits)
     throw cause
   }
 }
 
-function bind(handler: Handler, { host, port, credentials }: Address): Promise<Listening> {
-  const { server, close } = httpServer(handler, credentials)
+function bind(handler: Handler, { host, port, credentials }: Address, limits: Limits): Promise<Listening> {
+  const { server, close } = httpServer(handler, limits, credentials)
   return new Promise((resolve, reject) => {
     server.once('error', reject)
     server.listen({ host, port }, () => {
@@ -66,40 +79,63 @@ function bind(handler: Handler, { host, port, credentials }: Address): Promise<L
 
 export function httpServer(
   handler: Handler,
+  limits: Limits,
   credentials?: Credentials,
 ): { readonly server: Server; close(): Promise<void> } {
   let closing = false
+  const connections = new Set<Socket>()
   /** Connections that have not brought a request yet; Node does not count them as idle. */
   const unused = new Set<Socket>()
+  /** Connections for which there is no room: they are told so, and end. */
+  const surplus = new Set<Socket>()
+  /** Connections that have had their last answer. */
+  const ended = new WeakSet<Socket>()
   /** Connections with a request at work, and those that came behind it: they take effect one after the other. */
-  const work = new Map<Socket, (() => void)[]>()
+  const work = new Map<Socket, Work>()
 
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
-    if (unused.size > 0) unused.delete(request.socket)
-    const behind = work.get(request.socket)
-    if (behind) behind.push(() => respond(request, response))
-    else respond(request, response)
+    const { socket } = request
+    if (unused.size > 0) unused.delete(socket)
+    const at = work.get(socket)
+    if (!at) respond(request, response)
+    else if (at.behind.length < mostBehind) at.behind.push(() => respond(request, response))
+    else socket.destroy()
   }
   const options = {
     maxHeaderSize,
-    headersTimeout,
-    requestTimeout,
+    headersTimeout: limits.headerTimeout,
+    requestTimeout: limits.requestTimeout,
     connectionsCheckingInterval: beat,
     keepAliveTimeout: 0,
   }
   const server = credentials
     ? createSecureServer(
-        { ...options, ...credentials, minVersion: 'TLSv1.2', handshakeTimeout: headersTimeout },
+        { ...options, ...credentials, minVersion: 'TLSv1.2', handshakeTimeout: limits.headerTimeout },
         onRequest,
       )
     : createServer(options, onRequest)
   // Node would pass over headers beyond the two-thousandth, a second Authorization among them; their size is limited.
   server.maxHeadersCount = 0
-  const watch = watchOver((socket) => work.has(socket))
+  server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
+    if (!(Number(header(request, 'content-length')) > limits.bodyLimit)) response.writeContinue()
+    onRequest(request, response)
+  })
+  server.on('connect', (_request: IncomingMessage, socket: Socket) => refuseBytes(socket, 501))
+  server.on('clientError', (cause: ParserError, socket: Socket) => {
+    // While a whole request is at work, its answer is the next thing the client expects.
+    if (!socket.writable || ended.has(socket) || work.get(socket)?.request.complete) socket.destroy()
+    else refuseBytes(socket, statusFor(cause))
+  })
+  const watch = watchOver(limits, (socket) => work.has(socket))
   server.on(credentials ? 'secureConnection' : 'connection', (socket: Socket) => {
+    if (surplus.size >= mostSurplus) return void socket.destroy()
+    connections.add(socket)
+    if (connections.size > limits.maxConnections) surplus.add(socket)
     unused.add(socket)
     watch.add(socket)
     socket.once('close', () => {
+      connections.delete(socket)
+      surplus.delete(socket)
       unused.delete(socket)
       work.delete(socket)
     })
@@ -108,31 +144,71 @@ export function httpServer(
 
   function respond(request: IncomingMessage, response: ServerResponse): void {
     const { socket } = request
+    const isSurplus = surplus.size > 0 && surplus.has(socket)
     let isAnswered = false
-    handler(request, (answer) => {
+    const reply = (answer: Answer) => {
       isAnswered = true
-      if (closing) response.shouldKeepAlive = false
+      if (closing || isSurplus || answer.isLast) response.shouldKeepAlive = false
+      if (answer.isLast) ended.add(socket)
       send(answer, response)
       if (!request.complete && !request.destroyed && hasBody(request)) letGo(request)
-      const behind = work.get(socket)
-      const next = behind?.shift()
+      const at = work.get(socket)
+      const next = at?.behind.shift()
       if (next) next()
-      else if (behind) work.delete(socket)
-    })
-    if (!isAnswered && !work.has(socket)) work.set(socket, [])
+      else if (at) work.delete(socket)
+    }
+    handler(request, reply, isSurplus || watch.isBehind())
+    if (!isAnswered) work.set(socket, { request, behind: work.get(socket)?.behind ?? [] })
   }
 
   async function close(): Promise<void> {
     closing = true
+    await pause(limits.drainDelay)
     const dropUnused = setTimeout(() => {
       for (const socket of unused) socket.destroy()
     }, unusedTimeout)
-    const dropAll = setTimeout(() => server.closeAllConnections(), drainTimeout)
+    const dropAll = setTimeout(() => server.closeAllConnections(), limits.drainTimeout)
     await new Promise((closed) => server.close(closed))
     clearTimeout(dropUnused)
     clearTimeout(dropAll)
   }
   return { server, close }
+}
+
+/** What a connection is at work on, and what waits for it. */
+interface Work {
+  readonly request: IncomingMessage
+  readonly behind: (() => void)[]
+}
+
+interface ParserError extends NodeJS.ErrnoException {
+  readonly rawPacket?: Buffer
+}
+
+/** What is wrong with bytes that are no request. */
+function statusFor({ code, rawPacket }: ParserError): number {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return 431
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return 408
+    case 'HPE_INVALID_VERSION':
+      return / HTTP\/\d+\.\d+\r\n/.test(begin(rawPacket)) ? 505 : 400
+    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
+      return 413
+    case 'HPE_INVALID_METHOD':
+      return METHODS.includes(/^[A-Z][A-Z-]*(?= [/*])/.exec(begin(rawPacket))?.[0] ?? 'GET') ? 400 : 501
+    default:
+      return 400
+  }
+}
+
+const begin = (bytes: Buffer | undefined) => bytes?.toString('latin1', 0, 1_024) ?? ''
+
+/** The framing is in doubt: the shortest of answers, and the end of the connection. */
+function refuseBytes(socket: Socket, status: number): void {
+  const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`
+  socket.end(head, () => socket.destroy())
 }
 
 function send({ status, headers, body = '' }: Answer, response: ServerResponse): void {
@@ -153,7 +229,7 @@ function send({ status, headers, body = '' }: Answer, response: ServerResponse):
 function withLength(headers: Answer['headers'], length: number): string[] {
   const list: string[] = []
   for (const name in headers) list.push(name, headers[name] as string)
-  list.push('content-length', `${length}`)
+  list.push('x-content-type-options', 'nosniff', 'content-length', `${length}`)
   return list
 }
 

@@ -1,11 +1,18 @@
 import type { Socket } from 'node:net'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 
 /** How often connections are looked at. */
 const beat = 1_000
-/** For how many looks a connection may do nothing between requests, */
-const mostIdle = 65
-/** and a client may take nothing of what is sent to it. */
-const mostStuck = 30
+/** How late the process may be before there is too much to do, and how often that is asked. */
+const mostLate = 1_000
+const lateBeat = 250
+
+interface Patience {
+  /** How long a connection may do nothing between requests. */
+  readonly keepAliveTimeout: number
+  /** How long a client may take nothing of what is sent to it. */
+  readonly stalledTimeout: number
+}
 
 /** What was seen of a connection, and for how many looks it has not changed. */
 interface Seen {
@@ -15,12 +22,20 @@ interface Seen {
 }
 
 /** Ends connections that do nothing. Nothing is noted down while they are at work: their counters are enough. */
-export function watchOver(isAtWork: (socket: Socket) => boolean) {
+export function watchOver({ keepAliveTimeout, stalledTimeout }: Patience, isAtWork: (socket: Socket) => boolean) {
   const all = new Map<Socket, Seen>()
   const timer = setInterval(() => {
     for (const [socket, seen] of all) look(socket, seen)
   }, beat)
   timer.unref()
+  const lateness = monitorEventLoopDelay({ resolution: 20 })
+  lateness.enable()
+  let isBehind = false
+  const lateTimer = setInterval(() => {
+    isBehind = lateness.max / 1e6 > mostLate
+    lateness.reset()
+  }, lateBeat)
+  lateTimer.unref()
 
   function look(socket: Socket, seen: Seen): void {
     const { bytesRead, bytesWritten, writableLength } = socket
@@ -30,8 +45,9 @@ export function watchOver(isAtWork: (socket: Socket) => boolean) {
     seen.read = bytesRead
     seen.written = written
     seen.looks = hasMoved ? 0 : seen.looks + 1
-    const most = writableLength > 0 ? mostStuck : isAtWork(socket) ? Number.POSITIVE_INFINITY : mostIdle
-    if (seen.looks > most) socket.destroy()
+    const isStalled = writableLength > 0 && seen.looks * beat > stalledTimeout
+    const isIdle = writableLength === 0 && !isAtWork(socket) && seen.looks * beat > keepAliveTimeout
+    if (isStalled || isIdle) socket.destroy()
   }
 
   return {
@@ -39,6 +55,12 @@ export function watchOver(isAtWork: (socket: Socket) => boolean) {
       all.set(socket, { read: 0, written: 0, looks: 0 })
       socket.once('close', () => all.delete(socket))
     },
-    end: () => clearInterval(timer),
+    /** Whether the process does not keep up with what it has to do. */
+    isBehind: () => isBehind,
+    end(): void {
+      clearInterval(timer)
+      clearInterval(lateTimer)
+      lateness.disable()
+    },
   }
 }

@@ -72,6 +72,7 @@ const routes = (store: NumberedStore) => [
     handle: (call) =>
       andThen(store.create(call.body), (created) => {
         if (created === 'unstorable') return unstorable
+        if (created === 'full') return refused[created]
         const { id, json: text, tag } = created
         return json(201, text, { location: `${call.baseUrl}${items}/${id}`, etag: tag })
       }),
@@ -129,7 +130,10 @@ const routes = (store: NumberedStore) => [
 /** A8, A12–A14; anything else is A15. */
 const statuses: Partial<Record<RefusalCode, number>> = {
   'host-malformed': 400,
-  'authorization-ambiguous': 400,
+  'header-doubled': 400,
+  'target-malformed': 400,
+  'framing-refused': 400,
+  'version-refused': 505,
   'id-malformed': 400,
   'ids-differ': 400,
   'body-malformed': 400,
@@ -140,7 +144,10 @@ const statuses: Partial<Record<RefusalCode, number>> = {
   'item-changed': 412,
   'body-too-large': 413,
   'media-type-refused': 415,
+  'too-many-requests': 429,
   'store-unavailable': 503,
+  'store-full': 503,
+  overloaded: 503,
 }
 
 /** Where RFC 9110 defines each status. */
@@ -150,8 +157,10 @@ const sections: Record<number, string> = {
   412: '15.5.13',
   413: '15.5.14',
   415: '15.5.16',
+  429: '15.5.1',
   500: '15.6.1',
   503: '15.6.4',
+  505: '15.6.6',
 }
 
 export const profileA: Profile<'a'> = {
@@ -168,7 +177,10 @@ export const profileA: Profile<'a'> = {
     const status = statuses[code] ?? 500
     const type = `https://www.rfc-editor.org/rfc/rfc9110#section-${sections[status]}`
     const problem = JSON.stringify({ type, title: refusals[code], status, traceId, errors })
-    const headers = { 'content-type': 'application/problem+json', ...(status === 503 && retrySoon) }
+    const headers = {
+      'content-type': 'application/problem+json',
+      ...(status === 503 || status === 429 ? retrySoon : {}),
+    }
     return { status, headers, body: problem }
   },
 }

@@ -98,8 +98,11 @@ const anyOther = (code: RefusalCode, operation = '') =>
 
 const blame: Partial<Record<RefusalCode, Answer>> = {
   'host-malformed': empty(400),
-  'authorization-ambiguous': empty(400),
+  'header-doubled': empty(400),
+  'target-malformed': empty(400),
+  'framing-refused': empty(400),
   'store-unavailable': empty(503, retrySoon),
+  overloaded: empty(503, retrySoon),
 }
 
 const couldNot: Record<string, string> = {
@@ -114,6 +117,8 @@ const missing = text(400, 'TodoItemNameAndNotesRequired')
 /** B4–B9. */
 const failures: Partial<Record<RefusalCode, Answer>> = {
   'path-unknown': empty(404),
+  'version-refused': empty(505),
+  'too-many-requests': empty(429, retrySoon),
   'item-missing': text(404, 'RecordNotFound'),
   'id-in-use': text(409, 'TodoItemIDInUse'),
   'media-type-refused': missing,

@@ -17,6 +17,7 @@ export const refused = {
   'in-use': new Refusal('id-in-use'),
   unstorable: new Refusal('value-refused'),
   changed: new Refusal('item-changed'),
+  full: new Refusal('store-full'),
 }
 
 /** One contract for the to-do items, as a value: everything that sets it apart from the other is in here. */

@@ -1,9 +1,16 @@
 import { type Entry, Shelf } from './shelf.ts'
 import type { Condition, Kinds, NamedStore, NumberedStore, Stores } from './store.ts'
 
-/** G7: items live in this process and go with it. `mark` tells the tags of this process from those of any other. */
-export function memoryStores({ a, b }: Kinds, mark: string): Stores {
-  return { a: numberedStore(a, mark), b: namedStore(b, mark) }
+/**
+ * G7: items live in this process and go with it. `mark` tells the tags of this process from those of any other;
+ * `maxItems` is how many of each kind there is room for.
+ */
+export function memoryStores({ a, b }: Kinds, mark: string, maxItems = Number.POSITIVE_INFINITY) {
+  return { a: numberedStore(a, mark, maxItems), b: namedStore(b, mark, maxItems) } satisfies Stores
+}
+
+interface Counted {
+  count(): number
 }
 
 const tagger = (mark: string) => (version: number) => `"${mark}-${version}"`
@@ -16,7 +23,7 @@ const listOn = (shelf: Shelf, tagOf: (version: number) => string) => ({
   },
 })
 
-function numberedStore({ startingItems, wire }: Kinds['a'], mark: string): NumberedStore {
+function numberedStore({ startingItems, wire }: Kinds['a'], mark: string, maxItems: number): NumberedStore & Counted {
   const shelf = new Shelf()
   const entries = new Map(startingItems.map((item) => [item.id, shelf.add(wire(item))]))
   const secrets = new Map(startingItems.map(({ id, secret }) => [id, secret]))
@@ -25,12 +32,14 @@ function numberedStore({ startingItems, wire }: Kinds['a'], mark: string): Numbe
 
   const isMet = (condition: Condition, { version }: Entry) => !condition || condition.includes(tagOf(version))
   return {
+    count: () => entries.size,
     list: () => listOn(shelf, tagOf),
     get(id) {
       const entry = entries.get(id)
       return entry ? { json: entry.json, tag: tagOf(entry.version) } : 'not-found'
     },
     create({ name, isComplete }) {
+      if (entries.size >= maxItems) return 'full'
       const id = `${++lastId}`
       const entry = shelf.add(wire({ id, name, isComplete, secret: null }))
       entries.set(id, entry)
@@ -56,14 +65,16 @@ function numberedStore({ startingItems, wire }: Kinds['a'], mark: string): Numbe
   }
 }
 
-function namedStore({ startingItems, wire }: Kinds['b'], mark: string): NamedStore {
+function namedStore({ startingItems, wire }: Kinds['b'], mark: string, maxItems: number): NamedStore & Counted {
   const shelf = new Shelf()
   const entries = new Map(startingItems.map((item) => [item.id, shelf.add(wire(item))]))
   const tagOf = tagger(mark)
   return {
+    count: () => entries.size,
     list: () => listOn(shelf, tagOf),
     create(item) {
       if (entries.has(item.id)) return 'in-use'
+      if (entries.size >= maxItems) return 'full'
       const entry = shelf.add(wire(item))
       entries.set(item.id, entry)
       return { json: entry.json }

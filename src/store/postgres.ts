@@ -20,7 +20,7 @@ const preparation = 15_000
 export async function postgresStores(
   { database, schema, stop, ...settings }: PostgresSettings,
   { a, b }: Kinds,
-): Promise<Stores & Pick<Pool, 'close'>> {
+): Promise<Stores & Pick<Pool, 'close'> & { ping(): Promise<unknown> }> {
   const enough = AbortSignal.any([stop, AbortSignal.timeout(preparation)])
   const first = await openPrimary(database, enough)
   enough.addEventListener('abort', first.drop)
@@ -35,6 +35,7 @@ export async function postgresStores(
     a: numberedStore(pool, `"${schema}".numbered_items`, a),
     b: namedStore(pool, `"${schema}".named_items`, b),
     close: pool.close,
+    ping: () => pool.run(statement('select 1')()),
   }
 }
 

@@ -3,7 +3,7 @@ import type { Eventually } from '../eventually.ts'
 /*
  * What a store offers to each profile. An operation is atomic and gives back an outcome; it throws Unavailable when the
  * items cannot be reached, and otherwise only the unforeseen. 'unstorable': a text that this store cannot hold.
- * 'changed': the item is in none of the states that the client asked for.
+ * 'changed': the item is in none of the states that the client asked for. 'full': there is no room for more.
  */
 
 export interface NumberedItem {
@@ -50,7 +50,7 @@ export type Condition = readonly string[] | undefined
 export interface NumberedStore {
   list(): Eventually<Shown<string | Buffer>>
   get(id: string): Eventually<Shown | 'not-found'>
-  create(fields: NumberedFields): Eventually<(Shown & { readonly id: string }) | 'unstorable'>
+  create(fields: NumberedFields): Eventually<(Shown & { readonly id: string }) | 'unstorable' | 'full'>
   /** Changes the fields and leaves everything else of the item as it is (A7, A10). */
   update(
     id: string,
@@ -65,7 +65,7 @@ export interface NumberedStore {
 /** Profile B: the client supplies ids. Lists are in order of creation (B1); a replaced item keeps its place (B7). */
 export interface NamedStore {
   list(): Eventually<Shown<string | Buffer>>
-  create(item: NamedItem): Eventually<Pick<Shown, 'json'> | 'in-use' | 'unstorable'>
+  create(item: NamedItem): Eventually<Pick<Shown, 'json'> | 'in-use' | 'unstorable' | 'full'>
   replace(item: NamedItem): Eventually<'replaced' | 'not-found' | 'unstorable'>
   delete(id: string): Eventually<'deleted' | 'not-found'>
 }

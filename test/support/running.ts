@@ -5,7 +5,7 @@ import { duplexPair } from 'node:stream'
 import type { TestContext } from 'node:test'
 import { app, profiles } from '../../src/app.ts'
 import { type ProxyTrust, trustNobody } from '../../src/http/proxy.ts'
-import { httpServer } from '../../src/http/server.ts'
+import { httpServer, type Limits } from '../../src/http/server.ts'
 import { jsonLog, type Log } from '../../src/log.ts'
 import type { ProfileName } from '../../src/profiles/profile.ts'
 import { memoryStores } from '../../src/store/memory.ts'
@@ -42,6 +42,17 @@ interface Parts {
   readonly log?: Log
 }
 
+const limits: Limits = {
+  bodyLimit: 2 ** 20,
+  headerTimeout: 10_000,
+  requestTimeout: 30_000,
+  keepAliveTimeout: 65_000,
+  stalledTimeout: 30_000,
+  drainDelay: 0,
+  drainTimeout: 10_000,
+  maxConnections: 5_000,
+}
+
 /** A server with one profile, nothing written to its store yet. */
 function serverOf(
   name: ProfileName,
@@ -66,13 +77,18 @@ function serverOf(
     pageToken: mode === 'development' ? () => tokenFor('developer') : undefined,
     guard: guardOf({ ...developmentTerms, ...terms }),
     log,
+    allows: undefined,
+    corsOrigins: [],
+    hsts: false,
+    observe: undefined,
+    unready: () => undefined,
     newId: () => `request-${++requests}`,
     ticks: () => 0,
     now: () => new Date(),
     random: Math.random,
   }
   const handler = app(profiles[name], stores, settings)
-  return httpServer(handler)
+  return httpServer(handler, limits)
 }
 
 const quiet = jsonLog(

@@ -1,0 +1,37 @@
+import { createServer } from 'node:http'
+import type { Config } from '../config.ts'
+import type { Settings } from '../http/handler.ts'
+import type { OpenStores } from './stores.ts'
+
+interface RunningMetrics {
+  readonly observe: NonNullable<Settings['observe']>
+  close(): Promise<unknown>
+}
+
+/** Metrics on a port of their own, nothing where none are asked for, or the sentence that says why not. */
+export async function startMetrics(
+  { metricsPort: port, metricsHost: host }: Config,
+  stores: OpenStores,
+): Promise<RunningMetrics | undefined | string> {
+  if (port === undefined) return undefined
+  const { newMetrics } = await import('../metrics.ts')
+  const metrics = newMetrics(stores.counts)
+  const server = createServer(async (request, response) => {
+    if (request.url?.split('?')[0] !== '/metrics' || request.method !== 'GET') return void response.writeHead(404).end()
+    const text = await metrics.text()
+    response.writeHead(200, { 'content-type': metrics.contentType }).end(text)
+  })
+  const failure = await new Promise<Error | undefined>((resolve) => {
+    server.once('error', resolve)
+    server.listen(port, host, () => resolve(undefined))
+  })
+  if (failure) return `Metrics cannot be offered on ${host} port ${port}: ${failure.message}.`
+  return {
+    observe: ({ profile, method }, operation, status, milliseconds) =>
+      metrics.request(profile, operation, method, status, milliseconds / 1000),
+    async close() {
+      server.closeAllConnections()
+      await new Promise((closed) => server.close(closed))
+    },
+  }
+}

@@ -1,0 +1,27 @@
+import { andThen, type Eventually } from '../eventually.ts'
+import { type Answer, retrySoon, text } from './answer.ts'
+import { type Route, route } from './route.ts'
+
+/** For a balancer: whether the process lives, and whether it should get requests. `reason` says why it should not. */
+export const healthRoutes = (reason: () => Eventually<string | undefined>): Route[] => [
+  route({
+    operation: 'getLiveness',
+    method: 'GET',
+    path: '/health/live',
+    isForOperators: true,
+    handle: () => text(200, 'live'),
+  }),
+  route({
+    operation: 'getReadiness',
+    method: 'GET',
+    path: '/health/ready',
+    isForOperators: true,
+    handle: () => andThen(reason(), readiness),
+  }),
+]
+
+function readiness(reason: string | undefined): Answer {
+  if (reason === undefined) return text(200, 'ready')
+  const answer = text(503, reason)
+  return { ...answer, headers: { ...answer.headers, ...retrySoon } }
+}

@@ -1,0 +1,274 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { Agent, request } from 'node:http'
+import { suite, type TestContext, test } from 'node:test'
+import { jsonLines, run, start } from '../support/cli.ts'
+import { Raw } from '../support/raw.ts'
+
+const items = '/api/todoitems'
+const json = { 'content-type': 'application/json' }
+const body = JSON.stringify({ name: 'x', isComplete: true })
+
+async function serve(t: TestContext, args: readonly string[], env: NodeJS.ProcessEnv = {}) {
+  const running = start(t, ['serve', '--profile', 'a', '--port', '0', '--host', '127.0.0.1', ...args], env)
+  const [url] = await running.prints(/http:\/\/127\.0\.0\.1:\d+/)
+  return { running, url, port: Number(new URL(url).port) }
+}
+
+const production = ['--mode', 'production']
+
+suite('health', () => {
+  test('a balancer is told, without a token and without a redirect', async (t) => {
+    const { url } = await serve(t, [...production, '--https-redirect-port', '443', '--require-auth'])
+    for (const [path, text] of [
+      ['/health/live', 'live'],
+      ['/health/ready', 'ready'],
+    ]) {
+      const answer = await fetch(`${url}${path}`, { redirect: 'manual' })
+      assert.deepEqual([answer.status, await answer.text()], [200, text])
+    }
+    assert.equal((await fetch(`${url}/`, { redirect: 'manual' })).status, 307)
+  })
+
+  test('a stop: not ready at once, answers end their connections, what is in flight is answered, exit 0', async (t) => {
+    const { running, url, port } = await serve(t, [...production, '--drain-delay', '1'])
+    const half = new Raw(t, port)
+    half.socket.write(
+      `POST ${items} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`,
+    )
+    const idle = new Agent({ keepAlive: true, maxSockets: 1 })
+    t.after(() => idle.destroy())
+    await ask(idle, `${url}/health/ready`)
+    running.process.kill('SIGTERM')
+    let answer = await ask(idle, `${url}/health/ready`)
+    while (answer.status === 200) answer = await ask(idle, `${url}/health/ready`)
+    assert.deepEqual([answer.status, answer.text, answer.connection], [503, 'stopping', 'close'])
+    assert.equal((await ask(idle, `${url}${items}`)).status, 200)
+    half.socket.write(body)
+    assert.deepEqual(await half.answers(1), [201])
+    assert.match(half.received, /connection: close/i)
+    assert.equal((await running.ended).code, 0)
+  })
+
+  test('a second signal ends it at once, with exit code 1', async (t) => {
+    const { running, port } = await serve(t, [...production, '--drain-delay', '60'])
+    const half = new Raw(t, port)
+    half.socket.write(`POST ${items} HTTP/1.1\r\nHost: x\r\n`)
+    running.process.kill('SIGTERM')
+    running.process.kill('SIGINT')
+    await once(running.process, 'exit')
+    assert.equal(running.process.exitCode, 1)
+  })
+})
+
+function ask(agent: Agent, url: string): Promise<{ status: number; text: string; connection: string | undefined }> {
+  return new Promise((resolve, reject) => {
+    request(url, { agent }, (incoming) => {
+      let text = ''
+      incoming.on('data', (data) => {
+        text += data
+      })
+      incoming.on('end', () =>
+        resolve({ status: incoming.statusCode ?? 0, text, connection: incoming.headers.connection }),
+      )
+    })
+      .on('error', reject)
+      .end()
+  })
+}
+
+suite('clients that take their time', () => {
+  test('are cut off: in the head, in the body, between requests, and when they take nothing', async (t) => {
+    const timeouts = ['header', 'request', 'keep-alive', 'stalled'].flatMap((name) => [`--${name}-timeout`, '1'])
+    const { url, port } = await serve(t, [...production, ...timeouts])
+    for (let at = 0; at < 40; at++)
+      await fetch(`${url}${items}`, {
+        method: 'POST',
+        headers: json,
+        body: JSON.stringify({ name: 'x'.repeat(500_000), isComplete: true }),
+      })
+    const head = new Raw(t, port)
+    head.socket.write(`GET ${items} HTTP/1.1\r\nHost: x\r\nX: `)
+    const half = new Raw(t, port)
+    half.socket.write(
+      `POST ${items} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{`,
+    )
+    const silent = new Raw(t, port)
+    const idle = new Raw(t, port)
+    idle.socket.write(`GET / HTTP/1.1\r\nHost: x\r\n\r\n`)
+    const stalled = new Raw(t, port)
+    stalled.socket.pause()
+    stalled.socket.write(`GET ${items} HTTP/1.1\r\nHost: x\r\n\r\n`)
+    await Promise.all([head.closed, half.closed, silent.closed, idle.closed])
+    assert.deepEqual([head.statuses, half.statuses, idle.statuses], [[408], [408], [200]])
+    stalled.socket.resume()
+    await stalled.closed
+    assert.ok(stalled.received.length < 20_000_000)
+    assert.equal((await fetch(`${url}/`)).status, 200)
+  })
+})
+
+suite('limits', () => {
+  test('more items than there is room for: A 503, B its code; what is there can be read and deleted', async (t) => {
+    const { url } = await serve(t, ['--max-items', '1', '--no-https'])
+    const create = () => fetch(`${url}${items}`, { method: 'POST', headers: json, body })
+    assert.equal((await create()).status, 201)
+    const full = await create()
+    assert.deepEqual([full.status, full.headers.get('retry-after')], [503, '1'])
+    assert.equal((await fetch(`${url}${items}/1`)).status, 200)
+    assert.equal((await fetch(`${url}${items}/1`, { method: 'DELETE' })).status, 204)
+    assert.equal((await create()).status, 201)
+    const other = start(t, ['serve', '--profile', 'b', '--port', '0', '--max-items', '3', '--no-https'])
+    const [at] = await other.prints(/http:\/\/localhost:\d+/)
+    const named = JSON.stringify({ id: 'x', name: 'x', notes: 'x' })
+    const refused = await fetch(`${at}${items}`, { method: 'POST', headers: json, body: named })
+    assert.deepEqual([refused.status, await refused.text()], [400, 'CouldNotCreateItem'])
+  })
+
+  test('more connections than there is room for: 503 and the end, then normal again', async (t) => {
+    const { url, port } = await serve(t, ['--max-connections', '2'])
+    const [first, second, third] = [new Raw(t, port), new Raw(t, port), new Raw(t, port)]
+    for (const raw of [first, second]) {
+      raw.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+      assert.deepEqual(await raw.answers(1), [200])
+    }
+    third.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+    await third.closed
+    assert.deepEqual(third.statuses, [503])
+    assert.match(third.received, /retry-after: 1/i)
+    first.socket.destroy()
+    let status = 503
+    while (status === 503) status = (await fetch(`${url}/`, { headers: { connection: 'close' } })).status
+    assert.equal(status, 200)
+  })
+
+  test('a client that asks too often: 429, by the address that trusted proxies tell', async (t) => {
+    const { url } = await serve(t, ['--rate-limit', '2/s', '--trust-proxy', '1'])
+    const ask = (client: string) => fetch(`${url}/`, { headers: { 'x-forwarded-for': client } })
+    const statuses = (await Promise.all([1, 2, 3, 4].map(() => ask('10.0.0.1')))).map(({ status }) => status)
+    assert.deepEqual(statuses.sort(), [200, 200, 429, 429])
+    assert.equal((await ask('10.0.0.2')).status, 200)
+    assert.equal((await fetch(`${url}/health/live`, { headers: { 'x-forwarded-for': '10.0.0.1' } })).status, 200)
+  })
+})
+
+suite('headers', () => {
+  test('pages of the origins on the list may use the service, others may not', async (t) => {
+    const { url } = await serve(t, ['--cors', 'https://app.example.com', '--cors', 'http://localhost:3000'])
+    const from = (origin: string, method = 'GET', headers = {}) =>
+      fetch(`${url}${items}`, { method, headers: { origin, ...headers } })
+    const allowed = await from('https://app.example.com')
+    assert.equal(allowed.headers.get('access-control-allow-origin'), 'https://app.example.com')
+    assert.match(allowed.headers.get('access-control-expose-headers') ?? '', /Location/)
+    assert.equal(allowed.headers.get('vary'), 'Origin')
+    const other = await from('https://evil.example.com')
+    assert.equal(other.headers.get('access-control-allow-origin'), null)
+    const preflight = await from('http://localhost:3000', 'OPTIONS', { 'access-control-request-method': 'POST' })
+    assert.equal(preflight.status, 204)
+    assert.match(preflight.headers.get('access-control-allow-methods') ?? '', /POST/)
+    assert.match(preflight.headers.get('access-control-allow-headers') ?? '', /Content-Type/)
+    assert.equal(preflight.headers.get('access-control-allow-credentials'), null)
+  })
+
+  test('without --cors no answer mentions origins; nothing says what serves', async (t) => {
+    const { url } = await serve(t, [])
+    const answer = await fetch(`${url}${items}`, { headers: { origin: 'http://x' } })
+    assert.deepEqual(
+      [...answer.headers.keys()].filter((name) => /^access-control|^vary$|^server$|^x-powered-by$/.test(name)),
+      [],
+    )
+    assert.equal(answer.headers.get('x-content-type-options'), 'nosniff')
+  })
+
+  test('what a token protects is not to be kept', async (t) => {
+    const { url } = await serve(t, [])
+    for (const path of ['/secret', '/swagger/v1/swagger.json'])
+      assert.equal((await fetch(`${url}${path}`)).headers.get('cache-control'), 'no-store')
+  })
+
+  test('a problem carries the trace id of the caller', async (t) => {
+    const { url } = await serve(t, [])
+    const trace = '4bf92f3577b34da6a3ce929d0e0e4736'
+    const traceOf = async (traceparent: string) => {
+      const answer = await fetch(`${url}/nothing`, { headers: { traceparent } })
+      return ((await answer.json()) as { traceId: string }).traceId
+    }
+    assert.equal(await traceOf(`00-${trace}-00f067aa0ba902b7-01`), trace)
+    for (const bad of ['', 'x', `00-${'0'.repeat(32)}-00f067aa0ba902b7-01`, `ff-${trace}-00f067aa0ba902b7-01`]) {
+      const own = await traceOf(bad)
+      assert.match(own, /^[\da-f]{32}$/)
+      assert.notEqual(own, trace)
+    }
+  })
+
+  test('HSTS: over HTTPS, when asked for', async (t) => {
+    const { url } = await serve(t, ['--hsts', '--trust-proxy', '1'])
+    const over = async (scheme: string) =>
+      (await fetch(`${url}/`, { headers: { 'x-forwarded-proto': scheme } })).headers.get('strict-transport-security')
+    assert.deepEqual([await over('http'), await over('https')], [null, 'max-age=31536000'])
+  })
+})
+
+suite('metrics', () => {
+  test('are on a port of their own; no label comes from a client', async (t) => {
+    const port = 1024 + Math.floor(process.pid % 40_000)
+    const { url } = await serve(t, ['--metrics-port', `${port}`])
+    await fetch(`${url}${items}`, { method: 'POST', headers: json, body })
+    await fetch(`${url}/canary-path?canary=1`)
+    assert.equal((await fetch(`${url}/metrics`)).status, 404)
+    const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+    assert.match(text, /todo_requests_total\{profile="a",operation="createItem",method="POST",status="201"\} 1/)
+    assert.match(text, /todo_requests_total\{profile="a",operation="none",method="GET",status="404"\} 2/)
+    assert.match(text, /todo_items\{profile="a"\} 1/)
+    assert.match(text, /todo_request_duration_seconds_bucket/)
+    assert.match(text, /nodejs_eventloop_lag_seconds/)
+    assert.match(text, /process_resident_memory_bytes/)
+    assert.doesNotMatch(text, /canary/)
+  })
+})
+
+suite('what must not be shown', () => {
+  test('tokens, keys and bodies are in no log; a path cannot forge a line', async (t) => {
+    const key = Buffer.from('canary-key-canary-key-canary-key-1').toString('base64')
+    const { running, url } = await serve(t, ['--log-level', 'info'], {
+      TODO_JWT_KEY: key,
+      TODO_JWT_ISSUER: 'i',
+      TODO_JWT_AUDIENCE: 'a',
+    })
+    await fetch(`${url}/secret`, { headers: { authorization: 'Bearer canary.token.value' } })
+    await fetch(`${url}${items}`, { method: 'POST', headers: json, body: '{"name":"canary-name"' })
+    await fetch(`${url}/%0aforged%1b[31m`)
+    await running.prints(/forged.*\n/)
+    assert.match(running.stdout, /GET \/%0aforged%1b\[31m 404/)
+    assert.doesNotMatch(running.stdout + running.stderr, /canary|^forged/m)
+    assert.doesNotMatch(running.stdout, new RegExp(key))
+  })
+
+  test('in production each line is one JSON object', async (t) => {
+    const { running, url } = await serve(t, [...production, '--log-level', 'info', '--drain-delay', '0'])
+    await fetch(`${url}/%0a%22forged%22`)
+    running.process.kill('SIGTERM')
+    const { stdout } = await running.ended
+    assert.deepEqual(
+      jsonLines(stdout).map(({ message }) => message),
+      ['started', 'request', 'stopped'],
+    )
+  })
+})
+
+test('flags that make no sense are refused', async (t) => {
+  const { code, stderr } = await run(t, [
+    'serve',
+    '--rate-limit',
+    '5',
+    '--cors',
+    '*',
+    '--metrics-host',
+    'x',
+    '--drain-delay',
+    '-1',
+  ])
+  assert.equal(code, 2)
+  for (const flag of ['--rate-limit must be', '--cors must be', '--metrics-host needs --metrics-port', '--drain-delay'])
+    assert.match(stderr, new RegExp(flag))
+})

@@ -1,0 +1,31 @@
+import { connect, type Socket } from 'node:net'
+import type { TestContext } from 'node:test'
+
+/** A connection on which anything can be said. */
+export class Raw {
+  readonly socket: Socket
+  received = ''
+  readonly closed: Promise<void>
+
+  constructor(t: TestContext, port: number) {
+    this.socket = connect(port, '127.0.0.1')
+    this.socket.on('error', () => {})
+    this.socket.on('data', (data) => {
+      this.received += data.toString('latin1')
+    })
+    this.closed = new Promise((resolve) => this.socket.once('close', () => resolve()))
+    t.after(() => this.socket.destroy())
+  }
+
+  /** The statuses of all answers so far. */
+  get statuses(): number[] {
+    return [...this.received.matchAll(/HTTP\/1\.1 (\d{3})/g)].map(([, status]) => Number(status))
+  }
+
+  /** Waits until so many answers have begun. */
+  async answers(count: number): Promise<number[]> {
+    while (this.statuses.length < count && !this.socket.destroyed)
+      await new Promise((next) => this.socket.once('data', next).once('close', next))
+    return this.statuses
+  }
+}
