@@ -43,6 +43,7 @@ Examples
     if ('problems' in config) return config
     const log = logOf(config, process)
     const stop = stopOn(process)
+    endOnTheUnforeseen(process, log)
     const stores = await openStores(config, { ...surroundings, log, stop })
     if (stop.aborted) return 0
     if (typeof stores === 'string') {
@@ -111,6 +112,15 @@ function stopOn(process: Process): AbortSignal {
       stop.abort()
     })
   return stop.signal
+}
+
+/** Whatever nobody caught leaves the process in a state that nobody knows: it says so, and ends. */
+function endOnTheUnforeseen(process: Process, log: Log): void {
+  for (const event of ['uncaughtException', 'unhandledRejection'])
+    process.on(event, (cause: unknown) => {
+      log.trouble('The service cannot go on', cause)
+      process.exit(1)
+    })
 }
 
 /** B12. */

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { Agent, request } from 'node:http'
 import { suite, type TestContext, test } from 'node:test'
 import { jsonLines, run, start } from '../support/cli.ts'
@@ -56,8 +55,7 @@ suite('health', () => {
     half.socket.write(`POST ${items} HTTP/1.1\r\nHost: x\r\n`)
     running.process.kill('SIGTERM')
     running.process.kill('SIGINT')
-    await once(running.process, 'exit')
-    assert.equal(running.process.exitCode, 1)
+    assert.equal((await running.ended).code, 1)
   })
 })
 

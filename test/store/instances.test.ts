@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { suite, test } from 'node:test'
 import { newDatabase } from '../support/database.ts'
 import { Instance } from '../support/instance.ts'
@@ -85,7 +84,7 @@ suite('many instances on one database', () => {
     const settled = await Promise.allSettled(requests)
     const answered = settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value.status] : []))
     assert.equal(count(answered, 201), answered.length)
-    await once(instance.running.process, 'close')
+    await instance.running.ended
     const again = await Instance.start(t, url)
     assert.ok((await again.list()).length >= answered.length)
   })
