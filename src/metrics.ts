@@ -3,10 +3,13 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 /** What is counted while the service runs, for Prometheus. No label is ever taken from what a client sends. */
 export interface Metrics {
   request(profile: string, operation: string, method: string, status: number, seconds: number): void
+  /** One operation of a store. */
+  stored(profile: string, operation: string, seconds: number): void
   text(): Promise<string>
   readonly contentType: string
 }
 
+const buckets = [0.0001, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH'])
 
 /** `items` says how many there are, by profile, where that is known. */
@@ -24,7 +27,14 @@ export function newMetrics(items: () => Readonly<Record<string, number>>): Metri
     name: 'todo_request_duration_seconds',
     help: 'From a request’s head to its answer.',
     labelNames: ['profile', 'operation'] as const,
-    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+    buckets,
+    registers: [registry],
+  })
+  const storeTimes = new Histogram({
+    name: 'todo_store_duration_seconds',
+    help: 'What of it the store took.',
+    labelNames: ['profile', 'operation'] as const,
+    buckets,
     registers: [registry],
   })
   new Gauge({
@@ -40,6 +50,9 @@ export function newMetrics(items: () => Readonly<Record<string, number>>): Metri
     request(profile, operation, method, status, seconds) {
       requests.inc({ profile, operation, method: methods.has(method) ? method : 'other', status })
       durations.observe({ profile, operation }, seconds)
+    },
+    stored(profile, operation, seconds) {
+      storeTimes.observe({ profile, operation }, seconds)
     },
     text: () => registry.metrics(),
     contentType: registry.contentType,

@@ -16,6 +16,7 @@ const arrows: Record<string, readonly string[]> = {
     'app.ts',
     'config.ts',
     'database-url.ts',
+    'eventually.ts',
     'folder.ts',
     'http',
     'log.ts',

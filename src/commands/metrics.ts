@@ -1,10 +1,14 @@
 import { createServer } from 'node:http'
 import type { Config } from '../config.ts'
+import { andThen } from '../eventually.ts'
 import type { Settings } from '../http/handler.ts'
+import type { Stores } from '../store/store.ts'
 import type { OpenStores } from './stores.ts'
 
 interface RunningMetrics {
   readonly observe: NonNullable<Settings['observe']>
+  /** The same stores, each of their operations timed. */
+  readonly stores: Stores
   close(): Promise<unknown>
 }
 
@@ -12,6 +16,7 @@ interface RunningMetrics {
 export async function startMetrics(
   { metricsPort: port, metricsHost: host }: Config,
   stores: OpenStores,
+  ticks: () => number,
 ): Promise<RunningMetrics | undefined | string> {
   if (port === undefined) return undefined
   const { newMetrics } = await import('../metrics.ts')
@@ -26,7 +31,21 @@ export async function startMetrics(
     server.listen(port, host, () => resolve(undefined))
   })
   if (failure) return `Metrics cannot be offered on ${host} port ${port}: ${failure.message}.`
+  const timed = <Store extends object>(profile: string, store: Store): Store => {
+    const operations = Object.entries(store).map(([operation, run]) => [
+      operation,
+      (...values: unknown[]) => {
+        const startedAt = ticks()
+        return andThen(run(...values), (outcome) => {
+          metrics.stored(profile, operation, (ticks() - startedAt) / 1000)
+          return outcome
+        })
+      },
+    ])
+    return Object.fromEntries(operations)
+  }
   return {
+    stores: { a: timed('a', stores.a), b: timed('b', stores.b) },
     observe: ({ profile, method }, operation, status, milliseconds) =>
       metrics.request(profile, operation, method, status, milliseconds / 1000),
     async close() {

@@ -51,7 +51,7 @@ Examples
       return 1
     }
     const { terms, development, notes: tokenNotes } = await tokenTerms(config, process.env, log.trouble)
-    const metrics = await startMetrics(config, stores)
+    const metrics = await startMetrics(config, stores, surroundings.ticks)
     if (typeof metrics === 'string') {
       await stores.close()
       process.stderr.write(`todo-service: ${metrics}\n`)
@@ -85,7 +85,7 @@ Examples
       await stores.close()
     }
     for (const name of config.profiles) {
-      const started = await start(profiles[name], stores, config, settings, credentials)
+      const started = await start(profiles[name], metrics?.stores ?? stores, config, settings, credentials)
       if (typeof started === 'object') running.push(started)
       else {
         await closeAll()

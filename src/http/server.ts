@@ -150,7 +150,11 @@ export function httpServer(
       isAnswered = true
       if (closing || isSurplus || answer.isLast) response.shouldKeepAlive = false
       if (answer.isLast) ended.add(socket)
-      send(answer, response)
+      try {
+        send(answer, response)
+      } catch {
+        response.destroy()
+      }
       if (!request.complete && !request.destroyed && hasBody(request)) letGo(request)
       const at = work.get(socket)
       const next = at?.behind.shift()
