@@ -1,8 +1,8 @@
 import { writeFileSync } from 'node:fs'
 import { faceOf, profiles } from '../app.ts'
-import { publicUrl } from '../config.ts'
 import { openApiDocument } from '../http/openapi.ts'
 import { anyText, type Options, oneOf, optionsHelp, readOptions, refuseArguments, toggle } from '../options.ts'
+import { publicUrl } from '../serve-options.ts'
 import { memoryStores } from '../store/memory.ts'
 import type { Command } from './command.ts'
 

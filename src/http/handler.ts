@@ -1,16 +1,15 @@
-import type { IncomingMessage } from 'node:http'
 import type { Exchange, Log } from '../log.ts'
 import { Unavailable } from '../unavailable.ts'
 import { type Answer, empty } from './answer.ts'
-import { authenticate, type Caller, type Guard } from './auth.ts'
+import { authenticate, type Guard } from './auth.ts'
 import { readText } from './body.ts'
 import { crossOrigin, preflight } from './cors.ts'
 import { hasDoubled, header } from './header.ts'
-import { clientOf, isAuthority, type ProxyTrust, type Reached, reachedBy } from './proxy.ts'
+import { clientOf, isAuthority, type ProxyTrust, reachedBy } from './proxy.ts'
 import { Refusal, type RefusalCode } from './refusal.ts'
-import { type Call, type Found, type Route, router } from './route.ts'
+import { type Found, type Route, router } from './route.ts'
 import type { Handler, Reply } from './server.ts'
-import type { Shape, Shaped } from './shape.ts'
+import { Visit } from './visit.ts'
 
 /** What is served: the routes, and what a refusal looks like to the client. */
 export interface Face {
@@ -179,67 +178,8 @@ function wrongWith({ request, path, reached: { host } }: Visit): RefusalCode | u
   return hasDoubled(request) ? 'header-doubled' : undefined
 }
 
-/** One request on its way through: what is known of it, as it becomes known. */
-class Visit implements Exchange, Call<unknown, Shaped<Shape>> {
-  readonly profile: string
-  readonly request: IncomingMessage
-  readonly method: string
-  readonly path: string
-  readonly reached: Reached
-  id: unknown = undefined
-  body: Shaped<Shape> = {}
-  caller: Caller | undefined = undefined
-  readonly #settings: Settings
-  #traceId: string | undefined = undefined
-
-  constructor(profile: string, request: IncomingMessage, reached: Reached, settings: Settings) {
-    this.profile = profile
-    this.request = request
-    this.method = request.method ?? ''
-    this.path = request.url ?? ''
-    this.reached = reached
-    this.#settings = settings
-  }
-
-  /** The caller's (W3C Trace Context), or one that is made when it is needed: nobody may ever see it. */
-  get traceId(): string {
-    this.#traceId ??= traceIn(this.header('traceparent')) ?? this.#settings.newId()
-    return this.#traceId
-  }
-
-  get baseUrl(): string {
-    return this.#settings.baseUrl ?? originOf(this.reached, this.request)
-  }
-
-  isLocal(): boolean {
-    return isFromThisMachine(this.request)
-  }
-
-  header(name: string): string | undefined {
-    return header(this.request, name)
-  }
-}
-
-const traceIn = (traceparent = '') =>
-  /^00-(?!0{32})([\da-f]{32})-(?!0{16})[\da-f]{16}-[\da-f]{2}$/.exec(traceparent)?.[1]
-
-/** A3: scheme and authority as the client named them; HTTP/1.0 need not name one. */
-const originOf = ({ isSecure, host }: Reached, { socket }: IncomingMessage) =>
-  `${isSecure ? 'https' : 'http'}://${host ?? `localhost:${socket.localPort}`}`
-
 /** B12: the same path and query over HTTPS. */
 function redirection(host: string | undefined, port: number, target: string): Answer {
   const name = (host ?? 'localhost').replace(/:\d*$/, '')
   return empty(307, { location: `https://${name}${port === 443 ? '' : `:${port}`}${target}` })
-}
-
-/**
- * A loopback peer that asked for a loopback name. The name keeps a foreign site from rebinding its own to this machine;
- * what a proxy hands on comes from elsewhere.
- */
-function isFromThisMachine({ socket, headers }: IncomingMessage): boolean {
-  const peer = /^(?:::ffff:)?127\.|^::1$/.test(socket.remoteAddress ?? '')
-  const name = /^(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$/i.test(headers.host ?? '')
-  const proxied = /^(?:forwarded|via|x-forwarded-.*|x-real-ip|.*-(?:client|connecting)-ip)$/
-  return peer && name && !Object.keys(headers).some((header) => proxied.test(header))
 }

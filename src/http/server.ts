@@ -1,10 +1,12 @@
-import { createServer, type IncomingMessage, METHODS, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Answer } from './answer.ts'
+import { type ParserError, refuseBytes, statusFor } from './broken.ts'
 import { header } from './header.ts'
 import type { Credentials } from './https.ts'
+import { send } from './send.ts'
 import { watchOver } from './watch.ts'
 
 /** Answers a request, at once or later, and always once; with a refusal where there is too much to do. */
@@ -183,58 +185,6 @@ export function httpServer(
 interface Work {
   readonly request: IncomingMessage
   readonly behind: (() => void)[]
-}
-
-interface ParserError extends NodeJS.ErrnoException {
-  readonly rawPacket?: Buffer
-}
-
-/** What is wrong with bytes that are no request. */
-function statusFor({ code, rawPacket }: ParserError): number {
-  switch (code) {
-    case 'HPE_HEADER_OVERFLOW':
-      return 431
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return 408
-    case 'HPE_INVALID_VERSION':
-      return / HTTP\/\d+\.\d+\r\n/.test(begin(rawPacket)) ? 505 : 400
-    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
-      return 413
-    case 'HPE_INVALID_METHOD':
-      return METHODS.includes(/^[A-Z][A-Z-]*(?= [/*])/.exec(begin(rawPacket))?.[0] ?? 'GET') ? 400 : 501
-    default:
-      return 400
-  }
-}
-
-const begin = (bytes: Buffer | undefined) => bytes?.toString('latin1', 0, 1_024) ?? ''
-
-/** The framing is in doubt: the shortest of answers, and the end of the connection. */
-function refuseBytes(socket: Socket, status: number): void {
-  const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`
-  socket.end(head, () => socket.destroy())
-}
-
-function send({ status, headers, body = '' }: Answer, response: ServerResponse): void {
-  if (status === 204 || status === 304) response.writeHead(status, headers).end()
-  else if (typeof body !== 'string') response.writeHead(status, withLength(headers, body.length)).end(body)
-  else {
-    const length = Buffer.byteLength(body)
-    response.writeHead(status, withLength(headers, length))
-    // Head and body in one write: `end(body)` makes it two, and each has its price.
-    response.socket?.cork()
-    response.write(body, length === body.length ? 'latin1' : 'utf8')
-    response.socket?.uncork()
-    response.end()
-  }
-}
-
-/** Names and values in turn, as Node takes them. */
-function withLength(headers: Answer['headers'], length: number): string[] {
-  const list: string[] = []
-  for (const name in headers) list.push(name, headers[name] as string)
-  list.push('x-content-type-options', 'nosniff', 'content-length', `${length}`)
-  return list
 }
 
 const hasBody = (request: IncomingMessage) =>

@@ -6,6 +6,7 @@ import { profiles } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
 import { serviceAt } from '../../src/verify/service.ts'
 import { jsonLines, type Running, run, start } from '../support/cli.ts'
+import { freePort } from '../support/port.ts'
 
 const items = '/api/todoitems'
 const anywhere = (profile: 'a' | 'b', ...more: string[]) => ['serve', '--profile', profile, '--port', '0', ...more]
@@ -275,15 +276,6 @@ suite('the program', () => {
     assert.equal((await run(t, ['constructor'])).code, 2)
   })
 })
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}
 
 const connects = (port: number) =>
   new Promise<boolean>((resolve) => {

@@ -1,11 +1,11 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, chownSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import postgres, { type Sql } from 'postgres'
+import { freePort } from './port.ts'
 
 /** The programs of a PostgreSQL: of the one that npm installs, or of any other in the folder POSTGRES_BIN. */
 const otherPrograms = process.env.POSTGRES_BIN
@@ -143,13 +143,4 @@ async function isReady(server: ChildProcess): Promise<boolean> {
     server.stderr?.resume()
     return true
   }
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
