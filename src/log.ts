@@ -120,7 +120,12 @@ export function jsonLog(write: Write, level: LogLevel, now: () => Date): Log {
   }
 }
 
-const details = ({ traceId: id, profile, method, path }: Exchange) => ({ id, profile, method, path })
+const details = ({ traceId: id, profile, method, path }: Exchange) => ({
+  id,
+  profile,
+  method,
+  path: path.slice(0, 2_000),
+})
 
 const shown = (level: LogLevel) => (line: LogLevel) => logLevels.indexOf(line) <= logLevels.indexOf(level)
 

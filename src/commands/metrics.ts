@@ -21,7 +21,8 @@ export async function startMetrics(
   if (port === undefined) return undefined
   const { newMetrics } = await import('../metrics.ts')
   const metrics = newMetrics(stores.counts)
-  const server = createServer(async (request, response) => {
+  const patience = { headersTimeout: 10_000, requestTimeout: 10_000, connectionsCheckingInterval: 1_000 }
+  const server = createServer(patience, async (request, response) => {
     if (request.url?.split('?')[0] !== '/metrics' || request.method !== 'GET') return void response.writeHead(404).end()
     const text = await metrics.text()
     response.writeHead(200, { 'content-type': metrics.contentType }).end(text)

@@ -148,7 +148,20 @@ const surroundings = {
   random: Math.random,
 }
 
+/** How much of the log may wait for whoever reads it. */
+const mostBacklog = 2 ** 20
+
 function logOf({ mode, logLevel }: Config, { stdout }: Process): Log {
-  const write = (line: string) => void stdout.write(line)
-  return mode === 'development' ? readableLog(write, logLevel) : jsonLog(write, logLevel, () => new Date())
+  let dropped = 0
+  const write = (line: string) => {
+    if (stdout.writableLength > mostBacklog) dropped++
+    else {
+      const lost = dropped
+      dropped = 0
+      stdout.write(line)
+      if (lost > 0) log.notice(`${lost} lines of the log are lost: nobody took them in time.`)
+    }
+  }
+  const log = mode === 'development' ? readableLog(write, logLevel) : jsonLog(write, logLevel, () => new Date())
+  return log
 }

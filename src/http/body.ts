@@ -11,21 +11,44 @@ export function readText(request: IncomingMessage, limit: number, done: (text: s
   else collect(request, limit, (bytes) => done(bytes instanceof Refusal ? bytes : decode(bytes)))
 }
 
+/** Bytes of bodies that are not whole yet, of all clients; beyond this there is too much to do. */
+const mostHeld = 64 * 2 ** 20
+let held = 0
+
+/** One text in one place: many small chunks must not cost more than one large one. */
 function collect(request: IncomingMessage, limit: number, done: (bytes: Buffer | Refusal) => void): void {
-  const chunks: Buffer[] = []
+  let bytes: Buffer | undefined
+  let room = 0
   let length = 0
   let isDone = false
-  const end = (bytes: Buffer | Refusal) => {
+  const end = (outcome: Buffer | Refusal) => {
     if (isDone) return
     isDone = true
-    done(bytes)
+    held -= room
+    bytes = undefined
+    done(outcome)
   }
-  request.on('data', (chunk: Buffer) => {
+  const grow = (least: number) => {
+    const larger = Buffer.allocUnsafeSlow(Math.min(limit, Math.max(2 * room, least)))
+    bytes?.copy(larger, 0, 0, length)
+    held += larger.length - room
+    room = larger.length
+    bytes = larger
+  }
+  const add = (chunk: Buffer) => {
+    if (length + chunk.length > room) grow(length + chunk.length)
+    if (bytes) chunk.copy(bytes, length)
     length += chunk.length
-    if (length <= limit) chunks.push(chunk)
-    else end(new Refusal('body-too-large'))
+    if (held > mostHeld) end(new Refusal('overloaded'))
+  }
+  const whole = Number(header(request, 'content-length'))
+  request.on('data', (chunk: Buffer) => {
+    if (isDone) return
+    if (length + chunk.length > limit) end(new Refusal('body-too-large'))
+    else if (chunk.length === whole) end(chunk)
+    else add(chunk)
   })
-  request.on('end', () => end(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)))
+  request.on('end', () => end(bytes?.subarray(0, length) ?? Buffer.alloc(0)))
   // Cut off half-way: whoever sent it is gone, and nothing of it is stored.
   request.on('close', () => end(new Refusal('body-malformed')))
   if (request.destroyed) end(new Refusal('body-malformed'))

@@ -29,5 +29,6 @@ const begin = (bytes: Buffer | undefined) => bytes?.toString('latin1', 0, 1_024)
 /** The framing is in doubt: the shortest of answers, and the end of the connection. */
 export function refuseBytes(socket: Socket, status: number): void {
   const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`
+  socket.on('error', () => {})
   socket.end(head, () => socket.destroy())
 }

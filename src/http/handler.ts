@@ -52,8 +52,7 @@ export function handlerOf({ name, routes, refuse }: Face, settings: Settings): H
 
   return (request, reply, isOverloaded) => {
     const visit = new Visit(name, request, reachedBy(request, trustProxy), settings)
-    const path = withoutQuery(visit.path)
-    const found = find(path)
+    const found = find(visit.path)
     const route = found?.place.byMethod.get(visit.method)
     const dressed = isDressed ? (answered: Answer) => reply(dress(answered, visit)) : reply
     answer(visit, found, route, isWatched ? watched(visit, route, dressed) : dressed, isOverloaded)
@@ -85,11 +84,11 @@ export function handlerOf({ name, routes, refuse }: Face, settings: Settings): H
     reply: Reply,
     isOverloaded: boolean,
   ) {
-    const { method, path, reached } = visit
+    const { method, target, reached } = visit
     const wrong = wrongWith(visit) ?? (route?.isForOperators ? undefined : tooMuchOf(visit, isOverloaded))
     if (wrong) reply(ended(wrong, refuse(new Refusal(wrong), route?.operation, visit.traceId)))
     else if (redirectPort !== undefined && !reached.isSecure && !route?.isForOperators)
-      reply(redirection(reached.host, redirectPort, path))
+      reply(redirection(reached.host, redirectPort, target))
     else if (!found) reply(refuse(new Refusal('path-unknown'), undefined, visit.traceId))
     else if (!route) reply(empty(method === 'OPTIONS' ? 204 : 405, { allow: found.place.allow }))
     else if (route.secured)
@@ -154,27 +153,23 @@ export function handlerOf({ name, routes, refuse }: Face, settings: Settings): H
   }
 }
 
-function withoutQuery(path: string): string {
-  const query = path.indexOf('?')
-  return query < 0 ? path : path.slice(0, query)
-}
-
 const transportSecurity = { 'strict-transport-security': 'max-age=31536000' }
 
 /** What a token protects is for its bearer alone. */
 const unkept = (answer: Answer): Answer => ({ ...answer, headers: { ...answer.headers, 'cache-control': 'no-store' } })
 
+const lastWords = new Set<RefusalCode>(['framing-refused', 'version-refused', 'host-malformed', 'header-doubled'])
 const ended = (wrong: RefusalCode, answer: Answer): Answer =>
-  wrong === 'framing-refused' || wrong === 'version-refused' ? { ...answer, isLast: true } : answer
+  lastWords.has(wrong) ? { ...answer, isLast: true } : answer
 
 /** What is wrong with a request, whatever it asks for. */
-function wrongWith({ request, path, reached: { host } }: Visit): RefusalCode | undefined {
+function wrongWith({ request, target, reached: { host } }: Visit): RefusalCode | undefined {
   const { httpVersionMajor: major, httpVersionMinor: minor } = request
   if (major !== 1 || minor > 1) return 'version-refused'
   const coding = header(request, 'transfer-encoding')
   if (coding !== undefined && (minor === 0 || coding.toLowerCase() !== 'chunked')) return 'framing-refused'
-  if (!path.startsWith('/') || !/^[!-"$-~]+$/.test(path)) return 'target-malformed'
-  if (host !== undefined && !isAuthority(host)) return 'host-malformed'
+  if (!target.startsWith('/') || !/^[!-"$-~]+$/.test(target)) return 'target-malformed'
+  if (host === undefined ? minor === 1 : !isAuthority(host)) return 'host-malformed'
   return hasDoubled(request) ? 'header-doubled' : undefined
 }
 

@@ -76,4 +76,4 @@ export function isAuthority(host: string): boolean {
 }
 
 /** Clients name the same one over and over. */
-let lastAuthority = ''
+let lastAuthority: string | undefined

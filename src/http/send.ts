@@ -3,7 +3,7 @@ import type { Answer } from './answer.ts'
 
 export function send({ status, headers, body = '' }: Answer, response: ServerResponse): void {
   if (status === 204 || status === 304) response.writeHead(status, headers).end()
-  else if (typeof body !== 'string') response.writeHead(status, withLength(headers, body.length)).end(body)
+  else if (typeof body !== 'string') sendSlices(response.writeHead(status, withLength(headers, body.length)), body)
   else {
     const length = Buffer.byteLength(body)
     response.writeHead(status, withLength(headers, length))
@@ -13,6 +13,16 @@ export function send({ status, headers, body = '' }: Answer, response: ServerRes
     response.socket?.uncork()
     response.end()
   }
+}
+
+/** Small enough to see that a slow client takes them. */
+const slice = 256 * 1024
+
+function sendSlices(response: ServerResponse, body: Buffer, from = 0): void {
+  const to = from + slice
+  if (to >= body.length) response.end(from === 0 ? body : body.subarray(from))
+  else if (response.write(body.subarray(from, to))) sendSlices(response, body, to)
+  else response.once('drain', () => sendSlices(response, body, to))
 }
 
 /** Names and values in turn, as Node takes them. */

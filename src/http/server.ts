@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
-import type { AddressInfo, Socket } from 'node:net'
+import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Answer } from './answer.ts'
 import { type ParserError, refuseBytes, statusFor } from './broken.ts'
@@ -36,10 +36,12 @@ export interface Limits {
 const maxHeaderSize = 32 * 1024
 /** How often time-outs are looked at. */
 const beat = 1_000
-/** How long a connection that never brought a request may stay when the service stops: one may be on the way. */
+/** How long a connection without a request may stay when the service stops: one may be on the way. */
 const unusedTimeout = 500
 /** How long a client that is still sending gets to see the answer to what will not be read. */
 const unreadTimeout = 1_000
+/** How much of what will not be used is read. */
+const mostUnread = 64 * 1024
 /** Connections beyond the limit that are told so. */
 const mostSurplus = 1_000
 /** Requests that may wait on one connection for the one before them. */
@@ -86,6 +88,8 @@ export function httpServer(
 ): { readonly server: Server; close(): Promise<void> } {
   let closing = false
   const connections = new Set<Socket>()
+  /** Connections that have not shaken hands yet (HTTPS), by their far end. */
+  const handshaking = new Map<string, Socket>()
   /** Connections that have not brought a request yet; Node does not count them as idle. */
   const unused = new Set<Socket>()
   /** Connections for which there is no room: they are told so, and end. */
@@ -97,6 +101,8 @@ export function httpServer(
 
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
     const { socket } = request
+    // What follows a last answer is never handled, even if it came in the same breath.
+    if (ended.has(socket)) return
     if (unused.size > 0) unused.delete(socket)
     const at = work.get(socket)
     if (!at) respond(request, response)
@@ -109,6 +115,8 @@ export function httpServer(
     requestTimeout: limits.requestTimeout,
     connectionsCheckingInterval: beat,
     keepAliveTimeout: 0,
+    // Node's own refusal would let the requests behind it through.
+    requireHostHeader: false,
   }
   const server = credentials
     ? createSecureServer(
@@ -122,14 +130,24 @@ export function httpServer(
     if (!(Number(header(request, 'content-length')) > limits.bodyLimit)) response.writeContinue()
     onRequest(request, response)
   })
+  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+    if (ended.has(request.socket)) return
+    ended.add(request.socket)
+    response.shouldKeepAlive = false
+    send({ status: 417 }, response)
+    letGo(request)
+  })
   server.on('connect', (_request: IncomingMessage, socket: Socket) => refuseBytes(socket, 501))
   server.on('clientError', (cause: ParserError, socket: Socket) => {
-    // While a whole request is at work, its answer is the next thing the client expects.
-    if (!socket.writable || ended.has(socket) || work.get(socket)?.request.complete) socket.destroy()
+    // While a whole request is at work, its answer is the next thing the client expects. Who has not even shaken hands
+    // is not in a state to read one.
+    if (!socket.writable || !connections.has(socket) || ended.has(socket) || work.get(socket)?.request.complete)
+      socket.destroy()
     else refuseBytes(socket, statusFor(cause))
   })
   const watch = watchOver(limits, (socket) => work.has(socket))
   server.on(credentials ? 'secureConnection' : 'connection', (socket: Socket) => {
+    if (handshaking.size > 0) handshaking.delete(farEnd(socket))
     if (surplus.size >= mostSurplus) return void socket.destroy()
     connections.add(socket)
     if (connections.size > limits.maxConnections) surplus.add(socket)
@@ -142,7 +160,13 @@ export function httpServer(
       work.delete(socket)
     })
   })
-  server.once('close', watch.end)
+  if (credentials)
+    server.on('connection', (socket: Socket) => {
+      const end = farEnd(socket)
+      if (handshaking.size >= mostSurplus) return void socket.destroy()
+      handshaking.set(end, socket)
+      socket.once('close', () => handshaking.delete(end))
+    })
 
   function respond(request: IncomingMessage, response: ServerResponse): void {
     const { socket } = request
@@ -150,14 +174,17 @@ export function httpServer(
     let isAnswered = false
     const reply = (answer: Answer) => {
       isAnswered = true
-      if (closing || isSurplus || answer.isLast) response.shouldKeepAlive = false
-      if (answer.isLast) ended.add(socket)
+      const isUnread = !request.complete && !request.destroyed && hasBody(request)
+      if (closing || isSurplus || answer.isLast || (isUnread && !isSmall(request))) {
+        response.shouldKeepAlive = false
+        ended.add(socket)
+      }
       try {
         send(answer, response)
       } catch {
         response.destroy()
       }
-      if (!request.complete && !request.destroyed && hasBody(request)) letGo(request)
+      if (isUnread) letGo(request)
       const at = work.get(socket)
       const next = at?.behind.shift()
       if (next) next()
@@ -171,12 +198,18 @@ export function httpServer(
     closing = true
     await pause(limits.drainDelay)
     const dropUnused = setTimeout(() => {
-      for (const socket of unused) socket.destroy()
+      for (const socket of [...unused, ...handshaking.values()]) if (socket.bytesRead === 0) socket.destroy()
+      server.closeIdleConnections()
     }, unusedTimeout)
-    const dropAll = setTimeout(() => server.closeAllConnections(), limits.drainTimeout)
-    await new Promise((closed) => server.close(closed))
+    const dropAll = setTimeout(() => {
+      for (const socket of handshaking.values()) socket.destroy()
+      server.closeAllConnections()
+    }, limits.drainTimeout)
+    // HTTP's own `close` would end idle connections at once, on which a request may be on the way.
+    await new Promise((closed) => NetServer.prototype.close.call(server, closed))
     clearTimeout(dropUnused)
     clearTimeout(dropAll)
+    watch.end()
   }
   return { server, close }
 }
@@ -190,7 +223,18 @@ interface Work {
 const hasBody = (request: IncomingMessage) =>
   header(request, 'content-length') !== undefined || header(request, 'transfer-encoding') !== undefined
 
+/** A body that may be passed over, so that the connection can go on. */
+const isSmall = (request: IncomingMessage) => Number(header(request, 'content-length')) <= mostUnread
+
+/** Gives the client time to see the answer, without taking much more of what it sends. */
 function letGo(request: IncomingMessage): void {
+  let unread = 0
+  request.on('data', (chunk: Buffer) => {
+    unread += chunk.length
+    if (unread > mostUnread) request.pause()
+  })
   const timer = setTimeout(() => request.destroy(), unreadTimeout)
   request.once('close', () => clearTimeout(timer))
 }
+
+const farEnd = ({ remoteAddress, remotePort }: Socket) => `${remoteAddress} ${remotePort}`

@@ -16,6 +16,9 @@ export class Visit implements Exchange, Call<unknown, Shaped<Shape>> {
   readonly profile: string
   readonly request: IncomingMessage
   readonly method: string
+  /** As it was sent. */
+  readonly target: string
+  /** Without its query, which nobody asks for and which may hold a secret. */
   readonly path: string
   readonly reached: Reached
   id: unknown = undefined
@@ -28,7 +31,8 @@ export class Visit implements Exchange, Call<unknown, Shaped<Shape>> {
     this.profile = profile
     this.request = request
     this.method = request.method ?? ''
-    this.path = request.url ?? ''
+    this.target = request.url ?? ''
+    this.path = withoutQuery(this.target)
     this.reached = reached
     this.#settings = settings
   }
@@ -53,7 +57,7 @@ export class Visit implements Exchange, Call<unknown, Shaped<Shape>> {
 }
 
 const traceIn = (traceparent = '') =>
-  /^00-(?!0{32})([\da-f]{32})-(?!0{16})[\da-f]{16}-[\da-f]{2}$/.exec(traceparent)?.[1]
+  /^(?!ff)[\da-f]{2}-(?!0{32})([\da-f]{32})-(?!0{16})[\da-f]{16}-[\da-f]{2}(?:$|(?<!^00.*)-)/.exec(traceparent)?.[1]
 
 /** A3: scheme and authority as the client named them; HTTP/1.0 need not name one. */
 const originOf = ({ isSecure, host }: Reached, { socket }: IncomingMessage) =>
@@ -68,4 +72,9 @@ function isFromThisMachine({ socket, headers }: IncomingMessage): boolean {
   const name = /^(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$/i.test(headers.host ?? '')
   const proxied = /^(?:forwarded|via|x-forwarded-.*|x-real-ip|.*-(?:client|connecting)-ip)$/
   return peer && name && !Object.keys(headers).some((header) => proxied.test(header))
+}
+
+function withoutQuery(path: string): string {
+  const query = path.indexOf('?')
+  return query < 0 ? path : path.slice(0, query)
 }

@@ -14,9 +14,8 @@ interface Patience {
   readonly stalledTimeout: number
 }
 
-/** What was seen of a connection, and for how many looks it has not changed. */
+/** What was sent on a connection, and for how many looks that has not changed. */
 interface Seen {
-  read: number
   written: number
   looks: number
 }
@@ -38,13 +37,11 @@ export function watchOver({ keepAliveTimeout, stalledTimeout }: Patience, isAtWo
   lateTimer.unref()
 
   function look(socket: Socket, seen: Seen): void {
-    const { bytesRead, bytesWritten, writableLength } = socket
-    // What Node has taken but could not send counts as written, too.
+    const { bytesWritten, writableLength } = socket
+    // What Node has taken but could not send counts as written, too. What comes in does not count: bytes are no request.
     const written = bytesWritten - writableLength
-    const hasMoved = bytesRead !== seen.read || written !== seen.written
-    seen.read = bytesRead
+    seen.looks = written !== seen.written ? 0 : seen.looks + 1
     seen.written = written
-    seen.looks = hasMoved ? 0 : seen.looks + 1
     const isStalled = writableLength > 0 && seen.looks * beat > stalledTimeout
     const isIdle = writableLength === 0 && !isAtWork(socket) && seen.looks * beat > keepAliveTimeout
     if (isStalled || isIdle) socket.destroy()
@@ -52,7 +49,7 @@ export function watchOver({ keepAliveTimeout, stalledTimeout }: Patience, isAtWo
 
   return {
     add(socket: Socket): void {
-      all.set(socket, { read: 0, written: 0, looks: 0 })
+      all.set(socket, { written: 0, looks: 0 })
       socket.once('close', () => all.delete(socket))
     },
     /** Whether the process does not keep up with what it has to do. */

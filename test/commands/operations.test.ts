@@ -77,8 +77,8 @@ function ask(agent: Agent, url: string): Promise<{ status: number; text: string;
 
 suite('clients that take their time', () => {
   test('are cut off: in the head, in the body, between requests, and when they take nothing', async (t) => {
-    const timeouts = ['header', 'request', 'keep-alive', 'stalled'].flatMap((name) => [`--${name}-timeout`, '1'])
-    const { url, port } = await serve(t, [...production, ...timeouts])
+    const timeouts = ['header', 'request', 'stalled'].flatMap((name) => [`--${name}-timeout`, '1'])
+    const { url, port } = await serve(t, [...production, ...timeouts, '--keep-alive-timeout', '3'])
     for (let at = 0; at < 40; at++)
       await fetch(`${url}${items}`, {
         method: 'POST',
@@ -103,6 +103,24 @@ suite('clients that take their time', () => {
     await stalled.closed
     assert.ok(stalled.received.length < 20_000_000)
     assert.equal((await fetch(`${url}/`)).status, 200)
+  })
+})
+
+suite('clients that are slow but fair', () => {
+  test('get the whole of a long list, however long they take', async (t) => {
+    const { url, port } = await serve(t, ['--stalled-timeout', '1'])
+    const name = 'x'.repeat(900_000)
+    const text = JSON.stringify({ name, isComplete: true })
+    for (let at = 0; at < 10; at++) await fetch(`${url}${items}`, { method: 'POST', headers: json, body: text })
+    const slow = new Raw(t, port)
+    slow.socket.write(`GET ${items} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)
+    const reading = setInterval(() => {
+      slow.socket.resume()
+      setTimeout(() => slow.socket.pause(), 5)
+    }, 60)
+    await slow.closed
+    clearInterval(reading)
+    assert.equal(slow.received.length > 9_000_000, true, `${slow.received.length} bytes`)
   })
 })
 

@@ -44,6 +44,12 @@ const refused: Record<string, [string, number]> = {
   'a control byte within a header': [get('Host: x\r\nX: a\x01b\r\n'), 400],
   'a control byte within the path': [`GET ${items}\x01 HTTP/1.1\r\nHost: x\r\n\r\n`, 400],
   'no Host': [get(''), 400],
+  'two Hosts': [get('Host: x\r\nHost: y\r\n'), 400],
+  'an empty Host': [get('Host:\r\n'), 400],
+  'a Host with a user': [get('Host: a@x\r\n'), 400],
+  'two Content-Types': [post(`Content-Type: text/plain\r\n${length}`, body), 400],
+  'two Authorizations': [get('Host: x\r\nAuthorization: a\r\nAuthorization: b\r\n'), 400],
+  'an expectation that nobody knows': [post(`Expect: 200-maybe\r\n${length}`, body), 417],
   'HTTP/2.0': [get('Host: x\r\n').replace('1.1', '2.0'), 505],
   'HTTP/1.2': [get('Host: x\r\n').replace('1.1', '1.2'), 505],
   'HTTP/0.9': [`GET ${items}\r\n\r\n`, 505],
@@ -57,16 +63,10 @@ const refused: Record<string, [string, number]> = {
 
 /** What is said, and the status; the connection goes on. */
 const declined: Record<string, [string, number]> = {
-  'two Hosts': [get('Host: x\r\nHost: y\r\n'), 400],
-  'an empty Host': [get('Host:\r\n'), 400],
-  'a Host with a user': [get('Host: a@x\r\n'), 400],
-  'two Content-Types': [post(`Content-Type: text/plain\r\n${length}`, body), 400],
-  'two Authorizations': [get('Host: x\r\nAuthorization: a\r\nAuthorization: b\r\n'), 400],
   'an absolute target': [`GET http://x${items} HTTP/1.1\r\nHost: x\r\n\r\n`, 400],
   'an asterisk': ['OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n', 400],
   'a fragment': [`GET ${items}#x HTTP/1.1\r\nHost: x\r\n\r\n`, 400],
   'bytes beyond ASCII in the path': [`GET ${items}/\xff HTTP/1.1\r\nHost: x\r\n\r\n`, 400],
-  'an expectation that nobody knows': [post(`Expect: 200-maybe\r\n${length}`, body), 417],
 }
 
 suite('what is no request, or could be two', () => {
@@ -112,5 +112,69 @@ suite('what is no request, or could be two', () => {
     assert.deepEqual(await raw.answers(1), [100])
     raw.socket.write(body)
     assert.deepEqual(await raw.answers(2), [100, 201])
+  })
+
+  const hidden = `DELETE ${items}/1 HTTP/1.1\r\nHost: x\r\n\r\n`
+  for (const [what, first] of Object.entries({
+    'a coding under chunked': post('Transfer-Encoding: gzip, chunked\r\n', '0\r\n\r\n'),
+    'chunked in HTTP/1.0': post(`Connection: keep-alive\r\n${chunked}`, '0\r\n\r\n').replace('HTTP/1.1', 'HTTP/1.0'),
+    'HTTP/0.9': get('Host: x\r\nConnection: keep-alive\r\n').replace('HTTP/1.1', 'HTTP/0.9'),
+    'no Host': get(''),
+    'two Hosts': get('Host: x\r\nHost: y\r\n'),
+    'a body that is too large': post('Content-Length: 99999999\r\n', ''),
+  }))
+    test(`what hides behind ${what} has no effect`, async (t) => {
+      const service = await transports['over a socket'](t, 'a')
+      await service.send('POST', items, body)
+      const raw = new Raw(t, Number(new URL(service.url).port))
+      raw.socket.write(`${first}${hidden}`)
+      await raw.closed
+      assert.equal(raw.statuses.length, 1)
+      assert.equal((await service.send('GET', `${items}/1`)).status, 200)
+    })
+
+  test('a client that breaks off in the middle of CONNECT harms nobody', async (t) => {
+    const service = await transports['over a socket'](t, 'a')
+    for (let at = 0; at < 200; at++) {
+      const raw = new Raw(t, Number(new URL(service.url).port))
+      raw.socket.write('CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n', () => raw.socket.resetAndDestroy())
+      await raw.closed
+    }
+    assert.equal((await service.send('GET', '/')).status, 200)
+  })
+
+  test('a body in a million chunks costs what its bytes cost', async (t) => {
+    const service = await transports['over a socket'](t, 'a')
+    const raw = new Raw(t, Number(new URL(service.url).port))
+    const before = process.memoryUsage().rss
+    const name = 'x'.repeat(200_000)
+    const text = `{"isComplete":true,"name":"${name}"}`
+    raw.socket.write(post(chunked, ''))
+    raw.socket.write([...text].map((one) => `1\r\n${one}\r\n`).join(''))
+    raw.socket.write('0\r\n\r\n')
+    assert.deepEqual(await raw.answers(1), [201])
+    assert.ok(process.memoryUsage().rss - before < 150 * 2 ** 20)
+  })
+
+  test('a body that is refused is not read', async (t) => {
+    const service = await transports['over a socket'](t, 'a')
+    for (const [said, status] of [
+      [post('Content-Length: 999999999\r\n', ''), 413],
+      [post('Content-Length: 999999999\r\n', '').replace('application/json', 'text/plain'), 415],
+      [post('Expect: 200-maybe\r\nContent-Length: 999999999\r\n', ''), 417],
+    ] as const) {
+      const raw = new Raw(t, Number(new URL(service.url).port))
+      raw.socket.write(said)
+      const piece = Buffer.alloc(2 ** 16, 'x')
+      const push = () => {
+        while (!raw.socket.destroyed && raw.socket.write(piece));
+      }
+      raw.socket.on('drain', push)
+      push()
+      await raw.closed
+      assert.deepEqual(raw.statuses, [status])
+      // What the kernel holds on both sides counts as sent.
+      assert.ok(raw.socket.bytesWritten < 30 * 2 ** 20, `${raw.socket.bytesWritten}`)
+    }
   })
 })
