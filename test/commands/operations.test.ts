@@ -106,6 +106,21 @@ suite('clients that take their time', () => {
   })
 })
 
+suite('clients that never shake hands', () => {
+  test('are cut off on the HTTPS port, and do not hold up a stop', async (t) => {
+    const { running } = await serve(t, ['--https-port', '0', '--header-timeout', '1'])
+    const [, port] = await running.prints(/https:\/\/127\.0\.0\.1:(\d+)/)
+    const silent = new Raw(t, Number(port))
+    const begun = new Raw(t, Number(port))
+    begun.socket.write('\x16\x03\x01\x01')
+    await Promise.all([silent.closed, begun.closed])
+    const late = new Raw(t, Number(port))
+    await new Promise((connected) => late.socket.once('connect', connected))
+    running.process.kill('SIGTERM')
+    assert.equal((await running.ended).code, 0)
+  })
+})
+
 suite('clients that are slow but fair', () => {
   test('get the whole of a long list, however long they take', async (t) => {
     const { url, port } = await serve(t, ['--stalled-timeout', '1'])
