@@ -15,40 +15,56 @@ export function readText(request: IncomingMessage, limit: number, done: (text: s
 const mostHeld = 64 * 2 ** 20
 let held = 0
 
-/** One text in one place: many small chunks must not cost more than one large one. */
+/** One body in one place: many small chunks must not cost more than one large one. */
+class Gathered {
+  #bytes = Buffer.alloc(0)
+  #length = 0
+
+  get length(): number {
+    return this.#length
+  }
+
+  get bytes(): Buffer {
+    return this.#bytes.subarray(0, this.#length)
+  }
+
+  add(chunk: Buffer): void {
+    const least = this.#length + chunk.length
+    if (least > this.#bytes.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(2 * this.#bytes.length, least))
+      this.#bytes.copy(larger, 0, 0, this.#length)
+      held += larger.length - this.#bytes.length
+      this.#bytes = larger
+    }
+    chunk.copy(this.#bytes, this.#length)
+    this.#length = least
+  }
+
+  release(): void {
+    held -= this.#bytes.length
+  }
+}
+
 function collect(request: IncomingMessage, limit: number, done: (bytes: Buffer | Refusal) => void): void {
-  let bytes: Buffer | undefined
-  let room = 0
-  let length = 0
+  const whole = Number(header(request, 'content-length'))
+  let gathered: Gathered | undefined
   let isDone = false
   const end = (outcome: Buffer | Refusal) => {
     if (isDone) return
     isDone = true
-    held -= room
-    bytes = undefined
+    gathered?.release()
     done(outcome)
   }
-  const grow = (least: number) => {
-    const larger = Buffer.allocUnsafeSlow(Math.min(limit, Math.max(2 * room, least)))
-    bytes?.copy(larger, 0, 0, length)
-    held += larger.length - room
-    room = larger.length
-    bytes = larger
-  }
-  const add = (chunk: Buffer) => {
-    if (length + chunk.length > room) grow(length + chunk.length)
-    if (bytes) chunk.copy(bytes, length)
-    length += chunk.length
-    if (held > mostHeld) end(new Refusal('overloaded'))
-  }
-  const whole = Number(header(request, 'content-length'))
   request.on('data', (chunk: Buffer) => {
     if (isDone) return
-    if (length + chunk.length > limit) end(new Refusal('body-too-large'))
-    else if (chunk.length === whole) end(chunk)
-    else add(chunk)
+    // Nearly every body comes in one piece.
+    if (!gathered && chunk.length === whole) return end(chunk)
+    gathered ??= new Gathered()
+    if (gathered.length + chunk.length > limit) return end(new Refusal('body-too-large'))
+    gathered.add(chunk)
+    if (held > mostHeld) end(new Refusal('overloaded'))
   })
-  request.on('end', () => end(bytes?.subarray(0, length) ?? Buffer.alloc(0)))
+  request.on('end', () => end(gathered?.bytes ?? Buffer.alloc(0)))
   // Cut off half-way: whoever sent it is gone, and nothing of it is stored.
   request.on('close', () => end(new Refusal('body-malformed')))
   if (request.destroyed) end(new Refusal('body-malformed'))

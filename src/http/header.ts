@@ -9,20 +9,27 @@ export function header({ rawHeaders }: IncomingMessage, name: string): string | 
   return undefined
 }
 
-/** Headers of which a second one would leave open which counts. */
-const singles = ['host', 'content-type', 'content-length', 'authorization', 'if-match', 'if-none-match', 'expect']
-const lengths = new Set(singles.map(({ length }) => length))
+/** Headers of which a second one would leave open which counts, by their length. */
+const singles: string[][] = []
+for (const name of ['host', 'expect', 'if-match', 'content-type', 'authorization', 'if-none-match', 'content-length'])
+  singles[name.length] = [...(singles[name.length] ?? []), name]
 
 /** Whether one of them is there twice. */
-export function hasDoubled({ rawHeaders }: IncomingMessage): boolean {
-  let seen = 0
+export function hasDoubled(request: IncomingMessage): boolean {
+  const { rawHeaders } = request
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const given = rawHeaders[at] as string
-    if (!lengths.has(given.length)) continue
-    const index = singles.indexOf(given.toLowerCase())
-    if (index < 0) continue
-    if (seen & (1 << index)) return true
-    seen |= 1 << index
+    const names = singles[given.length]
+    if (names && isAgain(rawHeaders, at, given) && names.includes(given.toLowerCase())) return true
+  }
+  return false
+}
+
+/** Whether a header stands before its place, too. */
+function isAgain(rawHeaders: readonly string[], place: number, given: string): boolean {
+  for (let at = 0; at < place; at += 2) {
+    const before = rawHeaders[at] as string
+    if (before.length === given.length && before.toLowerCase() === given.toLowerCase()) return true
   }
   return false
 }
