@@ -11,7 +11,13 @@ export interface Answer {
 export const empty = (status: number, headers?: Record<string, string>): Answer =>
   headers ? { status, headers } : { status }
 
-/** For a 503. */
+/** The same answer, with more to say. */
+export const withHeaders = (answer: Answer, headers: Record<string, string>): Answer => ({
+  ...answer,
+  headers: { ...answer.headers, ...headers },
+})
+
+/** For a 503 or a 429. */
 export const retrySoon = { 'retry-after': '1' }
 
 export const text = (status: number, body: string): Answer => ({

@@ -1,6 +1,6 @@
 import type { Exchange, Log } from '../log.ts'
 import { Unavailable } from '../unavailable.ts'
-import { type Answer, empty } from './answer.ts'
+import { type Answer, empty, withHeaders } from './answer.ts'
 import { authenticate, type Guard } from './auth.ts'
 import { readText } from './body.ts'
 import { crossOrigin, preflight } from './cors.ts'
@@ -71,8 +71,7 @@ export function handlerOf({ name, routes, refuse }: Face, settings: Settings): H
   function dress(answered: Answer, visit: Visit): Answer {
     const { reached, method } = visit
     const isPreflight = method === 'OPTIONS' && visit.header('access-control-request-method') !== undefined
-    const secure = hsts && reached.isSecure
-    const plain = secure ? { ...answered, headers: { ...answered.headers, ...transportSecurity } } : answered
+    const plain = hsts && reached.isSecure ? withHeaders(answered, transportSecurity) : answered
     if (corsOrigins.length === 0) return plain
     return crossOrigin(isPreflight ? preflight(plain) : plain, visit.header('origin'), corsOrigins)
   }
@@ -156,7 +155,7 @@ export function handlerOf({ name, routes, refuse }: Face, settings: Settings): H
 const transportSecurity = { 'strict-transport-security': 'max-age=31536000' }
 
 /** What a token protects is for its bearer alone. */
-const unkept = (answer: Answer): Answer => ({ ...answer, headers: { ...answer.headers, 'cache-control': 'no-store' } })
+const unkept = (answer: Answer): Answer => withHeaders(answer, { 'cache-control': 'no-store' })
 
 const lastWords = new Set<RefusalCode>(['framing-refused', 'version-refused', 'host-malformed', 'header-doubled'])
 const ended = (wrong: RefusalCode, answer: Answer): Answer =>

@@ -1,5 +1,5 @@
 import { andThen, type Eventually } from '../eventually.ts'
-import { type Answer, retrySoon, text } from './answer.ts'
+import { type Answer, retrySoon, text, withHeaders } from './answer.ts'
 import { type Route, route } from './route.ts'
 
 /** For a balancer: whether the process lives, and whether it should get requests. `reason` says why it should not. */
@@ -22,6 +22,5 @@ export const healthRoutes = (reason: () => Eventually<string | undefined>): Rout
 
 function readiness(reason: string | undefined): Answer {
   if (reason === undefined) return text(200, 'ready')
-  const answer = text(503, reason)
-  return { ...answer, headers: { ...answer.headers, ...retrySoon } }
+  return withHeaders(text(503, reason), retrySoon)
 }

@@ -7,6 +7,7 @@ import { type ParserError, refuseBytes, statusFor } from './broken.ts'
 import { header } from './header.ts'
 import type { Credentials } from './https.ts'
 import { send } from './send.ts'
+import { hasBody, isSmall, letGo } from './unread.ts'
 import { watchOver } from './watch.ts'
 
 /** Answers a request, at once or later, and always once; with a refusal where there is too much to do. */
@@ -38,10 +39,6 @@ const maxHeaderSize = 32 * 1024
 const beat = 1_000
 /** How long a connection without a request may stay when the service stops: one may be on the way. */
 const unusedTimeout = 500
-/** How long a client that is still sending gets to see the answer to what will not be read. */
-const unreadTimeout = 1_000
-/** How much of what will not be used is read. */
-const mostUnread = 64 * 1024
 /** Connections beyond the limit that are told so. */
 const mostSurplus = 1_000
 /** Requests that may wait on one connection for the one before them. */
@@ -218,23 +215,6 @@ export function httpServer(
 interface Work {
   readonly request: IncomingMessage
   readonly behind: (() => void)[]
-}
-
-const hasBody = (request: IncomingMessage) =>
-  header(request, 'content-length') !== undefined || header(request, 'transfer-encoding') !== undefined
-
-/** A body that may be passed over, so that the connection can go on. */
-const isSmall = (request: IncomingMessage) => Number(header(request, 'content-length')) <= mostUnread
-
-/** Gives the client time to see the answer, without taking much more of what it sends. */
-function letGo(request: IncomingMessage): void {
-  let unread = 0
-  request.on('data', (chunk: Buffer) => {
-    unread += chunk.length
-    if (unread > mostUnread) request.pause()
-  })
-  const timer = setTimeout(() => request.destroy(), unreadTimeout)
-  request.once('close', () => clearTimeout(timer))
 }
 
 const farEnd = ({ remoteAddress, remotePort }: Socket) => `${remoteAddress} ${remotePort}`

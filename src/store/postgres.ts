@@ -31,11 +31,12 @@ export async function postgresStores(
     await first.end()
   }
   const pool = poolOf({ ...settings, open: (...how) => openPrimary(database, ...how) })
+  const ping = statement('select 1')
   return {
     a: numberedStore(pool, `"${schema}".numbered_items`, a),
     b: namedStore(pool, `"${schema}".named_items`, b),
     close: pool.close,
-    ping: () => pool.run(statement('select 1')()),
+    ping: () => pool.run(ping()),
   }
 }
 

@@ -42,11 +42,12 @@ export async function openPrimary(
     return winner
   } catch (cause) {
     const { errors } = cause as AggregateError
-    throw errors.find(isFromServer) ?? errors.find((error) => !(error instanceof ReadOnly)) ?? errors[0]
+    throw errors.find(codeOf) ?? errors.find((error) => !(error instanceof ReadOnly)) ?? errors[0]
   }
 }
 
-const isFromServer = (error: unknown) => error instanceof postgres.PostgresError
+/** The SQLSTATE, where a server said it. */
+export const codeOf = (cause: unknown) => (cause instanceof postgres.PostgresError ? cause.code : undefined)
 
 class ReadOnly extends NotSent {}
 

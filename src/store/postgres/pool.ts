@@ -1,6 +1,6 @@
 import postgres, { type Sql } from 'postgres'
 import { Unavailable } from '../../unavailable.ts'
-import { type Connection, NotSent } from './connection.ts'
+import { type Connection, codeOf, NotSent } from './connection.ts'
 
 /** Connections that are open or being opened; while some of them do not answer, up to as many again. */
 const mostConnections = 10
@@ -59,7 +59,6 @@ export function poolOf({ open, onDown, onUp, ticks, random }: PoolSettings): Poo
   /** Those of them that have no connection yet, first come, first served. */
   const waiting = new Set<Turn>()
   let opening = 0
-  let silent = 0
   let isDown = false
   const closed = new AbortController()
   let knockedAt = 0
@@ -103,8 +102,8 @@ export function poolOf({ open, onDown, onUp, ticks, random }: PoolSettings): Poo
         turn.resolve(result as never)
       },
       (cause: unknown) => {
-        if (isReadOnly(cause)) dropAll(connection)
-        else if (!isAnswer(cause)) connection.drop()
+        if (isReadOnly(cause)) dropIdle()
+        if (isReadOnly(cause) || !isAnswer(cause)) connection.drop()
         answered(connection)
         failed(turn, cause)
       },
@@ -112,13 +111,8 @@ export function poolOf({ open, onDown, onUp, ticks, random }: PoolSettings): Poo
   }
 
   function answered(connection: Connection): void {
-    forget(connection)
-    if (connection.isOpen) give(connection)
-  }
-
-  function forget(connection: Connection): void {
-    if (busy.get(connection)?.isSilent) silent--
     busy.delete(connection)
+    if (connection.isOpen) give(connection)
   }
 
   function give(connection: Connection): void {
@@ -149,13 +143,13 @@ export function poolOf({ open, onDown, onUp, ticks, random }: PoolSettings): Poo
   }
 
   function grow(): void {
-    if (isDown || silent > 0 || opening >= waiting.size) return
-    if (idle.length + busy.size + opening < mostConnections) tryToOpen()
+    if (isDown || opening >= waiting.size || idle.length + busy.size + opening >= mostConnections) return
+    if (!isSomeSilent()) tryToOpen()
   }
 
   /** While the database may be gone, a fresh attempt now and then finds out when it is back. */
   function tryNowAndThen(now: number): void {
-    const isNeeded = isDown || (silent > 0 && waiting.size > 0)
+    const isNeeded = isDown || (waiting.size > 0 && isSomeSilent())
     if (!isNeeded || now - knockedAt < knock || idle.length + busy.size + opening >= 2 * mostConnections) return
     knockedAt = now
     tryToOpen()
@@ -194,21 +188,25 @@ export function poolOf({ open, onDown, onUp, ticks, random }: PoolSettings): Poo
   }
 
   /** What is wrong with one connection is likely to be wrong with those that nobody used since. */
-  function dropAll(bad: Connection): void {
-    for (const connection of [bad, ...idle]) connection.drop()
+  function dropIdle(): void {
+    for (const connection of [...idle]) connection.drop()
+  }
+
+  function isSomeSilent(): boolean {
+    for (const { isSilent } of busy.values()) if (isSilent) return true
+    return false
   }
 
   function look(): void {
     const now = ticks()
     for (const [connection, work] of busy) {
       if (now - work.sentAt >= death) {
-        forget(connection)
+        busy.delete(connection)
         connection.abandon()
         down(new Unavailable('The database does not answer.'))
       } else if (now - work.sentAt >= silence && !work.isSilent) {
         work.isSilent = true
-        silent++
-        for (const other of [...idle]) other.drop()
+        dropIdle()
       }
     }
     for (const turn of turns) {
@@ -228,8 +226,6 @@ const hadNoEffect = (cause: unknown) =>
 const isAnswer = (cause: unknown) => cause instanceof postgres.PostgresError && cause.severity === 'ERROR'
 
 const isReadOnly = (cause: unknown) => codeOf(cause) === '25006'
-
-const codeOf = (cause: unknown) => (cause instanceof postgres.PostgresError ? cause.code : undefined)
 
 /** Trouble of the database, not with the statement: connections, conflicts, resources, a shutdown, its machine. */
 function meaningOf(cause: unknown): unknown {

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import postgres, { type Sql, type TransactionSql } from 'postgres'
+import type { PostgresError, Sql, TransactionSql } from 'postgres'
 import type { NamedItem, NumberedItem } from '../store.ts'
+import { codeOf } from './connection.ts'
 
 interface StartingItems {
   readonly a: readonly NumberedItem[]
@@ -75,7 +76,7 @@ const mostAttempts = 10
 
 async function versionOf(sql: Sql, schema: string): Promise<number> {
   const version = () => sql.unsafe(`select coalesce(max(version), 0) as version from "${schema}".version`)
-  const [row] = await version().catch(async (cause: postgres.PostgresError) => {
+  const [row] = await version().catch(async (cause: PostgresError) => {
     if (!isMissing(cause)) throw cause
     const schemas = await sql.unsafe('select nspname from pg_catalog.pg_namespace where nspname = $1', [schema])
     if (schemas.length === 0) await sql.unsafe(`create schema if not exists "${schema}"`)
@@ -85,10 +86,9 @@ async function versionOf(sql: Sql, schema: string): Promise<number> {
   return Number(row?.version)
 }
 
-const codeOf = (cause: unknown) => (cause instanceof postgres.PostgresError ? cause.code : '')
-
 /** No such table, no such schema. */
-const isMissing = (cause: unknown) => ['42P01', '3F000'].includes(codeOf(cause))
+const isMissing = (cause: unknown) => ['42P01', '3F000'].includes(codeOf(cause) ?? '')
 
 /** It is there already, or somebody makes it at the same moment. */
-const isLostRace = (cause: unknown) => ['23505', '42P06', '42P07', '42710', '40001', 'XX000'].includes(codeOf(cause))
+const isLostRace = (cause: unknown) =>
+  ['23505', '42P06', '42P07', '42710', '40001', 'XX000'].includes(codeOf(cause) ?? '')
