@@ -24,6 +24,7 @@ export interface Config {
   /** Undefined: each profile's own. */
   readonly port: number | undefined
   readonly baseUrl: string | undefined
+  readonly bodyLimit: number
   readonly limits: Limits
   readonly maxItems: number
   /** Requests of one client in a second; undefined: as many as it likes. */
@@ -79,15 +80,15 @@ export function readConfig(
     host: values.host ?? (development ? 'localhost' : undefined),
     port: values.port,
     baseUrl: values['base-url'],
+    bodyLimit: values['body-limit'] ?? 2 ** 20,
     limits: {
-      bodyLimit: values['body-limit'] ?? 2 ** 20,
       headerTimeout: 1000 * (values['header-timeout'] ?? 10),
       requestTimeout: 1000 * (values['request-timeout'] ?? 30),
       keepAliveTimeout: 1000 * (values['keep-alive-timeout'] ?? 65),
       stalledTimeout: 1000 * (values['stalled-timeout'] ?? 30),
       drainDelay: 1000 * (values['drain-delay'] ?? (development ? 0 : 1)),
       drainTimeout: 1000 * (values['drain-timeout'] ?? 10),
-      maxConnections: values['max-connections'] ?? 5_000,
+      maxConnections: values['max-connections'] ?? 12_000,
     },
     maxItems: values['max-items'] ?? 1_000_000,
     rateLimit: values['rate-limit'],

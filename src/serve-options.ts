@@ -107,7 +107,7 @@ export const serveOptions = {
   'max-connections': {
     takes: 'N',
     expects: 'a whole number from 1 to 1000000',
-    help: 'connections at once; others get 503 (5000)',
+    help: 'connections at once; others get 503 (12000)',
     read: wholeNumber(1, 1_000_000),
   },
   'max-items': {

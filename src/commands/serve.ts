@@ -61,7 +61,6 @@ Examples
     const settings: AppSettings = {
       ...config,
       ...surroundings,
-      bodyLimit: config.limits.bodyLimit,
       redirectPort: undefined,
       guard: guardOf(terms),
       allows: config.rateLimit === undefined ? undefined : rateLimiter(config.rateLimit, surroundings.ticks),

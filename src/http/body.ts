@@ -1,70 +1,117 @@
 import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
 import { MIMEType } from 'node:util'
-import { header } from './header.ts'
+import { header, isSingle } from './header.ts'
 import { Refusal } from './refusal.ts'
 
 /** G5: the request's body as text, or why it is refused. */
 export function readText(request: IncomingMessage, limit: number, done: (text: string | Refusal) => void): void {
   if (!isJson(header(request, 'content-type'))) done(new Refusal('media-type-refused'))
-  else if (Number(header(request, 'content-length')) > limit) done(new Refusal('body-too-large'))
-  else collect(request, limit, (bytes) => done(bytes instanceof Refusal ? bytes : decode(bytes)))
+  else readBytes(request, limit, (bytes) => done(bytes instanceof Refusal ? bytes : decode(bytes)))
 }
 
-/** Bytes of bodies that are not whole yet, of all clients; beyond this there is too much to do. */
-const mostHeld = 64 * 2 ** 20
-let held = 0
+/** Bytes of bodies in several pieces that are kept at once, of all clients: from here on the large ones take turns … */
+const muchHeld = 8 * 2 ** 20
+/** … and from here on there is too much to do. */
+const mostHeld = 32 * 2 ** 20
+/** What comes in at once, at most. */
+const blockSize = 64 * 1024
 
-/** One body in one place: many small chunks must not cost more than one large one. */
+/** Bodies in several pieces, the oldest first. */
+const gathering = new Set<Gathered>()
+let held = 0
+/** Blocks to be used again. */
+const spare: Buffer[] = []
+const mostSpare = 64
+
+/** A body in blocks: many small pieces must not cost more than one large one. */
 class Gathered {
-  #bytes = Buffer.alloc(0)
+  readonly #request: IncomingMessage
+  readonly #blocks: Buffer[] = []
   #length = 0
+
+  constructor(request: IncomingMessage) {
+    this.#request = request
+    gathering.add(this)
+  }
 
   get length(): number {
     return this.#length
   }
 
   get bytes(): Buffer {
-    return this.#bytes.subarray(0, this.#length)
+    return Buffer.concat(this.#blocks, this.#length)
   }
 
-  add(chunk: Buffer): void {
-    const least = this.#length + chunk.length
-    if (least > this.#bytes.length) {
-      const larger = Buffer.allocUnsafeSlow(Math.max(2 * this.#bytes.length, least))
-      this.#bytes.copy(larger, 0, 0, this.#length)
-      held += larger.length - this.#bytes.length
-      this.#bytes = larger
+  add(piece: Buffer): void {
+    for (let from = 0; from < piece.length; ) {
+      const place = this.#length % blockSize
+      if (place === 0) this.#blocks.push(spare.pop() ?? Buffer.allocUnsafeSlow(blockSize))
+      const copied = piece.copy(this.#blocks.at(-1) as Buffer, place, from)
+      from += copied
+      this.#length += copied
     }
-    chunk.copy(this.#bytes, this.#length)
-    this.#length = least
+    held += piece.length
+    const [oldest] = gathering
+    if (held > muchHeld && this.#length > blockSize && this !== oldest) this.#request.pause()
   }
 
   release(): void {
-    held -= this.#bytes.length
+    gathering.delete(this)
+    held -= this.#length
+    spare.push(...this.#blocks.slice(0, mostSpare - spare.length))
+    let room = Math.max(1, Math.floor((muchHeld - held) / blockSize))
+    for (const other of gathering) {
+      if (room === 0) break
+      if (other.#request.isPaused()) room--
+      other.#request.resume()
+    }
   }
 }
 
-function collect(request: IncomingMessage, limit: number, done: (bytes: Buffer | Refusal) => void): void {
-  const whole = Number(header(request, 'content-length'))
+/** A client that sends next to nothing in each chunk makes work. */
+const mostSmallChunks = 1_000
+const smallChunk = 8
+
+/** The request's body, whole, or why it is refused. */
+export function readBytes(request: IncomingMessage, limit: number, done: (bytes: Buffer | Refusal) => void): void {
+  const whole = Number(header(request, 'content-length') ?? 0)
+  if (whole > limit) done(new Refusal('body-too-large'))
+  else collect(request, whole, limit, done)
+}
+
+function collect(
+  request: IncomingMessage,
+  whole: number,
+  limit: number,
+  done: (bytes: Buffer | Refusal) => void,
+): void {
   let gathered: Gathered | undefined
+  let pieces = 0
   let isDone = false
   const end = (outcome: Buffer | Refusal) => {
     if (isDone) return
     isDone = true
     gathered?.release()
+    // The request may stay for a while.
+    gathered = undefined
     done(outcome)
   }
-  request.on('data', (chunk: Buffer) => {
+  request.on('data', (piece: Buffer) => {
     if (isDone) return
     // Nearly every body comes in one piece.
-    if (!gathered && chunk.length === whole) return end(chunk)
-    gathered ??= new Gathered()
-    if (gathered.length + chunk.length > limit) return end(new Refusal('body-too-large'))
-    gathered.add(chunk)
-    if (held > mostHeld) end(new Refusal('overloaded'))
+    if (!gathered && piece.length === whole) return end(piece)
+    gathered ??= new Gathered(request)
+    if (gathered.length + piece.length > limit) return end(new Refusal('body-too-large'))
+    gathered.add(piece)
+    const isCrumbled = whole === 0 && ++pieces > mostSmallChunks && gathered.length < pieces * smallChunk
+    if (isCrumbled) end(new Refusal('body-too-large'))
+    else if (held > mostHeld) end(new Refusal('overloaded'))
   })
-  request.on('end', () => end(gathered?.bytes ?? Buffer.alloc(0)))
+  request.on('end', () => {
+    const isAgain = request.rawTrailers.some((name, at) => at % 2 === 0 && isSingle(name))
+    end(isAgain ? new Refusal('header-doubled') : (gathered?.bytes ?? Buffer.alloc(0)))
+  })
   // Cut off half-way: whoever sent it is gone, and nothing of it is stored.
   request.on('close', () => end(new Refusal('body-malformed')))
   if (request.destroyed) end(new Refusal('body-malformed'))
@@ -83,7 +130,26 @@ function isJson(contentType = ''): boolean {
 }
 
 function decode(bytes: Buffer): string | Refusal {
-  if (!isUtf8(bytes)) return new Refusal('body-malformed')
+  if (!isUtf8(bytes) || isTooDeep(bytes)) return new Refusal('body-malformed')
   const text = bytes.toString()
   return text.startsWith('\ufeff') ? text.slice(1) : text
+}
+
+/** Arrays and objects within each other: deeper, a value costs many times its size to read. */
+const mostDeep = 1_000
+const [quote, backslash, openingBracket, closingBracket, openingBrace, closingBrace] = Buffer.from('"\\[]{}')
+
+function isTooDeep(bytes: Buffer): boolean {
+  if (bytes.length <= mostDeep) return false
+  let depth = 0
+  let isText = false
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at]
+    if (isText && byte === backslash) at++
+    else if (byte === quote) isText = !isText
+    else if (isText) continue
+    else if (byte === closingBracket || byte === closingBrace) depth--
+    else if ((byte === openingBracket || byte === openingBrace) && ++depth > mostDeep) return true
+  }
+  return false
 }

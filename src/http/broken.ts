@@ -1,30 +1,47 @@
-import { METHODS, STATUS_CODES } from 'node:http'
+import { type IncomingMessage, METHODS, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 
 /** Why the parser gave up, and on what. */
 export interface ParserError extends NodeJS.ErrnoException {
   readonly rawPacket?: Buffer
+  readonly bytesParsed?: number
 }
 
 /** What is wrong with bytes that are no request. */
-export function statusFor({ code, rawPacket }: ParserError): number {
+export function statusFor({ code, rawPacket, bytesParsed }: ParserError): number {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
       return 431
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return 408
     case 'HPE_INVALID_VERSION':
-      return / HTTP\/\d+\.\d+\r\n/.test(begin(rawPacket)) ? 505 : 400
+      return / HTTP\/\d\.\d\r?$/.test(lineAt(bytesParsed, rawPacket)) ? 505 : 400
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
       return 413
     case 'HPE_INVALID_METHOD':
-      return METHODS.includes(/^[A-Z][A-Z-]*(?= [/*])/.exec(begin(rawPacket))?.[0] ?? 'GET') ? 400 : 501
+      return METHODS.includes(/^[A-Z][A-Z-]*(?= [/*])/.exec(lineAt(bytesParsed, rawPacket))?.[0] ?? 'GET') ? 400 : 501
     default:
       return 400
   }
 }
 
-const begin = (bytes: Buffer | undefined) => bytes?.toString('latin1', 0, 1_024) ?? ''
+/** The line in which the parser gave up. */
+function lineAt(place = 0, bytes: Buffer = Buffer.alloc(0)): string {
+  const start = place === 0 ? 0 : bytes.lastIndexOf('\n', place - 1) + 1
+  const end = bytes.indexOf('\n', start)
+  return bytes.toString('latin1', start, end < 0 ? undefined : end)
+}
+
+interface Parsed {
+  readonly parser?: { getCurrentBuffer?(): Buffer }
+}
+
+/** Node's parser takes RTSP for HTTP, and several spaces for one: the bytes tell, if the request came in one piece. */
+export function isMisread({ method, url, httpVersion, httpVersionMajor, socket }: IncomingMessage): boolean {
+  const line = `${method} ${url} HTTP/${httpVersion}\r\n`
+  const bytes = (socket as Parsed).parser?.getCurrentBuffer?.().toString('latin1').trimStart() ?? ''
+  return httpVersionMajor === 1 && bytes.startsWith(`${method} `) && !bytes.startsWith(line)
+}
 
 /** The framing is in doubt: the shortest of answers, and the end of the connection. */
 export function refuseBytes(socket: Socket, status: number): void {

@@ -2,13 +2,14 @@ import type { Exchange, Log } from '../log.ts'
 import { Unavailable } from '../unavailable.ts'
 import { type Answer, empty, withHeaders } from './answer.ts'
 import { authenticate, type Guard } from './auth.ts'
-import { readText } from './body.ts'
+import { readBytes, readText } from './body.ts'
+import type { Handler, Reply } from './connection.ts'
 import { crossOrigin, preflight } from './cors.ts'
 import { hasDoubled, header } from './header.ts'
 import { clientOf, isAuthority, type ProxyTrust, reachedBy } from './proxy.ts'
 import { Refusal, type RefusalCode } from './refusal.ts'
 import { type Found, type Route, router } from './route.ts'
-import type { Handler, Reply } from './server.ts'
+import { hasBody } from './unread.ts'
 import { Visit } from './visit.ts'
 
 /** What is served: the routes, and what a refusal looks like to the client. */
@@ -113,7 +114,13 @@ export function handlerOf({ name, routes, refuse }: Face, settings: Settings): H
     const { read } = route
     visit.id = route.id?.read(segment)
     if (visit.id instanceof Refusal) conclude(visit.id, route, visit, reply)
-    else if (!read) handle(route, visit, reply)
+    else if (!read && !hasBody(visit.request)) handle(route, visit, reply)
+    else if (!read)
+      // Nobody asked for it, and yet a request is whole only with its body.
+      readBytes(visit.request, bodyLimit, (bytes) => {
+        if (bytes instanceof Refusal) conclude(bytes, route, visit, reply)
+        else handle(route, visit, reply)
+      })
     else
       readText(visit.request, bodyLimit, (text) => {
         const body = text instanceof Refusal ? text : read(text)
@@ -161,13 +168,16 @@ const lastWords = new Set<RefusalCode>(['framing-refused', 'version-refused', 'h
 const ended = (wrong: RefusalCode, answer: Answer): Answer =>
   lastWords.has(wrong) ? { ...answer, isLast: true } : answer
 
+/** A path and perhaps a query, in characters that a URL can have; clients leave more of them as they are in queries. */
+const isTarget = /^\/[!$-;=@-[\]-~]*(?:\?[!$-;=?-~]*)?$/
+
 /** What is wrong with a request, whatever it asks for. */
 function wrongWith({ request, target, reached: { host } }: Visit): RefusalCode | undefined {
   const { httpVersionMajor: major, httpVersionMinor: minor } = request
   if (major !== 1 || minor > 1) return 'version-refused'
   const coding = header(request, 'transfer-encoding')
   if (coding !== undefined && (minor === 0 || coding.toLowerCase() !== 'chunked')) return 'framing-refused'
-  if (!target.startsWith('/') || !/^[!-"$-~]+$/.test(target)) return 'target-malformed'
+  if (!isTarget.test(target)) return 'target-malformed'
   if (host === undefined ? minor === 1 : !isAuthority(host)) return 'host-malformed'
   return hasDoubled(request) ? 'header-doubled' : undefined
 }

@@ -14,6 +14,9 @@ const singles: string[][] = []
 for (const name of ['host', 'expect', 'if-match', 'content-type', 'authorization', 'if-none-match', 'content-length'])
   singles[name.length] = [...(singles[name.length] ?? []), name]
 
+/** Whether a header by this name may be there only once, and with the other headers. */
+export const isSingle = (name: string) => singles[name.length]?.includes(name.toLowerCase()) ?? false
+
 /** Whether one of them is there twice. */
 export function hasDoubled(request: IncomingMessage): boolean {
   const { rawHeaders } = request

@@ -70,7 +70,7 @@ const listed = (request: IncomingMessage, name: string) =>
 
 export function isAuthority(host: string): boolean {
   if (host === lastAuthority) return true
-  const isOne = /^(?:[\w.~%-]+|\[[\da-fA-F:.]+\])(?::\d*)?$/.test(host)
+  const isOne = /^(?:(?:[\w.~!$&'()*+,;=-]|%[\da-fA-F]{2})+|\[[\da-fA-F:.]+\])(?::\d*)?$/.test(host)
   if (isOne) lastAuthority = host
   return isOne
 }

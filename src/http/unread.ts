@@ -7,7 +7,7 @@ const unreadTimeout = 1_000
 const mostUnread = 64 * 1024
 
 export const hasBody = (request: IncomingMessage) =>
-  header(request, 'content-length') !== undefined || header(request, 'transfer-encoding') !== undefined
+  (header(request, 'content-length') ?? '0') !== '0' || header(request, 'transfer-encoding') !== undefined
 
 /** A body that may be passed over, so that the connection can go on. */
 export const isSmall = (request: IncomingMessage) => Number(header(request, 'content-length')) <= mostUnread

@@ -101,6 +101,7 @@ const blame: Partial<Record<RefusalCode, Answer>> = {
   'header-doubled': empty(400),
   'target-malformed': empty(400),
   'framing-refused': empty(400),
+  'body-too-large': empty(413),
   'store-unavailable': empty(503, retrySoon),
   overloaded: empty(503, retrySoon),
 }

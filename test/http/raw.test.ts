@@ -46,10 +46,17 @@ const refused: Record<string, [string, number]> = {
   'no Host': [get(''), 400],
   'two Hosts': [get('Host: x\r\nHost: y\r\n'), 400],
   'an empty Host': [get('Host:\r\n'), 400],
+  'a Host with a broken escape': [get('Host: %zz\r\n'), 400],
   'a Host with a user': [get('Host: a@x\r\n'), 400],
   'two Content-Types': [post(`Content-Type: text/plain\r\n${length}`, body), 400],
   'two Authorizations': [get('Host: x\r\nAuthorization: a\r\nAuthorization: b\r\n'), 400],
   'an expectation that nobody knows': [post(`Expect: 200-maybe\r\n${length}`, body), 417],
+  'an expectation among others': [post(`Expect: 100-continue, x\r\n${length}`, body), 417],
+  'RTSP/1.0': [get('Host: x\r\n').replace('HTTP/1.1', 'RTSP/1.0'), 400],
+  'RTSP/1.1': [post(length, body).replace('HTTP/1.1', 'RTSP/1.1'), 400],
+  'two spaces before the path': [get('Host: x\r\n').replace(' ', '  '), 400],
+  'two spaces behind the path': [post(length, body).replace(' HTTP', '  HTTP'), 400],
+  'HTTP/01.01': [get('Host: x\r\n').replace('1.1', '01.01'), 400],
   'HTTP/2.0': [get('Host: x\r\n').replace('1.1', '2.0'), 505],
   'HTTP/1.2': [get('Host: x\r\n').replace('1.1', '1.2'), 505],
   'HTTP/0.9': [`GET ${items}\r\n\r\n`, 505],
@@ -65,6 +72,8 @@ const refused: Record<string, [string, number]> = {
 const declined: Record<string, [string, number]> = {
   'an absolute target': [`GET http://x${items} HTTP/1.1\r\nHost: x\r\n\r\n`, 400],
   'an asterisk': ['OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n', 400],
+  'a backslash in the path': [`GET /api\\todoitems HTTP/1.1\r\nHost: x\r\n\r\n`, 400],
+  'a second Host behind the body': [post(chunked, chunks.replace(/\r\n$/, 'Host: evil\r\n\r\n')), 400],
   'a fragment': [`GET ${items}#x HTTP/1.1\r\nHost: x\r\n\r\n`, 400],
   'bytes beyond ASCII in the path': [`GET ${items}/\xff HTTP/1.1\r\nHost: x\r\n\r\n`, 400],
 }
@@ -89,21 +98,100 @@ suite('what is no request, or could be two', () => {
       assert.equal((await service.send('GET', items)).text, '[]')
     })
 
-  test('garbage behind a request: its answer, then 400', async (t) => {
+  const one = get('Host: x\r\n')
+  const remove = `DELETE ${items}/1 HTTP/1.1\r\nHost: x\r\n\r\n`
+  for (const [what, said, statuses] of [
+    ['a request', `${one}X\r\n\r\n`, [200, 400]],
+    ['many requests', `${one.repeat(3)}X`, [200, 200, 200, 400]],
+    ['a body', `${post(length, body)}X`, [201, 400]],
+    ['a chunked body', `${post(chunked, chunks)}X`, [201, 400]],
+    ['a body and a chunked one', `${post(length, body)}${post(chunked, chunks)}X`, [201, 201, 400]],
+    ['no body', `${post('', '')}X`, [400, 400]],
+    ['deletions', `${one}${remove}${remove}${one}X`, [200, 204, 404, 200, 400]],
+    ['a token', `${one.replace(items, '/secret')}${remove}X`, [401, 204, 400]],
+    ['a request, in the place of one', `${one}${one.replace('1.1', '9.9')}${one}`, [200, 505]],
+    ['a request, with LF alone', `${one}${one.replaceAll('\r', '')}`, [200, 400]],
+    [
+      'requests, with another coding',
+      `${one.repeat(3)}${post('Transfer-Encoding: gzip\r\n', '')}`,
+      [200, 200, 200, 400],
+    ],
+    ['requests, in a chunk', `${one}${post(chunked, 'zz\r\n')}`, [200, 400]],
+    ['a last request', `${get('Host: x\r\nConnection: close\r\n')}${remove}X`, [200]],
+    ['a last request of HTTP/1.0', `${one.replace('1.1', '1.0')}${remove}X`, [200]],
+  ] as const)
+    test(`garbage behind ${what}: every answer that is due, then the refusal`, async (t) => {
+      const service = await transports['over a socket'](t, 'a')
+      await service.send('POST', items, body)
+      const raw = new Raw(t, Number(new URL(service.url).port))
+      raw.socket.write(said)
+      await raw.closed
+      assert.deepEqual(raw.statuses, statuses)
+    })
+
+  for (const method of ['GET', 'HEAD', 'DELETE'])
+    for (const [what, broken] of Object.entries({
+      'a chunk without a size': 'zz\r\n',
+      'a chunk that is too long': '5\r\nhello!!\r\n0\r\n\r\n',
+      'a chunk with half an extension': '5;\r\nhello\r\n0\r\n\r\n',
+    }))
+      test(`${method} with ${what}: 400, the end of the connection, and no effect`, async (t) => {
+        const service = await transports['over a socket'](t, 'a')
+        await service.send('POST', items, body)
+        const raw = new Raw(t, Number(new URL(service.url).port))
+        raw.socket.write(`${method} ${items}/1 HTTP/1.1\r\nHost: x\r\n${chunked}\r\n${broken}`)
+        await raw.closed
+        assert.deepEqual(raw.statuses, [400])
+        assert.equal((await service.send('GET', `${items}/1`)).status, 200)
+      })
+
+  test('a body that nobody asked for: the request counts when it is whole', async (t) => {
     const service = await transports['over a socket'](t, 'a')
+    await service.send('POST', items, body)
     const raw = new Raw(t, Number(new URL(service.url).port))
-    raw.socket.write(`${get('Host: x\r\n')}GARBAGE\r\n\r\n`)
+    raw.socket.write(`DELETE ${items}/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhel`)
+    assert.equal((await service.send('GET', `${items}/1`)).status, 200)
+    raw.socket.write(`lo${one}`)
+    assert.deepEqual(await raw.answers(2), [204, 200])
+    raw.socket.write(`${remove.replace('\r\n\r\n', '\r\nContent-Length: 99999999\r\n\r\n')}`)
     await raw.closed
-    assert.deepEqual(raw.statuses, [200, 400])
+    assert.deepEqual(raw.statuses, [204, 200, 413])
   })
 
-  test('a body that is too large is not asked for', async (t) => {
-    const service = await transports['over a socket'](t, 'a')
-    const raw = new Raw(t, Number(new URL(service.url).port))
-    raw.socket.write(post('Content-Length: 104857600\r\nExpect: 100-continue\r\n', ''))
-    await raw.closed
-    assert.deepEqual(raw.statuses, [413])
+  test('a body that nobody asked for is too large: 413, in profile B too', async (t) => {
+    const service = await transports['over a socket'](t, 'b')
+    for (const path of ['/', items, '/health/live'])
+      assert.equal((await service.send('GET', path, 'x'.repeat(2 ** 20 + 1))).status, 413)
   })
+
+  for (const [what, said] of Object.entries({
+    'in the same breath': [`${get('Host: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n')}${remove}`],
+    later: [get('Host: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n'), remove],
+  }))
+    test(`an upgrade, which nobody offers: answered as if it were none; what comes ${what} has no effect`, async (t) => {
+      const service = await transports['over a socket'](t, 'a')
+      await service.send('POST', items, body)
+      const raw = new Raw(t, Number(new URL(service.url).port))
+      for (const part of said) await new Promise((written) => raw.socket.write(part, written))
+      await raw.closed
+      assert.deepEqual(raw.statuses, [200])
+      assert.match(raw.received, /connection: close/i)
+      assert.equal((await service.send('GET', `${items}/1`)).status, 200)
+    })
+
+  for (const [what, said, status] of [
+    ['is too large', post('Content-Length: 104857600\r\n', ''), 413],
+    ['comes with two Hosts', post(`${length}Host: y\r\n`, ''), 400],
+    ['is not JSON', post(length, '').replace('application/json', 'text/plain'), 415],
+    ['comes with a method that is not offered', post(length, '').replace('POST', 'PATCH'), 405],
+  ] as const)
+    test(`a body that ${what} is not asked for`, async (t) => {
+      const service = await transports['over a socket'](t, 'a')
+      const raw = new Raw(t, Number(new URL(service.url).port))
+      raw.socket.write(said.replace('Host: x', 'Host: x\r\nExpect: 100-continue'))
+      await raw.closed
+      assert.deepEqual(raw.statuses, [status])
+    })
 
   test('a body that is asked for comes', async (t) => {
     const service = await transports['over a socket'](t, 'a')
@@ -143,17 +231,18 @@ suite('what is no request, or could be two', () => {
     assert.equal((await service.send('GET', '/')).status, 200)
   })
 
-  test('a body in a million chunks costs what its bytes cost', async (t) => {
+  test('a body of small chunks is read, one of crumbs without end is not', async (t) => {
     const service = await transports['over a socket'](t, 'a')
-    const raw = new Raw(t, Number(new URL(service.url).port))
-    const before = process.memoryUsage().rss
-    const name = 'x'.repeat(200_000)
-    const text = `{"isComplete":true,"name":"${name}"}`
-    raw.socket.write(post(chunked, ''))
-    raw.socket.write([...text].map((one) => `1\r\n${one}\r\n`).join(''))
-    raw.socket.write('0\r\n\r\n')
-    assert.deepEqual(await raw.answers(1), [201])
-    assert.ok(process.memoryUsage().rss - before < 150 * 2 ** 20)
+    const sent = async (size: number, count: number) => {
+      const raw = new Raw(t, Number(new URL(service.url).port))
+      const text = `{"isComplete":true,"name":"${'x'.repeat(size * count)}"}`
+      const all = text.match(new RegExp(`.{1,${size}}`, 'g')) ?? []
+      raw.socket.write(
+        post(chunked, `${all.map((one) => `${one.length.toString(16)}\r\n${one}\r\n`).join('')}0\r\n\r\n`),
+      )
+      return raw.answers(1)
+    }
+    assert.deepEqual([await sent(1, 900), await sent(16, 5_000), await sent(1, 5_000)], [[201], [201], [413]])
   })
 
   test('a body that is refused is not read', async (t) => {

@@ -43,14 +43,13 @@ interface Parts {
 }
 
 const limits: Limits = {
-  bodyLimit: 2 ** 20,
   headerTimeout: 10_000,
   requestTimeout: 30_000,
   keepAliveTimeout: 65_000,
   stalledTimeout: 30_000,
   drainDelay: 0,
   drainTimeout: 10_000,
-  maxConnections: 5_000,
+  maxConnections: 12_000,
 }
 
 /** A server with one profile, nothing written to its store yet. */

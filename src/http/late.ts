@@ -1,0 +1,23 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+
+/** How late the process may be, in milliseconds, before there is too much to do, and how often that is asked. */
+const mostLate = 1_000
+const beat = 250
+
+let isBehind: boolean | undefined
+
+/** Whether the process does not keep up with what it has to do. */
+export function isLate(): boolean {
+  if (isBehind === undefined) watch()
+  return isBehind ?? false
+}
+
+function watch(): void {
+  isBehind = false
+  const delay = monitorEventLoopDelay({ resolution: 20 })
+  delay.enable()
+  setInterval(() => {
+    isBehind = delay.max / 1e6 > mostLate
+    delay.reset()
+  }, beat).unref()
+}
