@@ -94,7 +94,3 @@ export function cpuOf(pid: number): number {
     return text.split(/[-:]/).reduce((sum, part) => sum * 60 + Number(part), 0) * 1e6
   }
 }
-
-/** Resident memory in bytes. */
-export const memoryOf = (pid: number) =>
-  Number(execFileSync('ps', ['-o', 'rss=', '-p', `${pid}`], { encoding: 'utf8' })) * 1024

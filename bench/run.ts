@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util'
 import { startPostgres } from '../test/support/postgres.ts'
-import { type Contender, canPin, contenderAt, file, memoryOf, type Program, start } from './contender.ts'
+import { memoryOf } from '../test/support/process.ts'
+import { type Contender, canPin, contenderAt, file, type Program, start } from './contender.ts'
 import { measure, median, type Terms } from './measure.ts'
 import { compared, type Finding, report, single } from './report.ts'
 import { changingList, fill, type Held, list, singles, unchangedList, type Work } from './work.ts'

@@ -1,7 +1,7 @@
-import { readdirSync } from 'node:fs'
 import { connect } from 'node:net'
 import { parseArgs } from 'node:util'
-import { file, memoryOf, start } from './contender.ts'
+import { descriptorsOf, memoryOf } from '../test/support/process.ts'
+import { file, start } from './contender.ts'
 
 /** Hours of mixed traffic in small: what is good must be answered rightly, whatever else comes in. */
 const { values } = parseArgs({ options: { minutes: { type: 'string', default: '10' } } })
@@ -85,8 +85,7 @@ async function hostileClient(): Promise<void> {
 }
 
 function sample(): void {
-  const descriptors = process.platform === 'linux' ? readdirSync(`/proc/${pid}/fd`).length : 0
-  samples.push({ memory: memoryOf(pid as number), descriptors })
+  samples.push({ memory: memoryOf(pid as number), descriptors: descriptorsOf(pid as number) })
   const left = Math.max(0, Math.round((endsAt - performance.now()) / 1000))
   process.stderr.write(`${left} s left, ${good} good requests, ${hostile} hostile, ${unexpected.length} unexpected\n`)
 }

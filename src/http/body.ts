@@ -7,7 +7,7 @@ import { Refusal } from './refusal.ts'
 /** G5: the request's body as text, or why it is refused. */
 export function readText(request: IncomingMessage, limit: number, done: (text: string | Refusal) => void): void {
   if (!isJson(header(request, 'content-type'))) done(new Refusal('media-type-refused'))
-  else readBytes(request, limit, (bytes) => done(bytes instanceof Refusal ? bytes : decode(bytes)))
+  else readBody(request, limit, (body) => done(body instanceof Refusal ? body : decode(body)))
 }
 
 /** Bytes of bodies in several pieces that are kept at once, of all clients: from here on the large ones take turns … */
@@ -39,8 +39,8 @@ class Gathered {
     return this.#length
   }
 
-  get bytes(): Buffer {
-    return Buffer.concat(this.#blocks, this.#length)
+  get pieces(): Buffer[] {
+    return this.#blocks.map((block, at) => block.subarray(0, this.#length - at * blockSize))
   }
 
   add(piece: Buffer): void {
@@ -73,34 +73,35 @@ class Gathered {
 const mostSmallChunks = 1_000
 const smallChunk = 8
 
+/** Bytes in pieces; they are used for something else afterwards. */
+type Body = readonly Buffer[]
+
 /** The request's body, whole, or why it is refused. */
-export function readBytes(request: IncomingMessage, limit: number, done: (bytes: Buffer | Refusal) => void): void {
+export function readBody(request: IncomingMessage, limit: number, done: (body: Body | Refusal) => void): void {
   const whole = Number(header(request, 'content-length') ?? 0)
   if (whole > limit) done(new Refusal('body-too-large'))
   else collect(request, whole, limit, done)
 }
 
-function collect(
-  request: IncomingMessage,
-  whole: number,
-  limit: number,
-  done: (bytes: Buffer | Refusal) => void,
-): void {
+function collect(request: IncomingMessage, whole: number, limit: number, done: (body: Body | Refusal) => void): void {
   let gathered: Gathered | undefined
   let pieces = 0
   let isDone = false
-  const end = (outcome: Buffer | Refusal) => {
+  const end = (outcome: Body | Refusal) => {
     if (isDone) return
     isDone = true
-    gathered?.release()
-    // The request may stay for a while.
-    gathered = undefined
-    done(outcome)
+    try {
+      done(outcome)
+    } finally {
+      gathered?.release()
+      // The request may stay for a while.
+      gathered = undefined
+    }
   }
   request.on('data', (piece: Buffer) => {
     if (isDone) return
     // Nearly every body comes in one piece.
-    if (!gathered && piece.length === whole) return end(piece)
+    if (!gathered && piece.length === whole) return end([piece])
     gathered ??= new Gathered(request)
     if (gathered.length + piece.length > limit) return end(new Refusal('body-too-large'))
     gathered.add(piece)
@@ -110,7 +111,7 @@ function collect(
   })
   request.on('end', () => {
     const isAgain = request.rawTrailers.some((name, at) => at % 2 === 0 && isSingle(name))
-    end(isAgain ? new Refusal('header-doubled') : (gathered?.bytes ?? Buffer.alloc(0)))
+    end(isAgain ? new Refusal('header-doubled') : (gathered?.pieces ?? []))
   })
   // Cut off half-way: whoever sent it is gone, and nothing of it is stored.
   request.on('close', () => end(new Refusal('body-malformed')))
@@ -129,8 +130,10 @@ function isJson(contentType = ''): boolean {
   }
 }
 
-function decode(bytes: Buffer): string | Refusal {
-  if (!isUtf8(bytes) || isTooDeep(bytes)) return new Refusal('body-malformed')
+function decode(body: Body): string | Refusal {
+  if (isTooDeep(body)) return new Refusal('body-malformed')
+  const bytes = body.length === 1 ? (body[0] as Buffer) : Buffer.concat(body)
+  if (!isUtf8(bytes)) return new Refusal('body-malformed')
   const text = bytes.toString()
   return text.startsWith('\ufeff') ? text.slice(1) : text
 }
@@ -139,17 +142,16 @@ function decode(bytes: Buffer): string | Refusal {
 const mostDeep = 1_000
 const [quote, backslash, openingBracket, closingBracket, openingBrace, closingBrace] = Buffer.from('"\\[]{}')
 
-function isTooDeep(bytes: Buffer): boolean {
-  if (bytes.length <= mostDeep) return false
-  let depth = 0
-  let isText = false
-  for (let at = 0; at < bytes.length; at++) {
-    const byte = bytes[at]
-    if (isText && byte === backslash) at++
-    else if (byte === quote) isText = !isText
-    else if (isText) continue
-    else if (byte === closingBracket || byte === closingBrace) depth--
-    else if ((byte === openingBracket || byte === openingBrace) && ++depth > mostDeep) return true
-  }
+function isTooDeep(body: Body): boolean {
+  if (body.length === 1 && (body[0] as Buffer).length <= mostDeep) return false
+  let [depth, isText, isEscaped] = [0, false, false]
+  for (const piece of body)
+    for (const byte of piece)
+      if (isEscaped) isEscaped = false
+      else if (isText && byte === backslash) isEscaped = true
+      else if (byte === quote) isText = !isText
+      else if (isText) continue
+      else if (byte === closingBracket || byte === closingBrace) depth--
+      else if ((byte === openingBracket || byte === openingBrace) && ++depth > mostDeep) return true
   return false
 }

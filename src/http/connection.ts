@@ -16,6 +16,11 @@ interface Parser {
 }
 const parserError = -1
 
+/** Requests on a connection that may come in one go, or wait for the one before them: always so many … */
+const fewAtOnce = 20
+/** … and so many while others do not do the same. */
+const mostAtOnce = 1_000
+
 /** What the connections of a server have in common. */
 export interface Common {
   readonly handler: Handler
@@ -23,8 +28,8 @@ export interface Common {
   isOverloaded(): boolean
   /** Whether the server stops: answers are the last ones of their connections. */
   isClosing: boolean
-  /** How many requests may come on a connection in one go, and how many may wait for the one before them. */
-  mostAtOnce(): number
+  /** How many requests may come in one go, beyond a few, until somebody sets it anew. */
+  spare: number
 }
 
 /** How long, in milliseconds, a connection may do nothing. */
@@ -124,8 +129,11 @@ export class Connection {
     const { bytesRead } = this.#socket
     this.#atOnce = bytesRead === this.#bytesRead ? this.#atOnce + 1 : 1
     this.#bytesRead = bytesRead
-    const isTooMuch = Math.max(this.#atOnce, this.#behind?.length ?? 0) > this.#common.mostAtOnce()
-    if (isTooMuch && !this.#isEnded) this.#end(this.#response)
+    const count = Math.max(this.#atOnce, this.#behind?.length ?? 0)
+    if (count > fewAtOnce && (count > mostAtOnce || --this.#common.spare < 0) && !this.#isEnded) {
+      this.#end(this.#response)
+      this.#socket.pause()
+    }
     return !this.#isEnded
   }
 

@@ -2,7 +2,7 @@ import type { Exchange, Log } from '../log.ts'
 import { Unavailable } from '../unavailable.ts'
 import { type Answer, empty, withHeaders } from './answer.ts'
 import { authenticate, type Guard } from './auth.ts'
-import { readBytes, readText } from './body.ts'
+import { readBody, readText } from './body.ts'
 import type { Handler, Reply } from './connection.ts'
 import { crossOrigin, preflight } from './cors.ts'
 import { hasDoubled, header } from './header.ts'
@@ -117,8 +117,8 @@ export function handlerOf({ name, routes, refuse }: Face, settings: Settings): H
     else if (!read && !hasBody(visit.request)) handle(route, visit, reply)
     else if (!read)
       // Nobody asked for it, and yet a request is whole only with its body.
-      readBytes(visit.request, bodyLimit, (bytes) => {
-        if (bytes instanceof Refusal) conclude(bytes, route, visit, reply)
+      readBody(visit.request, bodyLimit, (body) => {
+        if (body instanceof Refusal) conclude(body, route, visit, reply)
         else handle(route, visit, reply)
       })
     else

@@ -29,8 +29,8 @@ const maxHeaderSize = 32 * 1024
 const beat = 1_000
 /** How long a connection without a request may stay when the service stops: one may be on the way. */
 const unusedTimeout = 500
-/** Requests that may come in one go; connections share them, so that none waits long for the others. */
-const mostAtOnce = 10_000
+/** Requests that may come in one go in each beat, beyond a few for each connection: clients must not wait for pipelines. */
+const mostSpare = 5_000
 /** Connections beyond the limit that are told so. */
 const mostSurplus = 1_000
 
@@ -78,7 +78,7 @@ export function httpServer(
     handler,
     isOverloaded: isLate,
     isClosing: false,
-    mostAtOnce: () => Math.min(1_000, Math.max(20, mostAtOnce / connections.size)),
+    spare: mostSpare,
   }
   /** Connections that have not shaken hands yet (HTTPS), by their far end. */
   const handshaking = new Map<string, Socket>()
@@ -136,6 +136,7 @@ export function httpServer(
       socket.once('close', () => handshaking.delete(end))
     })
   const watching = setInterval(() => {
+    common.spare = mostSpare
     for (const connection of connections.values()) connection.look(limits, beat)
   }, beat)
   watching.unref()

@@ -1,0 +1,81 @@
+import { connect, type Socket } from 'node:net'
+
+const items = '/api/todoitems'
+const post = (headers: string) =>
+  `POST ${items} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${headers}\r\n`
+const whole = (body: string) => Buffer.from(`${post(`Content-Length: ${body.length}\r\n`)}${body}`)
+const many = (text: string) => Buffer.from(text.repeat(Math.ceil(40_000 / text.length)))
+
+/** What a client says first, and then over and over, as fast as it can. */
+export interface Flood {
+  readonly first?: string
+  readonly again: Buffer
+  /** Whether it takes nothing of what is sent to it. */
+  readonly isDeaf?: boolean
+}
+
+export const floods: Readonly<Record<string, Flood>> = {
+  'bodies declared with 100 MB': { first: post('Content-Length: 104857600\r\n'), again: Buffer.alloc(65_536, 'x') },
+  'endless chunked bodies': {
+    first: post('Transfer-Encoding: chunked\r\n'),
+    again: many(`8000\r\n${'x'.repeat(32_768)}\r\n`),
+  },
+  'endless chunks of one byte': { first: post('Transfer-Encoding: chunked\r\n'), again: many('1\r\nx\r\n') },
+  'endless bodies that nobody asked for': {
+    first: `DELETE ${items}/1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n`,
+    again: many(`8000\r\n${'x'.repeat(32_768)}\r\n`),
+  },
+  'endless headers': {
+    first: 'GET / HTTP/1.1\r\nHost: x\r\n',
+    again: many('X-Header: 0123456789012345678901234567890\r\n'),
+  },
+  'endless paths': { first: 'GET /', again: Buffer.alloc(65_536, 'a') },
+  'endless trailers': {
+    first: `${post('Transfer-Encoding: chunked\r\n')}0\r\n`,
+    again: many('X-Header: 01234567890123\r\n'),
+  },
+  'deep JSON': { again: whole('['.repeat(1_000_000)) },
+  'pipelines of GET': { again: many(`GET ${items} HTTP/1.1\r\nHost: x\r\n\r\n`) },
+  'pipelines of GET, nothing read': { again: many(`GET ${items} HTTP/1.1\r\nHost: x\r\n\r\n`), isDeaf: true },
+  'pipelines of POST': { again: many(whole('{"name":1}').toString()) },
+  'pipelines with tokens': {
+    again: many('GET /secret HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a.b.c\r\n\r\n'),
+    isDeaf: true,
+  },
+}
+
+/** So many clients at once, each of which comes again when it is cut off; how often each status came back. */
+export function flood(port: number, { first, again, isDeaf }: Flood, clients: number) {
+  const statuses: Record<string, number> = {}
+  const open = new Set<Socket>()
+  let isOver = false
+  const begin = () => {
+    if (isOver) return
+    const socket = connect(port, '127.0.0.1')
+    const push = () => {
+      while (!socket.destroyed && socket.write(again));
+    }
+    open.add(socket)
+    socket.on('error', () => {})
+    socket.on('drain', push)
+    socket.on('close', () => {
+      open.delete(socket)
+      setTimeout(begin, 5)
+    })
+    if (!isDeaf)
+      socket.on('data', (data) => {
+        for (const [, status = ''] of data.toString('latin1').matchAll(/HTTP\/1\.1 (\d{3})/g))
+          statuses[status] = (statuses[status] ?? 0) + 1
+      })
+    if (first) socket.write(first)
+    push()
+  }
+  for (let at = 0; at < clients; at++) begin()
+  return {
+    statuses,
+    stop(): void {
+      isOver = true
+      for (const socket of open) socket.destroy()
+    },
+  }
+}
