@@ -67,7 +67,7 @@ export function readableLog(write: Write, level: LogLevel): Log {
       if (shows('error')) write(`${method} ${short(path)} failed (${profile}, request ${id}): ${describe(cause)}\n`)
     },
     trouble(what, cause) {
-      if (shows('error')) write(`${what}: ${describe(cause)}\n`)
+      if (shows('error')) write(`${what}: ${describe(cause).replace(/\s*\n\s*/g, ' ')}\n`)
     },
     notice(sentence) {
       if (shows('error')) write(`${sentence}\n`)

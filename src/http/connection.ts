@@ -146,6 +146,7 @@ export class Connection {
   #respond(request: IncomingMessage, response: ServerResponse): void {
     let isAnswered = false
     const reply = (answer: Answer) => {
+      if (isAnswered) return
       isAnswered = true
       this.#answer(request, response, answer)
       const next = this.#behind?.shift()

@@ -6,10 +6,10 @@ const beat = 250
 
 let isBehind: boolean | undefined
 
-/** Whether the process does not keep up with what it has to do. */
-export function isLate(): boolean {
+/** From now on it is known whether the process keeps up with what it has to do. */
+export function lateness(): () => boolean {
   if (isBehind === undefined) watch()
-  return isBehind ?? false
+  return () => isBehind ?? false
 }
 
 function watch(): void {

@@ -6,7 +6,7 @@ import { type ParserError, refuseBytes, statusFor } from './broken.ts'
 import { type Common, Connection, type Handler, type Patience } from './connection.ts'
 import { header } from './header.ts'
 import type { Credentials } from './https.ts'
-import { isLate } from './late.ts'
+import { lateness } from './late.ts'
 
 export interface Listening {
   readonly port: number
@@ -76,7 +76,7 @@ export function httpServer(
   const connections = new Map<Socket, Connection>()
   const common: Common = {
     handler,
-    isOverloaded: isLate,
+    isOverloaded: lateness(),
     isClosing: false,
     spare: mostSpare,
   }

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { openSync } from 'node:fs'
 import { Agent, request } from 'node:http'
 import { suite, type TestContext, test } from 'node:test'
-import { jsonLines, run, start } from '../support/cli.ts'
+import { cli, jsonLines, run, start } from '../support/cli.ts'
+import { freePort } from '../support/port.ts'
 import { Raw } from '../support/raw.ts'
 
 const items = '/api/todoitems'
@@ -74,6 +78,94 @@ function ask(agent: Agent, url: string): Promise<{ status: number; text: string;
       .end()
   })
 }
+
+suite('a stop under load', () => {
+  for (const delay of ['0', '1'])
+    test(`no client on an open connection sees a failure: --drain-delay ${delay}`, async (t) => {
+      const { running, url } = await serve(t, [...production, '--drain-delay', delay])
+      let answers = 0
+      const client = async () => {
+        const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+        for (;;) {
+          const { status, connection } = await ask(agent, `${url}${items}`)
+          assert.equal(status, 200)
+          answers++
+          if (connection === 'close') return agent.destroy()
+        }
+      }
+      const clients = Promise.all(Array.from({ length: 20 }, client))
+      while (answers < 1_000) await new Promise((next) => setImmediate(next))
+      running.process.kill('SIGTERM')
+      await clients
+      assert.equal((await running.ended).code, 0)
+    })
+})
+
+/** Code that runs in the service when it gets SIGUSR2. */
+const onSignal = (code: string) => ({
+  NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(`process.on('SIGUSR2', () => { ${code} })`)}`,
+})
+
+suite('what goes wrong inside', { skip: process.platform === 'win32' }, () => {
+  test('a process that is late: 503 with Retry-After, B its code, then normal again', async (t) => {
+    const late = onSignal('Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1500)')
+    const { running, url } = await serve(t, production, late)
+    const other = start(t, ['serve', '--profile', 'b', '--port', '0', '--no-https'], late)
+    const [urlOfB] = await other.prints(/http:\/\/localhost:\d+/)
+    const list = async () => {
+      const answer = await fetch(`${url}${items}`)
+      await answer.text()
+      return [answer.status, answer.headers.get('retry-after')]
+    }
+    running.process.kill('SIGUSR2')
+    let answer = await list()
+    while (answer[0] === 200) answer = await list()
+    assert.deepEqual(answer, [503, '1'])
+    while (answer[0] === 503) answer = await list()
+    assert.equal(answer[0], 200)
+    const remove = async () => (await fetch(`${urlOfB}${items}/x`, { method: 'DELETE' })).text()
+    other.process.kill('SIGUSR2')
+    let code = await remove()
+    while (code === 'RecordNotFound') code = await remove()
+    assert.equal(code, 'CouldNotDeleteItem')
+    while (code === 'CouldNotDeleteItem') code = await remove()
+    assert.equal(code, 'RecordNotFound')
+  })
+
+  for (const [mode, code] of [
+    ['production', `throw new Error('boom')`],
+    ['development', `Promise.reject(new Error('boom'))`],
+  ] as const)
+    test(`what nobody caught is one line in the log, and exit code 1: ${mode}`, async (t) => {
+      const { running } = await serve(t, ['--mode', mode], onSignal(code))
+      const before = running.stdout
+      running.process.kill('SIGUSR2')
+      const ended = await running.ended
+      assert.equal(ended.code, 1)
+      const [line = '', ...more] = ended.stdout.slice(before.length).trim().split('\n')
+      assert.match(line, /The service cannot go on.*boom/)
+      assert.deepEqual([more, ended.stderr], [[], ''])
+    })
+
+  test('a disk that is full does not stop the service', { skip: process.platform !== 'linux' }, async (t) => {
+    const port = await freePort()
+    const log = openSync('/dev/full', 'w')
+    const service = spawn(
+      process.execPath,
+      [cli, 'serve', '--profile', 'a', '--port', `${port}`, '--host', '127.0.0.1'],
+      {
+        stdio: ['ignore', log, 'ignore'],
+      },
+    )
+    const ended = once(service, 'exit')
+    t.after(() => service.kill('SIGKILL'))
+    const ask = () => fetch(`http://127.0.0.1:${port}/`).catch(() => undefined)
+    while (!(await ask()) && service.exitCode === null);
+    for (let at = 0; at < 20; at++) assert.equal((await ask())?.status, 200)
+    service.kill('SIGTERM')
+    assert.deepEqual(await ended, [0, null])
+  })
+})
 
 suite('clients that take their time', () => {
   test('are cut off: in the head, in the body, between requests, and when they take nothing', async (t) => {
@@ -242,7 +334,7 @@ suite('headers', () => {
 
 suite('metrics', () => {
   test('are on a port of their own; no label comes from a client', async (t) => {
-    const port = 1024 + Math.floor(process.pid % 40_000)
+    const port = await freePort()
     const { url } = await serve(t, ['--metrics-port', `${port}`])
     await fetch(`${url}${items}`, { method: 'POST', headers: json, body })
     await fetch(`${url}/canary-path?canary=1`)

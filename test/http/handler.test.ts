@@ -9,17 +9,22 @@ import { itemsIn, startingWith } from '../support/stores.ts'
 
 const items = '/api/todoitems'
 
-/** Stores in which each operation throws once, then works. */
-function failingOnce(): Stores {
+const ways = {
+  throws(cause: Error): never {
+    throw cause
+  },
+  rejects: (cause: Error) => Promise.reject(cause),
+}
+
+/** Stores in which each operation fails once, then works. */
+function failingOnce(fail: (cause: Error) => unknown): Stores {
   const broken = <T extends object>(store: T): T => {
     const failed = new Set<string | symbol>()
     return new Proxy(store, {
       get(target, operation) {
         if (failed.has(operation)) return Reflect.get(target, operation)
         failed.add(operation)
-        return async () => {
-          throw new Error(`the disk of ${String(operation)} is on fire`)
-        }
+        return () => fail(new Error(`the disk of ${String(operation)} is on fire`))
       },
     })
   }
@@ -40,51 +45,52 @@ function recordingLog() {
 }
 
 for (const [how, reach] of Object.entries(transports)) {
-  suite(`a store that fails, ${how}`, () => {
-    const numbered = { id: 1, name: 'x', isComplete: true }
-    for (const [operation, method, path, body, next] of [
-      ['list', 'GET', items, undefined, 200],
-      ['create', 'POST', items, numbered, 201],
-      ['get', 'GET', `${items}/1`, undefined, 404],
-      ['update', 'PUT', `${items}/1`, numbered, 404],
-      ['delete', 'DELETE', `${items}/1`, undefined, 404],
-    ] as const)
-      test(`A15, G8 profile A, ${operation}: 500, the cause in the log alone, the next request works`, async (t) => {
-        const { lines, log } = recordingLog()
-        const service = await reach(t, 'a', { stores: failingOnce(), log })
-        const answer = await service.send(method, path, body)
-        assert.equal(answer.status, 500)
-        assert.equal(answer.headers['content-type'], 'application/problem+json')
-        const problem = JSON.parse(answer.text)
-        assert.deepEqual(Object.keys(problem), ['type', 'title', 'status', 'traceId'])
-        assert.doesNotMatch(answer.text, /fire/)
-        assert.equal(lines.length, 1)
-        assert.deepEqual(
-          { level: lines[0]?.level, id: lines[0]?.id, method: lines[0]?.method, path: lines[0]?.path },
-          { level: 'error', id: problem.traceId, method, path },
-        )
-        assert.match(String(lines[0]?.cause), new RegExp(`^Error: the disk of ${operation} is on fire\n +at `))
-        assert.equal((await service.send(method, path, body)).status, next)
-      })
+  for (const [way, fail] of Object.entries(ways))
+    suite(`a store that ${way}, ${how}`, () => {
+      const numbered = { id: 1, name: 'x', isComplete: true }
+      for (const [operation, method, path, body, next] of [
+        ['list', 'GET', items, undefined, 200],
+        ['create', 'POST', items, numbered, 201],
+        ['get', 'GET', `${items}/1`, undefined, 404],
+        ['update', 'PUT', `${items}/1`, numbered, 404],
+        ['delete', 'DELETE', `${items}/1`, undefined, 404],
+      ] as const)
+        test(`A15, G8 profile A, ${operation}: 500, the cause in the log alone, the next request works`, async (t) => {
+          const { lines, log } = recordingLog()
+          const service = await reach(t, 'a', { stores: failingOnce(fail), log })
+          const answer = await service.send(method, path, body)
+          assert.equal(answer.status, 500)
+          assert.equal(answer.headers['content-type'], 'application/problem+json')
+          const problem = JSON.parse(answer.text)
+          assert.deepEqual(Object.keys(problem), ['type', 'title', 'status', 'traceId'])
+          assert.doesNotMatch(answer.text, /fire/)
+          assert.equal(lines.length, 1)
+          assert.deepEqual(
+            { level: lines[0]?.level, id: lines[0]?.id, method: lines[0]?.method, path: lines[0]?.path },
+            { level: 'error', id: problem.traceId, method, path },
+          )
+          assert.match(String(lines[0]?.cause), new RegExp(`^Error: the disk of ${operation} is on fire\n +at `))
+          assert.equal((await service.send(method, path, body)).status, next)
+        })
 
-    const named = { id: 'x', name: 'x', notes: 'x' }
-    for (const [operation, method, path, body, status, code, next] of [
-      ['list', 'GET', items, undefined, 500, '', 200],
-      ['create', 'POST', items, named, 400, 'CouldNotCreateItem', 200],
-      ['replace', 'PUT', items, named, 400, 'CouldNotUpdateItem', 404],
-      ['delete', 'DELETE', `${items}/x`, undefined, 400, 'CouldNotDeleteItem', 404],
-    ] as const)
-      test(`B6, G8 profile B, ${operation}: its code, the cause in the log alone, the next request works`, async (t) => {
-        const { lines, log } = recordingLog()
-        const service = await reach(t, 'b', { stores: failingOnce(), log })
-        const answer = await service.send(method, path, body)
-        assert.deepEqual([answer.status, answer.text], [status, code])
-        assert.equal(lines.length, 1)
-        assert.match(String(lines[0]?.id), /^request-\d+$/)
-        assert.match(String(lines[0]?.cause), /is on fire/)
-        assert.equal((await service.send(method, path, body)).status, next)
-      })
-  })
+      const named = { id: 'x', name: 'x', notes: 'x' }
+      for (const [operation, method, path, body, status, code, next] of [
+        ['list', 'GET', items, undefined, 500, '', 200],
+        ['create', 'POST', items, named, 400, 'CouldNotCreateItem', 200],
+        ['replace', 'PUT', items, named, 400, 'CouldNotUpdateItem', 404],
+        ['delete', 'DELETE', `${items}/x`, undefined, 400, 'CouldNotDeleteItem', 404],
+      ] as const)
+        test(`B6, G8 profile B, ${operation}: its code, the cause in the log alone, the next request works`, async (t) => {
+          const { lines, log } = recordingLog()
+          const service = await reach(t, 'b', { stores: failingOnce(fail), log })
+          const answer = await service.send(method, path, body)
+          assert.deepEqual([answer.status, answer.text], [status, code])
+          assert.equal(lines.length, 1)
+          assert.match(String(lines[0]?.id), /^request-\d+$/)
+          assert.match(String(lines[0]?.cause), /is on fire/)
+          assert.equal((await service.send(method, path, body)).status, next)
+        })
+    })
 
   test(`B11 ids that are nothing but awkward can be created and deleted, ${how}`, async (t) => {
     const service = await reach(t, 'b')

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 
-const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url))
+export const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url))
 
 /** What a production log holds: one JSON object per line. */
 export const jsonLines = (text: string) =>
