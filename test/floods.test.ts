@@ -26,7 +26,7 @@ suite('a flood: memory is bounded, no 5xx, and good clients are served, during a
       const idle = memoryOf(pid)
       const { statuses, stop } = flood(Number(url.port), kind, 40)
       let most = 0
-      const endsAt = performance.now() + 1_000
+      const endsAt = performance.now() + 700
       while (performance.now() < endsAt) {
         assert.equal(await ask(), 200)
         most = Math.max(most, memoryOf(pid))

@@ -76,7 +76,7 @@ export async function verify(options: VerifyOptions): Promise<Verification> {
     const missing = hindrance ?? missingFor(check, service, untouched)
     const outcome = missing ? skip(check, missing) : await attempt(check, service, strict, last)
     if (!missing) unanswered = outcome.failure?.sent && !outcome.failure.received ? unanswered + 1 : 0
-    if (unanswered === patience && (await answers(target))) unanswered = 0
+    if (!missing && unanswered === patience && (await answers(target))) unanswered = 0
     outcomes.push(outcome)
     onOutcome?.(outcome, outcomes.length, chosen.length)
   }
