@@ -1,9 +1,34 @@
 import assert from 'node:assert/strict'
+import { connect } from 'node:net'
 import { suite, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { start } from './support/cli.ts'
 import { flood, floods } from './support/flood.ts'
 import { memoryOf } from './support/process.ts'
+
+test('clients that ask for a long list that changes, and take nothing, hold little of it', async (t) => {
+  const running = start(t, ['serve', '--profile', 'a', '--host', '127.0.0.1', '--port', '0', '--mode', 'production'])
+  const url = new URL((await running.prints(/http:\/\/127\.0\.0\.1:\d+/))[0])
+  const pid = running.process.pid as number
+  const create = async () => {
+    const body = JSON.stringify({ name: 'x'.repeat(10_000), isComplete: true })
+    await (
+      await fetch(`${url}api/todoitems`, { method: 'POST', body, headers: { 'content-type': 'application/json' } })
+    ).text()
+  }
+  for (let at = 0; at < 1_000; at++) await create()
+  await (await fetch(`${url}api/todoitems`)).text()
+  const before = memoryOf(pid)
+  for (let at = 0; at < 40; at++) {
+    await create()
+    const socket = connect(Number(url.port), '127.0.0.1').pause()
+    t.after(() => socket.destroy())
+    socket.write('GET /api/todoitems HTTP/1.1\r\nHost: x\r\n\r\n')
+  }
+  await create()
+  const more = memoryOf(pid) - before
+  assert.ok(more < 150 * 2 ** 20, `${Math.round(more / 2 ** 20)} MB more, for 40 lists of 10 MB`)
+})
 
 suite('a flood: memory is bounded, no 5xx, and good clients are served, during and after it', () => {
   for (const [name, kind] of Object.entries(floods))

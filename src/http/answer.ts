@@ -1,7 +1,8 @@
 export interface Answer {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
-  readonly body?: string | Buffer
+  /** Text, or bytes in parts. */
+  readonly body?: string | readonly Buffer[]
   /** Nothing that follows on the connection can be trusted. */
   readonly isLast?: true
   /** Why it is so; for the log alone. */
@@ -27,7 +28,11 @@ export const text = (status: number, body: string): Answer => ({
 })
 
 /** `body` is JSON text already: a profile writes its wire shape out by hand. */
-export const json = (status: number, body: string | Buffer, headers: Record<string, string> = {}): Answer => ({
+export const json = (
+  status: number,
+  body: string | readonly Buffer[],
+  headers: Record<string, string> = {},
+): Answer => ({
   status,
   headers: { 'content-type': 'application/json; charset=utf-8', ...headers },
   body,

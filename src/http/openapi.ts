@@ -1,4 +1,4 @@
-import { json } from './answer.ts'
+import { type Answer, json } from './answer.ts'
 import type { Face } from './handler.ts'
 import { Refusal, type RefusalCode, refusals } from './refusal.ts'
 import { type Route, route, type Success } from './route.ts'
@@ -137,7 +137,7 @@ const problemType = 'application/problem+json'
 interface Refused {
   readonly code: string
   readonly headers?: Readonly<Record<string, string>>
-  readonly body?: string | Buffer
+  readonly body?: Required<Answer>['body']
 }
 
 function refusalContent(answers: readonly Refused[]): Json {

@@ -54,13 +54,13 @@ export function pageRoutes(newToken: () => Promise<string>): Route[] {
         operation: `get ${name}`,
         method: 'GET',
         path: `/swagger/${name}`,
-        handle: () => page(`${type}; charset=utf-8`, readFileSync(file)),
+        handle: () => page(`${type}; charset=utf-8`, [readFileSync(file)]),
       }),
     ),
   ]
 }
 
-const page = (type: string, body: string | Buffer): Answer => ({
+const page = (type: string, body: Required<Answer>['body']): Answer => ({
   status: 200,
   headers: {
     'content-type': type,

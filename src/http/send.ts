@@ -3,8 +3,11 @@ import type { Answer } from './answer.ts'
 
 export function send({ status, headers, body = '' }: Answer, response: ServerResponse): void {
   if (status === 204 || status === 304) response.writeHead(status, headers).end()
-  else if (typeof body !== 'string') sendSlices(response.writeHead(status, withLength(headers, body.length)), body)
-  else {
+  else if (typeof body !== 'string' || body.length > slice) {
+    const parts = typeof body === 'string' ? [Buffer.from(body)] : body
+    response.writeHead(status, withLength(headers, sizeOf(parts)))
+    sendSlices(response, slicesOf(parts))
+  } else {
     const length = Buffer.byteLength(body)
     response.writeHead(status, withLength(headers, length))
     // Head and body in one write: `end(body)` makes it two, and each has its price.
@@ -18,12 +21,29 @@ export function send({ status, headers, body = '' }: Answer, response: ServerRes
 /** Small enough to see that a slow client takes them. */
 const slice = 256 * 1024
 
-function sendSlices(response: ServerResponse, body: Buffer, from = 0): void {
-  const to = from + slice
-  if (to >= body.length) response.end(from === 0 ? body : body.subarray(from))
-  else if (response.write(body.subarray(from, to))) sendSlices(response, body, to)
-  else response.once('drain', () => sendSlices(response, body, to))
+function* slicesOf(body: readonly Buffer[]): Iterator<Buffer, undefined> {
+  for (const part of body)
+    for (let at = 0; at < part.length; at += slice) yield part.length <= slice ? part : part.subarray(at, at + slice)
 }
+
+/** So many of them in one go, and more when they are taken. */
+function sendSlices(response: ServerResponse, slices: Iterator<Buffer, undefined>): void {
+  let sent = 0
+  let isTaken = true
+  response.socket?.cork()
+  for (let next = slices.next(); ; next = slices.next()) {
+    if (next.value === undefined) break
+    isTaken = response.write(next.value)
+    sent += next.value.length
+    if (sent >= slice) break
+  }
+  response.socket?.uncork()
+  if (sent < slice) response.end()
+  else if (isTaken) sendSlices(response, slices)
+  else response.once('drain', () => sendSlices(response, slices))
+}
+
+const sizeOf = (body: readonly Buffer[]) => body.reduce((sum, { length }) => sum + length, 0)
 
 /** Names and values in turn, as Node takes them. */
 function withLength(headers: Answer['headers'], length: number): string[] {

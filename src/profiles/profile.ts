@@ -42,7 +42,10 @@ export const list = (store: Pick<Stores[ProfileName], 'list'>) => (call: Pick<Ca
   andThen(store.list(), (all) => shownTo(call, all))
 
 /** What the store shows, unless the client has it already. */
-export function shownTo(call: Pick<Call<unknown, unknown>, 'header'>, found: Shown<string | Buffer>): Answer {
+export function shownTo(
+  call: Pick<Call<unknown, unknown>, 'header'>,
+  found: Shown<string | readonly Buffer[]>,
+): Answer {
   const { tag } = found
   return isKnown(call.header('if-none-match'), tag) ? notModified(tag) : json(200, found.json, { etag: tag })
 }

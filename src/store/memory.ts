@@ -19,7 +19,7 @@ const tagger = (mark: string) => (version: number) => `"${mark}-${version}"`
 const listOn = (shelf: Shelf, tagOf: (version: number) => string) => ({
   tag: tagOf(shelf.version),
   get json() {
-    return shelf.bytes
+    return shelf.list
   },
 })
 

@@ -1,10 +1,13 @@
 /** How many items stand on a piece: a change costs the writing of one piece. */
 const pieceSize = 256
+/** A list up to this size is put together. Of a longer one, whoever is slow to take it holds what has changed since. */
+const mostJoined = 64 * 1024
 
 /** A part of the list, and its text as long as nothing on it has changed. */
 interface Piece {
   readonly entries: Entry[]
   bytes: Buffer | undefined
+  isFirst: boolean
 }
 
 /** An item as it is sent. It is put into words when it is written, not when it is read. */
@@ -14,10 +17,10 @@ export interface Entry {
   readonly piece: Piece
 }
 
-/** Items in order. Their list is kept as one text, of which a change spoils a piece. */
+/** Items in order. Their list is kept as text, of which a change spoils a piece. */
 export class Shelf {
   #pieces: Piece[] = []
-  #list: Buffer | undefined
+  #list: readonly Buffer[] | undefined
   /** Counts the changes. */
   version = 0
 
@@ -42,14 +45,14 @@ export class Shelf {
     this.#spoil(entry)
   }
 
-  /** The list as JSON. */
-  get bytes(): Buffer {
-    this.#list ??= this.#join()
+  /** The list as JSON, in one part or several. */
+  get list(): readonly Buffer[] {
+    this.#list ??= this.#write()
     return this.#list
   }
 
   #newPiece(): Piece {
-    const piece = { entries: [], bytes: undefined }
+    const piece = { entries: [], bytes: undefined, isFirst: false }
     this.#pieces.push(piece)
     return piece
   }
@@ -60,23 +63,20 @@ export class Shelf {
     this.#list = undefined
   }
 
-  #join(): Buffer {
-    const parts = this.#pieces.map(
-      (piece) => piece.bytes ?? Buffer.from(piece.entries.map(({ json }) => json).join(',')),
-    )
-    const list = Buffer.allocUnsafeSlow(
-      parts.reduce((size, { length }) => size + length + 1, Math.max(1, 2 - parts.length)),
-    )
-    list[0] = 0x5b // [
-    let at = 1
-    for (const [index, part] of parts.entries()) {
-      const end = at + part.copy(list, at)
-      // What a piece remembers is a view of the list: its text is there once.
-      ;(this.#pieces[index] as Piece).bytes = list.subarray(at, end)
-      list[end] = 0x2c // ,
-      at = end + 1
-    }
-    list[list.length - 1] = 0x5d // ]
-    return list
+  #write(): readonly Buffer[] {
+    const parts = this.#pieces.map((piece, at) => bytesOf(piece, at === 0))
+    parts.push(parts.length === 0 ? emptyList : end)
+    const size = parts.reduce((sum, { length }) => sum + length, 0)
+    return size > mostJoined ? parts : [Buffer.concat(parts, size)]
   }
+}
+
+const emptyList = Buffer.from('[]')
+const end = Buffer.from(']')
+
+function bytesOf(piece: Piece, isFirst: boolean): Buffer {
+  if (!piece.bytes || piece.isFirst !== isFirst)
+    piece.bytes = Buffer.from(`${isFirst ? '[' : ','}${piece.entries.map(({ json }) => json).join(',')}`)
+  piece.isFirst = isFirst
+  return piece.bytes
 }

@@ -48,7 +48,7 @@ export type Condition = readonly string[] | undefined
 
 /** Profile A: the store assigns ids, ascending and never used twice (A4). Lists are in order of id (A1). */
 export interface NumberedStore {
-  list(): Eventually<Shown<string | Buffer>>
+  list(): Eventually<Shown<string | readonly Buffer[]>>
   get(id: string): Eventually<Shown | 'not-found'>
   create(fields: NumberedFields): Eventually<(Shown & { readonly id: string }) | 'unstorable' | 'full'>
   /** Changes the fields and leaves everything else of the item as it is (A7, A10). */
@@ -64,7 +64,7 @@ export interface NumberedStore {
 
 /** Profile B: the client supplies ids. Lists are in order of creation (B1); a replaced item keeps its place (B7). */
 export interface NamedStore {
-  list(): Eventually<Shown<string | Buffer>>
+  list(): Eventually<Shown<string | readonly Buffer[]>>
   create(item: NamedItem): Eventually<Pick<Shown, 'json'> | 'in-use' | 'unstorable' | 'full'>
   replace(item: NamedItem): Eventually<'replaced' | 'not-found' | 'unstorable'>
   delete(id: string): Eventually<'deleted' | 'not-found'>

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import type { NamedItem, NumberedItem, NumberedStore } from '../../src/store/store.ts'
-import { itemsIn, stores } from '../support/stores.ts'
+import { itemsIn, listIn, stores } from '../support/stores.ts'
 
 const named = (id: string, name = 'name'): NamedItem => ({ id, name, notes: 'notes', done: false })
 const numbered = (id: string): NumberedItem => ({ id, name: 'name', isComplete: false, secret: 'hidden' })
@@ -21,8 +21,7 @@ async function tagOf(store: NumberedStore, id: string): Promise<string> {
 }
 
 /** As text: an id may be larger than what JSON.parse keeps apart. */
-const idsIn = async (store: NumberedStore) =>
-  [...`${(await store.list()).json}`.matchAll(/"id":(\d+)/g)].map(([, id]) => id)
+const idsIn = async (store: NumberedStore) => [...(await listIn(store)).matchAll(/"id":(\d+)/g)].map(([, id]) => id)
 
 for (const [kind, open] of Object.entries(stores)) {
   suite(`${kind} store of profile A`, () => {
@@ -43,7 +42,7 @@ for (const [kind, open] of Object.entries(stores)) {
       assert.equal(await store.secretOf(id), null)
       const found = await store.get('7')
       assert.ok(found !== 'not-found')
-      assert.doesNotMatch(`${found.json}${json}${(await store.list()).json}`, /hidden|secret/)
+      assert.doesNotMatch(`${found.json}${json}${await listIn(store)}`, /hidden|secret/)
     })
 
     test('A11 tells ids above 2^53 apart', async (t) => {

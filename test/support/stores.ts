@@ -29,9 +29,14 @@ export const startingWith = ({ a, b }: StartingItems) => ({
   b: { ...profiles.b, startingItems: b },
 })
 
+/** What clients see of a store, as text. */
+export async function listIn(store: Stores['a'] | Stores['b']): Promise<string> {
+  const { json } = await store.list()
+  return typeof json === 'string' ? json : Buffer.concat(json).toString()
+}
+
 /** What clients see of a store. */
-export const itemsIn = async (store: Stores['a'] | Stores['b']): Promise<unknown[]> =>
-  JSON.parse(`${(await store.list()).json}`)
+export const itemsIn = async (store: Stores['a'] | Stores['b']): Promise<unknown[]> => JSON.parse(await listIn(store))
 
 /** Every kind of store, fresh; it is gone when the test ends. */
 export const stores = {
