@@ -85,7 +85,8 @@ export function readBody(request: IncomingMessage, limit: number, done: (body: B
 
 function collect(request: IncomingMessage, whole: number, limit: number, done: (body: Body | Refusal) => void): void {
   let gathered: Gathered | undefined
-  let pieces = 0
+  let crumbs = 0
+  let readBefore = 0
   let isDone = false
   const end = (outcome: Body | Refusal) => {
     if (isDone) return
@@ -105,8 +106,11 @@ function collect(request: IncomingMessage, whole: number, limit: number, done: (
     gathered ??= new Gathered(request)
     if (gathered.length + piece.length > limit) return end(new Refusal('body-too-large'))
     gathered.add(piece)
-    const isCrumbled = whole === 0 && ++pieces > mostSmallChunks && gathered.length < pieces * smallChunk
-    if (isCrumbled) end(new Refusal('body-too-large'))
+    // What comes alone comes slowly, and that is fine.
+    const { bytesRead } = request.socket
+    if (bytesRead === readBefore) crumbs++
+    readBefore = bytesRead
+    if (crumbs > mostSmallChunks && gathered.length < crumbs * smallChunk) end(new Refusal('body-too-large'))
     else if (held > mostHeld) end(new Refusal('overloaded'))
   })
   request.on('end', () => {

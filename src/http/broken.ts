@@ -1,5 +1,4 @@
 import { type IncomingMessage, METHODS, STATUS_CODES } from 'node:http'
-import type { Socket } from 'node:net'
 
 /** Why the parser gave up, and on what. */
 export interface ParserError extends NodeJS.ErrnoException {
@@ -38,14 +37,11 @@ interface Parsed {
 
 /** Node's parser takes RTSP for HTTP, and several spaces for one: the bytes tell, if the request came in one piece. */
 export function isMisread({ method, url, httpVersion, httpVersionMajor, socket }: IncomingMessage): boolean {
-  const line = `${method} ${url} HTTP/${httpVersion}\r\n`
-  const bytes = (socket as Parsed).parser?.getCurrentBuffer?.().toString('latin1').trimStart() ?? ''
-  return httpVersionMajor === 1 && bytes.startsWith(`${method} `) && !bytes.startsWith(line)
+  const bytes = (socket as Parsed).parser?.getCurrentBuffer?.()
+  if (httpVersionMajor !== 1 || bytes?.length !== socket.bytesRead) return false
+  return !bytes.toString('latin1').trimStart().startsWith(`${method} ${url} HTTP/${httpVersion}\r\n`)
 }
 
-/** The framing is in doubt: the shortest of answers, and the end of the connection. */
-export function refuseBytes(socket: Socket, status: number): void {
-  const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`
-  socket.on('error', () => {})
-  socket.end(head, () => socket.destroy())
-}
+/** The shortest of answers, where there is no request to answer. */
+export const refusalOf = (status: number) =>
+  `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Answer } from './answer.ts'
-import { isMisread, refuseBytes } from './broken.ts'
+import { isMisread, refusalOf } from './broken.ts'
 import { header } from './header.ts'
 import { send } from './send.ts'
 import { hasBody, isSmall, letGo } from './unread.ts'
@@ -40,22 +40,28 @@ export interface Patience {
   readonly stalledTimeout: number
 }
 
+/** How long a client has to take its last answer, in milliseconds, and how much of what it still sends is read. */
+const lingering = 1_000
+const mostIgnored = 256 * 1024
+
 /** A client's connection: its requests take effect one after the other, and their answers go out in that order. */
 export class Connection {
   readonly #socket: Socket
   readonly #common: Common
   /** There is no room for it: it is told so, and ends. */
   readonly #isSurplus: boolean
-  #isUnused = true
+  #isNew = true
   /** Its last answer is given, or is the next to come: what follows is never handled. */
   #isEnded = false
+  #endedAt = 0
   #bytesRead = 0
   #atOnce = 0
   /** The newest request, and what answers it. */
   #request: IncomingMessage | undefined
   #response: ServerResponse | undefined
-  /** What came behind a request that is at work; undefined while none is. */
-  #behind: (() => void)[] | undefined
+  #isAtWork = false
+  /** What came behind the request that is at work. */
+  #behind: [IncomingMessage, ServerResponse][] = []
   #written = 0
   #looks = 0
 
@@ -63,49 +69,63 @@ export class Connection {
     this.#socket = socket
     this.#common = common
     this.#isSurplus = isSurplus
+    // Node calls this behind a last answer. It would not wait until the client has it.
+    socket.destroySoon = () => this.#leave()
     const parser = (socket as { parser?: Parser }).parser
     const take = parser?.onIncoming
     if (parser && take)
-      parser.onIncoming = (request, isKeptAlive) => (this.#isOpen() ? take(request, isKeptAlive) : parserError)
+      parser.onIncoming = (request, isKeptAlive) => (this.#admits(request) ? take(request, isKeptAlive) : parserError)
   }
 
   /** Whether nothing has come on it yet. */
   get isUnused(): boolean {
-    return this.#isUnused && this.#socket.bytesRead === 0
+    return this.#socket.bytesRead === 0
+  }
+
+  /** Whether it has not taken all that was sent. */
+  get isTaking(): boolean {
+    return this.#socket.writableLength > 0
   }
 
   /** With a status, the request is not handled: the connection ends with that. */
   take(request: IncomingMessage, response: ServerResponse, status?: number): void {
     if (this.#isEnded) return
-    // Node reads nothing of what comes in with an upgrade, which nobody offers: the rest must not be taken for a request.
+    // Nobody offers an upgrade, and Node does not read what comes in with one as requests.
     if (!response.shouldKeepAlive || header(request, 'upgrade') !== undefined) this.#end(response)
-    const refused = status ?? (this.#isUnused && isMisread(request) ? 400 : undefined)
-    this.#isUnused = false
+    const refused = status ?? (this.#isNew && isMisread(request) ? 400 : undefined)
+    this.#isNew = false
     this.#request = request
     this.#response = response
     if (refused) this.#decline(request, response, refused)
-    else if (this.#behind) this.#behind.push(() => this.#respond(request, response))
-    else this.#respond(request, response)
+    else if (this.#isAtWork) this.#behind.push([request, response])
+    else this.#work(request, response)
   }
 
   /** What came is no request, or took too long: that is said in its place, behind the answers that are due. */
   refuse(status: number): void {
     const [socket, request, response] = [this.#socket, this.#request, this.#response]
-    if (!socket.writable) socket.destroy()
-    else if (response && request && !request.complete) {
+    if (!socket.writable) {
+      if (!this.#isEnded) socket.destroy()
+      else if (socket.bytesRead - this.#endedAt > mostIgnored) socket.pause()
+    } else if (response && request && !request.complete) {
+      if (response.headersSent) {
+        if (response.writableFinished) socket.destroy()
+        return
+      }
       this.#end(response)
-      if (!response.headersSent) send({ status }, response)
-      else if (response.writableFinished) socket.destroy()
+      // Node does not tell those who wait for the rest of it.
+      socket.once('close', () => request.destroy())
+      send({ status }, response)
     } else if (!this.#isEnded) {
-      this.#isEnded = true
-      if (!response || response.writableFinished) refuseBytes(socket, status)
-      else response.once('finish', () => refuseBytes(socket, status))
+      this.#end()
+      if (!response || response.writableFinished) this.#leave(refusalOf(status))
+      else response.once('finish', () => this.#leave(refusalOf(status)))
     }
   }
 
   /** What waits is not handled any more. */
   drop(): void {
-    this.#behind = undefined
+    this.#behind = []
   }
 
   cut(): void {
@@ -120,20 +140,19 @@ export class Connection {
     const written = bytesWritten - writableLength
     this.#looks = written !== this.#written ? 0 : this.#looks + 1
     this.#written = written
-    const patience = writableLength > 0 ? stalledTimeout : this.#behind ? Infinity : keepAliveTimeout
+    const patience = writableLength > 0 ? stalledTimeout : this.#isAtWork ? Infinity : keepAliveTimeout
     if (this.#looks * beat > patience) this.cut()
   }
 
   /** Whether one more request may come. */
-  #isOpen(): boolean {
+  #admits({ method }: IncomingMessage): boolean {
     const { bytesRead } = this.#socket
     this.#atOnce = bytesRead === this.#bytesRead ? this.#atOnce + 1 : 1
     this.#bytesRead = bytesRead
-    const count = Math.max(this.#atOnce, this.#behind?.length ?? 0)
-    if (count > fewAtOnce && (count > mostAtOnce || --this.#common.spare < 0) && !this.#isEnded) {
-      this.#end(this.#response)
-      this.#socket.pause()
-    }
+    const count = Math.max(this.#atOnce, this.#behind.length)
+    if (this.#isEnded) return false
+    if (method === 'CONNECT') this.refuse(501)
+    else if (count > fewAtOnce && (count > mostAtOnce || --this.#common.spare < 0)) this.#end(this.#response)
     return !this.#isEnded
   }
 
@@ -143,42 +162,71 @@ export class Connection {
     letGo(request)
   }
 
-  #respond(request: IncomingMessage, response: ServerResponse): void {
+  /** Handles a request, and those behind it, until one is answered later. */
+  #work(request: IncomingMessage, response: ServerResponse): void {
+    this.#isAtWork = true
+    let next: [IncomingMessage, ServerResponse] | undefined = [request, response]
+    while (next && this.#isAnsweredAtOnce(...next)) next = this.#behind.shift()
+    this.#isAtWork = next !== undefined
+  }
+
+  #isAnsweredAtOnce(request: IncomingMessage, response: ServerResponse): boolean {
+    // Refused while it waited.
+    if (response.headersSent) return true
     let isAnswered = false
+    let isLater = false
     const reply = (answer: Answer) => {
       if (isAnswered) return
       isAnswered = true
       this.#answer(request, response, answer)
-      const next = this.#behind?.shift()
-      if (next) next()
-      else this.#behind = undefined
+      if (isLater) this.#goOn()
     }
     this.#common.handler(request, reply, this.#isSurplus || this.#common.isOverloaded())
-    if (!isAnswered) this.#behind ??= []
+    isLater = true
+    return isAnswered
+  }
+
+  #goOn(): void {
+    const next = this.#behind.shift()
+    if (next) this.#work(...next)
+    else this.#isAtWork = false
   }
 
   #answer(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
     // Refused half-way.
     if (response.headersSent) return
     const isUnread = !request.complete && !request.destroyed && hasBody(request)
-    const isLast = answer.isLast || this.#isSurplus || (isUnread && !isSmall(request))
-    if (isLast || (this.#common.isClosing && !this.#behind?.length)) {
-      this.#end(response)
-      this.drop()
-    }
+    // Node ends a connection of HTTP/1.0 behind an answer without a length.
+    const isOpenEnded = request.httpVersionMinor === 0 && (answer.status === 204 || answer.status === 304)
+    const isLast = answer.isLast || this.#isSurplus || isOpenEnded || (isUnread && !isSmall(request))
+    if (isLast || (this.#common.isClosing && this.#behind.length === 0)) this.#end(response)
     try {
       send(answer, response)
     } catch {
       response.destroy()
     }
+    if (!response.shouldKeepAlive) {
+      this.#end()
+      this.drop()
+    }
     if (isUnread) letGo(request)
   }
 
-  #end(response: ServerResponse | undefined): void {
+  /** The answer is the last one; without one, the last is given already. */
+  #end(response?: ServerResponse): void {
     this.#isEnded = true
+    this.#endedAt = this.#socket.bytesRead
     if (!response) return
     response.shouldKeepAlive = false
-    if (response.writableFinished) this.#socket.destroySoon()
-    else if (response.headersSent) response.once('finish', () => this.#socket.destroySoon())
+    if (response.writableFinished) this.#leave()
+    else if (response.headersSent) response.once('finish', () => this.#leave())
+  }
+
+  /** Ends it from this side, and gives the client time to take what was sent: a reset would take that away. */
+  #leave(lastWords = ''): void {
+    if (this.#socket.writableEnded) return
+    this.#socket.end(lastWords)
+    const timer = setTimeout(() => this.cut(), lingering)
+    this.#socket.once('close', () => clearTimeout(timer))
   }
 }

@@ -1,8 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
-import { type ParserError, refuseBytes, statusFor } from './broken.ts'
+import { type ParserError, statusFor } from './broken.ts'
 import { type Common, Connection, type Handler, type Patience } from './connection.ts'
 import { header } from './header.ts'
 import type { Credentials } from './https.ts'
@@ -102,6 +103,8 @@ export function httpServer(
     : createServer(options, take)
   // Node would pass over headers beyond the two-thousandth, a second Authorization among them; their size is limited.
   server.maxHeadersCount = 0
+  // A client that has said all it wants to say still waits for the answers.
+  Object.assign(server, { httpAllowHalfOpen: true })
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => take(request, response, 417))
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
     if (header(request, 'expect')?.toLowerCase() !== '100-continue') return take(request, response, 417)
@@ -111,7 +114,8 @@ export function httpServer(
     })
     take(request, response)
   })
-  server.on('connect', (_request: IncomingMessage, socket: Socket) => refuseBytes(socket, 501))
+  // The connection has refused it; Node has nothing more to do with it.
+  server.on('connect', (_request: IncomingMessage, socket: Duplex) => socket.on('error', () => {}).resume())
   server.on('clientError', (cause: ParserError, socket: Socket) => {
     const connection = connections.get(socket)
     // Who has not even shaken hands is not in a state to read a refusal.
@@ -141,13 +145,21 @@ export function httpServer(
   }, beat)
   watching.unref()
 
+  /** Node takes a connection for idle when its answer is written, and would end it before the client has taken it. */
+  function closeIdle(): void {
+    const taking = [...connections].filter(([, { isTaking }]) => isTaking).map(([socket]) => socket)
+    for (const socket of taking) socket.destroy = () => socket
+    server.closeIdleConnections()
+    for (const socket of taking) Reflect.deleteProperty(socket, 'destroy')
+  }
+
   async function close(): Promise<void> {
     common.isClosing = true
     await pause(limits.drainDelay)
-    const dropUnused = setTimeout(() => {
+    const dropIdle = setInterval(() => {
       for (const connection of connections.values()) if (connection.isUnused) connection.cut()
       for (const socket of handshaking.values()) if (socket.bytesRead === 0) socket.destroy()
-      server.closeIdleConnections()
+      closeIdle()
     }, unusedTimeout)
     const dropAll = setTimeout(() => {
       for (const socket of handshaking.values()) socket.destroy()
@@ -155,7 +167,7 @@ export function httpServer(
     }, limits.drainTimeout)
     // HTTP's own `close` would end idle connections at once, on which a request may be on the way.
     await new Promise((closed) => NetServer.prototype.close.call(server, closed))
-    clearTimeout(dropUnused)
+    clearInterval(dropIdle)
     clearTimeout(dropAll)
     clearInterval(watching)
   }

@@ -101,6 +101,26 @@ suite('a stop under load', () => {
     })
 })
 
+test('a stop lets a slow client take its whole answer', async (t) => {
+  const { running, url, port } = await serve(t, [...production, '--drain-delay', '0'])
+  const text = JSON.stringify({ name: 'x'.repeat(900_000), isComplete: true })
+  for (let at = 0; at < 10; at++)
+    await (await fetch(`${url}${items}`, { method: 'POST', headers: json, body: text })).text()
+  const slow = new Raw(t, port)
+  slow.socket.write(`GET ${items} HTTP/1.1\r\nHost: x\r\n\r\n`)
+  await slow.answers(1)
+  slow.socket.pause()
+  const idle = new Raw(t, port)
+  idle.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+  await idle.answers(1)
+  running.process.kill('SIGTERM')
+  await idle.closed
+  slow.socket.resume()
+  await slow.closed
+  assert.ok(slow.received.length > 9_000_000, `${slow.received.length} bytes`)
+  assert.equal((await running.ended).code, 0)
+})
+
 /** Code that runs in the service when it gets SIGUSR2. */
 const onSignal = (code: string) => ({
   NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(`process.on('SIGUSR2', () => { ${code} })`)}`,

@@ -129,6 +129,102 @@ suite('what is no request, or could be two', () => {
       assert.deepEqual(raw.statuses, statuses)
     })
 
+  test('a thousand requests behind one that takes its time are answered in their order', async (t) => {
+    const service = await transports['over a socket'](t, 'a')
+    const raw = new Raw(t, Number(new URL(service.url).port))
+    raw.socket.write(`${one.replace(items, '/secret')}${one.replace(items, `${items}/x`).repeat(998)}${one}`)
+    assert.deepEqual(await raw.answers(1_000), [401, ...Array.from({ length: 998 }, () => 400), 200])
+  })
+
+  test('more requests in one go than are taken: the answers to those that were, and an orderly end', async (t) => {
+    const service = await transports['over a socket'](t, 'a')
+    const raw = new Raw(t, Number(new URL(service.url).port))
+    let error: Error | undefined
+    raw.socket.on('error', (cause) => {
+      error = cause
+    })
+    raw.socket.write(one.repeat(3_000))
+    await raw.closed
+    assert.deepEqual([raw.statuses.length, error], [1_000, undefined])
+  })
+
+  const later = (token = '') => get(`Host: x\r\nAuthorization: Bearer ${token}\r\n`).replace(items, '/secret')
+
+  test('CONNECT behind a request that takes its time: its answer, then 501', async (t) => {
+    const service = await transports['over a socket'](t, 'a')
+    const raw = new Raw(t, Number(new URL(service.url).port))
+    raw.socket.write(`${later(service.token)}${post(length, body)}CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n${remove}`)
+    await raw.closed
+    assert.deepEqual(raw.statuses, [200, 201, 501])
+    assert.notEqual((await service.send('GET', items)).text, '[]')
+  })
+
+  test('a client that says nothing more still gets its answers', async (t) => {
+    const service = await transports['over a socket'](t, 'a')
+    for (let at = 0; at < 8; at++) await service.send('POST', items, { name: 'x'.repeat(900_000), isComplete: true })
+    const raw = new Raw(t, Number(new URL(service.url).port))
+    raw.socket.end(`${later(service.token)}${post(length, body)}${later(service.token)}${one}`)
+    await raw.closed
+    assert.deepEqual(raw.statuses, [200, 201, 200, 200])
+    assert.ok(raw.received.length > 7_200_000, `${raw.received.length}`)
+  })
+
+  test('HTTP/1.0: what comes behind an answer without a length has no effect', async (t) => {
+    const service = await transports['over a socket'](t, 'a')
+    for (const _ of '12') await service.send('POST', items, body)
+    const raw = new Raw(t, Number(new URL(service.url).port))
+    const old = remove.replace('1.1\r\n', '1.0\r\nConnection: keep-alive\r\n')
+    raw.socket.write(`${old}${old.replace('/1 ', '/2 ')}`)
+    await raw.closed
+    assert.deepEqual(raw.statuses, [204])
+    assert.equal((await service.send('GET', `${items}/2`)).status, 200)
+  })
+
+  test('a body that comes byte by byte is slow, and fine', async (t) => {
+    const service = await transports['over a socket'](t, 'a')
+    const raw = new Raw(t, Number(new URL(service.url).port))
+    raw.socket.setNoDelay(true)
+    const text = `{"isComplete":true,"name":"${'x'.repeat(1_500)}"}`
+    raw.socket.write(post(chunked, `${text.length.toString(16)}\r\n`))
+    for (const byte of text) await new Promise((written) => raw.socket.write(byte, () => setImmediate(written)))
+    raw.socket.write('\r\n0\r\n\r\n')
+    assert.deepEqual(await raw.answers(1), [201])
+  })
+
+  test('a header that looks like a request line is none', async (t) => {
+    const service = await transports['over a socket'](t, 'a')
+    const raw = new Raw(t, Number(new URL(service.url).port))
+    raw.socket.write(`GET ${items} HTTP/1.1\r\nX: `)
+    await service.send('GET', '/')
+    raw.socket.write('GET x\r\nHost: x\r\n\r\n')
+    assert.deepEqual(await raw.answers(1), [200])
+  })
+
+  test('what hides behind a body that was announced and not asked for has no effect', async (t) => {
+    const service = await transports['over a socket'](t, 'a')
+    const raw = new Raw(t, Number(new URL(service.url).port))
+    const announced = post(`Expect: 100-continue\r\n${length}`, body).replace('application/json', 'text/plain')
+    raw.socket.write(`${announced}${post(length, body)}`)
+    await raw.closed
+    assert.deepEqual(raw.statuses, [415])
+    assert.equal((await service.send('GET', items)).text, '[]')
+  })
+
+  test('bodies that broke off leave nothing behind', async (t) => {
+    const service = await transports['over a socket'](t, 'a')
+    const piece = `ea60\r\n${'x'.repeat(60_000)}\r\n`
+    const broken = Array.from({ length: 200 }, () => {
+      const raw = new Raw(t, Number(new URL(service.url).port))
+      raw.socket.write(post(chunked, piece))
+      raw.socket.write(`${piece}zz\r\n`)
+      return raw
+    })
+    await Promise.all(broken.map(({ closed }) => closed))
+    assert.deepEqual(new Set(broken.flatMap(({ statuses }) => statuses)), new Set([400]))
+    const name = 'x'.repeat(300_000)
+    assert.equal((await service.send('POST', items, { name, isComplete: true })).status, 201)
+  })
+
   for (const method of ['GET', 'HEAD', 'DELETE'])
     for (const [what, broken] of Object.entries({
       'a chunk without a size': 'zz\r\n',
