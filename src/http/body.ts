@@ -13,7 +13,7 @@ export function readText(request: IncomingMessage, limit: number, done: (text: s
 /** Bytes of bodies in several pieces that are kept at once, of all clients: from here on the large ones take turns … */
 const muchHeld = 8 * 2 ** 20
 /** … and from here on there is too much to do. */
-const mostHeld = 32 * 2 ** 20
+const mostHeld = 24 * 2 ** 20
 /** What comes in at once, at most. */
 const blockSize = 64 * 1024
 

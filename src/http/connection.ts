@@ -13,6 +13,8 @@ export type Reply = (answer: Answer) => void
 /** Node's parser of a connection. It goes on through all that came in one go, unless it is told that there is an error. */
 interface Parser {
   onIncoming?: (request: IncomingMessage, isKeptAlive: boolean) => number
+  /** What it has read of a head so far. */
+  _headers?: readonly string[]
 }
 const parserError = -1
 
@@ -40,9 +42,8 @@ export interface Patience {
   readonly stalledTimeout: number
 }
 
-/** How long a client has to take its last answer, in milliseconds, and how much of what it still sends is read. */
+/** How long a client has to take its last answer, in milliseconds. */
 const lingering = 1_000
-const mostIgnored = 256 * 1024
 
 /** A client's connection: its requests take effect one after the other, and their answers go out in that order. */
 export class Connection {
@@ -53,7 +54,6 @@ export class Connection {
   #isNew = true
   /** Its last answer is given, or is the next to come: what follows is never handled. */
   #isEnded = false
-  #endedAt = 0
   #bytesRead = 0
   #atOnce = 0
   /** The newest request, and what answers it. */
@@ -71,10 +71,14 @@ export class Connection {
     this.#isSurplus = isSurplus
     // Node calls this behind a last answer. It would not wait until the client has it.
     socket.destroySoon = () => this.#leave()
-    const parser = (socket as { parser?: Parser }).parser
+    const parser = this.#parser
     const take = parser?.onIncoming
     if (parser && take)
       parser.onIncoming = (request, isKeptAlive) => (this.#admits(request) ? take(request, isKeptAlive) : parserError)
+  }
+
+  get #parser(): Parser | undefined {
+    return (this.#socket as { parser?: Parser }).parser
   }
 
   /** Whether nothing has come on it yet. */
@@ -105,8 +109,8 @@ export class Connection {
   refuse(status: number): void {
     const [socket, request, response] = [this.#socket, this.#request, this.#response]
     if (!socket.writable) {
-      if (!this.#isEnded) socket.destroy()
-      else if (socket.bytesRead - this.#endedAt > mostIgnored) socket.pause()
+      if (this.#isEnded) socket.pause()
+      else socket.destroy()
     } else if (response && request && !request.complete) {
       if (response.headersSent) {
         if (response.writableFinished) socket.destroy()
@@ -215,7 +219,6 @@ export class Connection {
   /** The answer is the last one; without one, the last is given already. */
   #end(response?: ServerResponse): void {
     this.#isEnded = true
-    this.#endedAt = this.#socket.bytesRead
     if (!response) return
     response.shouldKeepAlive = false
     if (response.writableFinished) this.#leave()
@@ -226,6 +229,7 @@ export class Connection {
   #leave(lastWords = ''): void {
     if (this.#socket.writableEnded) return
     this.#socket.end(lastWords)
+    if (this.#parser) this.#parser._headers = []
     const timer = setTimeout(() => this.cut(), lingering)
     this.#socket.once('close', () => clearTimeout(timer))
   }

@@ -22,6 +22,7 @@ export function letGo(request: IncomingMessage): void {
     ;(request as IncomingMessage & { _dump?(): void })._dump?.()
     request.socket.pause()
   })
+  request.resume()
   const timer = setTimeout(() => request.destroy(), unreadTimeout)
   request.once('close', () => clearTimeout(timer))
 }
