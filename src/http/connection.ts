@@ -86,8 +86,8 @@ export class Connection {
     return this.#socket.bytesRead === 0
   }
 
-  /** Whether it has not taken all that was sent. */
-  get isTaking(): boolean {
+  /** Whether the client has not taken all that was sent. */
+  get hasMoreToTake(): boolean {
     return this.#socket.writableLength > 0
   }
 

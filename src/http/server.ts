@@ -147,7 +147,7 @@ export function httpServer(
 
   /** Node takes a connection for idle when its answer is written, and would end it before the client has taken it. */
   function closeIdle(): void {
-    const taking = [...connections].filter(([, { isTaking }]) => isTaking).map(([socket]) => socket)
+    const taking = [...connections].filter(([, { hasMoreToTake }]) => hasMoreToTake).map(([socket]) => socket)
     for (const socket of taking) socket.destroy = () => socket
     server.closeIdleConnections()
     for (const socket of taking) Reflect.deleteProperty(socket, 'destroy')
