@@ -1,18 +1,19 @@
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { execFile, spawn } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { temporaryFolder } from './support/folder.ts'
+import { freePort } from './support/port.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const execute = promisify(execFile)
-const npm = process.platform === 'win32' ? 'npm.cmd' : 'npm'
+const [npm, npx] = process.platform === 'win32' ? ['npm.cmd', 'npx.cmd'] : ['npm', 'npx']
 
 suite('the package', () => {
-  test('holds what it needs and nothing else, and runs in an empty folder', async (t) => {
+  test('holds what it needs and nothing else, is installed into an empty folder and runs there', async (t) => {
     const folder = temporaryFolder(t)
     const packed = await execute(npm, ['pack', '--json', '--ignore-scripts', '--pack-destination', folder], {
       cwd: root,
@@ -27,21 +28,29 @@ suite('the package', () => {
     for (const needed of ['README.md', 'SECURITY.md', 'dist/src/cli.js', 'page/index.html', 'docs/operations.md'])
       assert.ok(paths.includes(needed), needed)
 
-    await execute('tar', ['-xzf', join(folder, filename), '-C', folder])
-    const modules = join(folder, 'package', 'node_modules')
-    mkdirSync(modules)
-    const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-    for (const name of Object.keys(dependencies))
-      symlinkSync(join(root, 'node_modules', name), join(modules, name), 'dir')
-    const { stdout } = await execute(process.execPath, [
-      join(folder, 'package', 'dist/src/cli.js'),
-      'openapi',
-      '--profile',
-      'a',
-      '-o',
-      '-',
-    ])
+    const app = join(folder, 'app')
+    mkdirSync(app)
+    const install = ['install', '--prefer-offline', '--no-audit', '--no-fund', join(folder, filename)]
+    const trouble = await execute(npm, install, { cwd: app }).then(
+      () => undefined,
+      ({ stderr }: { stderr: string }) => stderr,
+    )
+    if (trouble && /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH/.test(trouble))
+      return t.skip('the registry cannot be reached')
+    assert.equal(trouble, undefined)
+    const { stdout } = await execute(npx, ['--no-install', 'todo-service', 'openapi', '--profile', 'a', '-o', '-'], {
+      cwd: app,
+    })
     assert.equal(JSON.parse(stdout).openapi, '3.0.1')
+    const port = await freePort()
+    const service = spawn(process.execPath, [
+      join(app, 'node_modules/todo-item-service/dist/src/cli.js'),
+      ...['serve', '--profile', 'a', '--port', `${port}`],
+    ])
+    t.after(() => service.kill('SIGKILL'))
+    const ask = () => fetch(`http://127.0.0.1:${port}/swagger/index.html`).catch(() => undefined)
+    while (!(await ask()) && service.exitCode === null);
+    assert.equal((await ask())?.status, 200)
   })
 
   test('has few dependencies, and says which', () => {
