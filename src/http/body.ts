@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
 import { MIMEType } from 'node:util'
+import { Gathered, isTooMuchHeld } from './gathered.ts'
 import { header, isSingle } from './header.ts'
 import { Refusal } from './refusal.ts'
 
@@ -8,65 +9,6 @@ import { Refusal } from './refusal.ts'
 export function readText(request: IncomingMessage, limit: number, done: (text: string | Refusal) => void): void {
   if (!isJson(header(request, 'content-type'))) done(new Refusal('media-type-refused'))
   else readBody(request, limit, (body) => done(body instanceof Refusal ? body : decode(body)))
-}
-
-/** Bytes of bodies in several pieces that are kept at once, of all clients: from here on the large ones take turns … */
-const muchHeld = 8 * 2 ** 20
-/** … and from here on there is too much to do. */
-const mostHeld = 24 * 2 ** 20
-/** What comes in at once, at most. */
-const blockSize = 64 * 1024
-
-/** Bodies in several pieces, the oldest first. */
-const gathering = new Set<Gathered>()
-let held = 0
-/** Blocks to be used again. */
-const spare: Buffer[] = []
-const mostSpare = 64
-
-/** A body in blocks: many small pieces must not cost more than one large one. */
-class Gathered {
-  readonly #request: IncomingMessage
-  readonly #blocks: Buffer[] = []
-  #length = 0
-
-  constructor(request: IncomingMessage) {
-    this.#request = request
-    gathering.add(this)
-  }
-
-  get length(): number {
-    return this.#length
-  }
-
-  get pieces(): Buffer[] {
-    return this.#blocks.map((block, at) => block.subarray(0, this.#length - at * blockSize))
-  }
-
-  add(piece: Buffer): void {
-    for (let from = 0; from < piece.length; ) {
-      const place = this.#length % blockSize
-      if (place === 0) this.#blocks.push(spare.pop() ?? Buffer.allocUnsafeSlow(blockSize))
-      const copied = piece.copy(this.#blocks.at(-1) as Buffer, place, from)
-      from += copied
-      this.#length += copied
-    }
-    held += piece.length
-    const [oldest] = gathering
-    if (held > muchHeld && this.#length > blockSize && this !== oldest) this.#request.pause()
-  }
-
-  release(): void {
-    gathering.delete(this)
-    held -= this.#length
-    spare.push(...this.#blocks.slice(0, mostSpare - spare.length))
-    let room = Math.max(1, Math.floor((muchHeld - held) / blockSize))
-    for (const other of gathering) {
-      if (room === 0) break
-      if (other.#request.isPaused()) room--
-      other.#request.resume()
-    }
-  }
 }
 
 /** A client that sends next to nothing in each chunk makes work. */
@@ -103,7 +45,7 @@ function collect(request: IncomingMessage, whole: number, limit: number, done: (
     if (isDone) return
     // Nearly every body comes in one piece.
     if (!gathered && piece.length === whole) return end([piece])
-    gathered ??= new Gathered(request)
+    gathered ??= new Gathered(request, whole)
     if (gathered.length + piece.length > limit) return end(new Refusal('body-too-large'))
     gathered.add(piece)
     // What comes alone comes slowly, and that is fine.
@@ -111,7 +53,7 @@ function collect(request: IncomingMessage, whole: number, limit: number, done: (
     if (bytesRead === readBefore) crumbs++
     readBefore = bytesRead
     if (crumbs > mostSmallChunks && gathered.length < crumbs * smallChunk) end(new Refusal('body-too-large'))
-    else if (held > mostHeld) end(new Refusal('overloaded'))
+    else if (isTooMuchHeld()) end(new Refusal('overloaded'))
   })
   request.on('end', () => {
     const isAgain = request.rawTrailers.some((name, at) => at % 2 === 0 && isSingle(name))
