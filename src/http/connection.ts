@@ -149,14 +149,17 @@ export class Connection {
   }
 
   /** Whether one more request may come. */
-  #admits({ method }: IncomingMessage): boolean {
+  #admits(request: IncomingMessage): boolean {
     const { bytesRead } = this.#socket
     this.#atOnce = bytesRead === this.#bytesRead ? this.#atOnce + 1 : 1
     this.#bytesRead = bytesRead
     const count = Math.max(this.#atOnce, this.#behind.length)
     if (this.#isEnded) return false
-    if (method === 'CONNECT') this.refuse(501)
-    else if (count > fewAtOnce && (count > mostAtOnce || --this.#common.spare < 0)) this.#end(this.#response)
+    if (request.method === 'CONNECT') {
+      // Node would take its hands off the connection, and nobody would see to the answers that are due.
+      Object.assign(request, { upgrade: false })
+      this.refuse(501)
+    } else if (count > fewAtOnce && (count > mostAtOnce || --this.#common.spare < 0)) this.#end(this.#response)
     return !this.#isEnded
   }
 

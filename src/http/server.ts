@@ -1,7 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
-import type { Duplex } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
 import { type ParserError, statusFor } from './broken.ts'
 import { type Common, Connection, type Handler, type Patience } from './connection.ts'
@@ -26,6 +25,8 @@ export interface Limits extends Patience {
 
 /** B11: room for an id of 1,024 characters, each up to twelve when percent-encoded, beside the other headers. */
 const maxHeaderSize = 32 * 1024
+/** A client that has said all it wants to say still waits for the answers. */
+const halfOpen = { allowHalfOpen: true }
 /** How often connections are looked at. */
 const beat = 1_000
 /** How long a connection without a request may stay when the service stops: one may be on the way. */
@@ -88,7 +89,7 @@ export function httpServer(
     connections.get(request.socket)?.take(request, response, status)
   const options = {
     maxHeaderSize,
-    headersTimeout: limits.headerTimeout,
+    headersTimeout: Math.min(limits.headerTimeout, limits.requestTimeout),
     requestTimeout: limits.requestTimeout,
     connectionsCheckingInterval: beat,
     keepAliveTimeout: 0,
@@ -97,13 +98,12 @@ export function httpServer(
   }
   const server = credentials
     ? createSecureServer(
-        { ...options, ...credentials, minVersion: 'TLSv1.2', handshakeTimeout: limits.headerTimeout },
+        { ...options, ...credentials, ...halfOpen, minVersion: 'TLSv1.2', handshakeTimeout: limits.headerTimeout },
         take,
       )
     : createServer(options, take)
   // Node would pass over headers beyond the two-thousandth, a second Authorization among them; their size is limited.
   server.maxHeadersCount = 0
-  // A client that has said all it wants to say still waits for the answers.
   Object.assign(server, { httpAllowHalfOpen: true })
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => take(request, response, 417))
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
@@ -114,8 +114,6 @@ export function httpServer(
     })
     take(request, response)
   })
-  // The connection has refused it; Node has nothing more to do with it.
-  server.on('connect', (_request: IncomingMessage, socket: Duplex) => socket.on('error', () => {}).resume())
   server.on('clientError', (cause: ParserError, socket: Socket) => {
     const connection = connections.get(socket)
     // Who has not even shaken hands is not in a state to read a refusal.

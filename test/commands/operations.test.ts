@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { openSync } from 'node:fs'
 import { Agent, request } from 'node:http'
 import { suite, type TestContext, test } from 'node:test'
+import { connect as connectSecurely } from 'node:tls'
 import { cli, jsonLines, run, start } from '../support/cli.ts'
 import { freePort } from '../support/port.ts'
 import { Raw } from '../support/raw.ts'
@@ -216,6 +217,20 @@ suite('clients that take their time', () => {
     assert.ok(stalled.received.length < 20_000_000)
     assert.equal((await fetch(`${url}/`)).status, 200)
   })
+})
+
+test('a client that says nothing more still gets its answers, over HTTPS too', async (t) => {
+  const { running } = await serve(t, ['--https-port', '0', '--request-timeout', '4'])
+  const [, port] = await running.prints(/https:\/\/127\.0\.0\.1:(\d+)/)
+  const options = { host: '127.0.0.1', port: Number(port), rejectUnauthorized: false, allowHalfOpen: true }
+  const socket = connectSecurely(options)
+  let received = ''
+  socket.on('data', (data) => {
+    received += data
+  })
+  socket.end('GET /weatherforecast HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(5))
+  await once(socket, 'close')
+  assert.equal(received.match(/HTTP\/1\.1 200/g)?.length, 5)
 })
 
 suite('clients that never shake hands', () => {

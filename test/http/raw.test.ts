@@ -159,6 +159,16 @@ suite('what is no request, or could be two', () => {
     assert.notEqual((await service.send('GET', items)).text, '[]')
   })
 
+  test('CONNECT behind a long answer: the whole of it, then 501', async (t) => {
+    const service = await transports['over a socket'](t, 'a')
+    for (let at = 0; at < 8; at++) await service.send('POST', items, { name: 'x'.repeat(900_000), isComplete: true })
+    const raw = new Raw(t, Number(new URL(service.url).port))
+    raw.socket.write(`${one}CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n`)
+    await raw.closed
+    assert.deepEqual(raw.statuses, [200, 501])
+    assert.ok(raw.received.length > 7_200_000, `${raw.received.length}`)
+  })
+
   test('a client that says nothing more still gets its answers', async (t) => {
     const service = await transports['over a socket'](t, 'a')
     for (let at = 0; at < 8; at++) await service.send('POST', items, { name: 'x'.repeat(900_000), isComplete: true })
