@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { openSync } from 'node:fs'
+import { openSync, writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
+import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { connect as connectSecurely } from 'node:tls'
 import { cli, jsonLines, run, start } from '../support/cli.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/port.ts'
 import { Raw } from '../support/raw.ts'
 
@@ -123,13 +125,17 @@ test('a stop lets a slow client take its whole answer', async (t) => {
 })
 
 /** Code that runs in the service when it gets SIGUSR2. */
-const onSignal = (code: string) => ({
-  NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(`process.on('SIGUSR2', () => { ${code} })`)}`,
-})
+function onSignal(t: TestContext, code: string): NodeJS.ProcessEnv {
+  const file = join(temporaryFolder(t), 'on-signal.cjs')
+  writeFileSync(file, `process.on('SIGUSR2', () => { ${code} })`)
+  return { NODE_OPTIONS: `--require=${file}` }
+}
 
 suite('what goes wrong inside', { skip: process.platform === 'win32' }, () => {
-  test('a process that is late: 503 with Retry-After, B its code, then normal again', async (t) => {
-    const late = onSignal('Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1500)')
+  test('a process that is late: 503 with Retry-After, B its code, then normal again', {
+    timeout: 40_000,
+  }, async (t) => {
+    const late = onSignal(t, 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1500)')
     const { running, url } = await serve(t, production, late)
     const other = start(t, ['serve', '--profile', 'b', '--port', '0', '--no-https'], late)
     const [urlOfB] = await other.prints(/http:\/\/localhost:\d+/)
@@ -162,7 +168,7 @@ suite('what goes wrong inside', { skip: process.platform === 'win32' }, () => {
     ['development', `Promise.reject(new Error('boom'))`],
   ] as const)
     test(`what nobody caught is one line in the log, and exit code 1: ${mode}`, async (t) => {
-      const { running } = await serve(t, ['--mode', mode], onSignal(code))
+      const { running } = await serve(t, ['--mode', mode], onSignal(t, code))
       const before = running.stdout
       running.process.kill('SIGUSR2')
       const ended = await running.ended
