@@ -16,8 +16,11 @@ function watch(): void {
   isBehind = false
   const delay = monitorEventLoopDelay({ resolution: 20 })
   delay.enable()
+  let before = 0
+  // The sum of all delays is the time that has passed. `reset` would lose the one that is under way.
   setInterval(() => {
-    isBehind = delay.max / 1e6 > mostLate
-    delay.reset()
+    const passed = delay.count === 0 ? 0 : (delay.mean * delay.count) / 1e6
+    isBehind = passed - before - beat > mostLate
+    before = passed
   }, beat).unref()
 }
