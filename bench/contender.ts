@@ -25,6 +25,17 @@ export interface Program {
   readonly env?: Readonly<Record<string, string>>
 }
 
+/** This service, as it runs for real. */
+export const ours = 'this service'
+export const thisService = (profile: 'a' | 'b', ...more: string[]): Program => ({
+  name: ours,
+  args: [
+    file('../src/cli.js'),
+    ...['serve', '--profile', profile, '--host', '127.0.0.1', '--port', 'PORT', '--mode', 'production'],
+    ...more,
+  ],
+})
+
 const serverCore = '0'
 const loadCore = '1'
 

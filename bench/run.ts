@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
 import { startPostgres } from '../test/support/postgres.ts'
 import { memoryOf } from '../test/support/process.ts'
-import { type Contender, canPin, contenderAt, file, type Program, start } from './contender.ts'
+import { type Contender, canPin, contenderAt, file, ours, type Program, start, thisService } from './contender.ts'
 import { measure, median, type Terms } from './measure.ts'
 import { compared, type Finding, report, single } from './report.ts'
 import { changingList, fill, type Held, list, singles, unchangedList, type Work } from './work.ts'
@@ -35,12 +35,6 @@ const round: Terms = {
 }
 const isWanted = (part: string) => !options.only || options.only.split(',').some((word) => part.includes(word))
 
-const ours = 'this service'
-const cli = file('../src/cli.js')
-const serve = (profile: 'a' | 'b', ...more: string[]): Program => ({
-  name: ours,
-  args: [cli, 'serve', '--profile', profile, '--host', '127.0.0.1', '--port', 'PORT', '--mode', 'production', ...more],
-})
 const rival = (name: string, program: string, ...args: string[]): Program => ({
   name,
   args: [file(`contenders/${program}.js`), 'PORT', ...args],
@@ -84,24 +78,24 @@ if (isWanted('singles')) {
     const [name = '', url = ''] = text.split(/=(.*)/)
     return contenderAt(name, url)
   })
-  await compare(singles('a', 100, 4_000), [serve('a'), ...frameworks('a')], others)
-  await compare(singles('b', 100, 4_000), [serve('b'), ...frameworks('b')])
+  await compare(singles('a', 100, 4_000), [thisService('a'), ...frameworks('a')], others)
+  await compare(singles('b', 100, 4_000), [thisService('b'), ...frameworks('b')])
 }
 
 if (isWanted('lists')) {
   const floor = rival('the bytes alone', 'bare-bytes')
-  await compare([list('a', 10, 4_000), list('a', 1_000, 600)], [serve('a'), ...frameworks('a'), floor])
-  await compare([list('b', 1_000, 800)], [serve('b'), bare('b')])
-  await compare([changingList(10_000, 121), unchangedList(10_000, 120)], [serve('a'), bare('a')])
-  await compare([list('a', 10_000, 120)], [serve('a'), bare('a'), floor])
-  if (!options.quick) await compare([list('a', 100_000, 24)], [serve('a'), bare('a'), floor])
+  await compare([list('a', 10, 4_000), list('a', 1_000, 600)], [thisService('a'), ...frameworks('a'), floor])
+  await compare([list('b', 1_000, 800)], [thisService('b'), bare('b')])
+  await compare([changingList(10_000, 121), unchangedList(10_000, 120)], [thisService('a'), bare('a')])
+  await compare([list('a', 10_000, 120)], [thisService('a'), bare('a'), floor])
+  if (!options.quick) await compare([list('a', 100_000, 24)], [thisService('a'), bare('a'), floor])
 }
 
 if (isWanted('growth')) {
   const sizes = options.quick ? [10, 10_000] : [10, 1_000, 10_000, 100_000]
   for (const profile of options.quick ? (['a'] as const) : (['a', 'b'] as const)) {
     await withContenders(
-      sizes.map(() => serve(profile)),
+      sizes.map(() => thisService(profile)),
       async (contenders) => {
         const holdings = new Map<Contender, Held>()
         for (const [at, contender] of contenders.entries()) {
@@ -145,7 +139,7 @@ if (isWanted('memory')) {
       const text = await (await fetch(`http://127.0.0.1:${port}${path}`)).text()
       return used / items - text.length / (items + 500)
     })
-  for (const program of [serve('a'), bare('a')])
+  for (const program of [thisService('a'), bare('a')])
     findings.push(single('memory per item beyond its JSON text', program.name, await perItem(program), 'bytes'))
 }
 
@@ -153,7 +147,7 @@ if (isWanted('start')) {
   const hello = rival('Fastify hello', 'fastify-hello')
   const all: Record<string, { startedIn: number[]; memory: number[] }> = {}
   for (let at = 0; at < round.rounds; at++)
-    for (const program of [serve('a'), hello]) {
+    for (const program of [thisService('a'), hello]) {
       progress(`start to first answer ${at + 1} of ${round.rounds}`)
       await withContenders([program], async ([contender]) => {
         const { startedIn, pid } = contender as Contender
@@ -173,7 +167,7 @@ if (isWanted('postgres')) {
   progress('starting PostgreSQL')
   const cluster = await startPostgres()
   try {
-    const withDatabase = { ...serve('a', '--database-url', cluster.url()), name: ours }
+    const withDatabase = { ...thisService('a', '--database-url', cluster.url()), name: ours }
     const bareDatabase = rival('bare node:http, same SQL', 'bare-postgres', cluster.url())
     await withContenders([withDatabase, bareDatabase], async (contenders) => {
       // Both work on the same tables.

@@ -3,19 +3,14 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { flood, floods } from '../test/support/flood.ts'
+import { flood, floods, type Statuses, tally } from '../test/support/flood.ts'
 import { memoryOf } from '../test/support/process.ts'
-import { file, start } from './contender.ts'
+import { start, thisService } from './contender.ts'
 
 /** Floods, crowds and slow clients: what they cost the others, and the memory. */
 const megabytes = (bytes: number) => `${Math.round(bytes / 2 ** 20)} MB`
 const print = (...cells: (string | number)[]) => process.stdout.write(`| ${cells.join(' | ')} |\n`)
 const ratio = (value: number, quiet: number) => `${(value / quiet).toFixed(2)}×`
-
-function service() {
-  const args = ['serve', '--profile', 'a', '--host', '127.0.0.1', '--port', 'PORT', '--mode', 'production']
-  return start({ name: 'this service', args: [file('../src/cli.js'), ...args] })
-}
 
 /** Four good clients, each with a request every millisecond or so: their p99 in milliseconds, and what went wrong. */
 async function goodClients(port: number, milliseconds: number): Promise<{ p99: number; failures: number }> {
@@ -71,7 +66,7 @@ function besiege(port: number, kind: string) {
 }
 
 async function siege(kind: string, name: string): Promise<void> {
-  const { port, pid, stop } = await service()
+  const { port, pid, stop } = await start(thisService('a'))
   await goodClients(port, 4_000)
   const idle = memoryOf(pid as number)
   const quiet = await goodClients(port, 3_000)
@@ -95,14 +90,11 @@ async function main(): Promise<void> {
 
 /** Two hundred of each kind: in the head, in the body, without a word, between requests, and taking nothing. */
 function slowClients(port: number) {
-  const statuses: Record<string, number> = {}
+  const statuses: Statuses = {}
   const begin = (first: string, drop: string) => {
     const socket = connect(port, '127.0.0.1')
     socket.on('error', () => {})
-    socket.on('data', (data) => {
-      const status = data.toString('latin1').slice(9, 12)
-      statuses[status] = (statuses[status] ?? 0) + 1
-    })
+    tally(socket, statuses)
     if (first) socket.write(first)
     if (drop) setInterval(() => socket.write(drop), 1_000)
   }
@@ -120,15 +112,12 @@ function slowClients(port: number) {
 
 /** Ten thousand, each with one request. */
 function crowd(port: number) {
-  const statuses: Record<string, number> = {}
+  const statuses: Statuses = {}
   for (let at = 0; at < 10_000; at++)
     setTimeout(() => {
       const socket = connect(port, '127.0.0.1')
       socket.on('error', () => {})
-      socket.on('data', (data) => {
-        const status = data.toString('latin1').slice(9, 12)
-        statuses[status] = (statuses[status] ?? 0) + 1
-      })
+      tally(socket, statuses)
       socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
     }, at / 5)
   return { statuses, stop: () => {} }

@@ -1,27 +1,12 @@
 import { connect } from 'node:net'
 import { parseArgs } from 'node:util'
 import { descriptorsOf, memoryOf } from '../test/support/process.ts'
-import { file, start } from './contender.ts'
+import { start, thisService } from './contender.ts'
 
 /** Hours of mixed traffic in small: what is good must be answered rightly, whatever else comes in. */
 const { values } = parseArgs({ options: { minutes: { type: 'string', default: '10' } } })
 const milliseconds = Number(values.minutes) * 60_000
-const args = [
-  file('../src/cli.js'),
-  'serve',
-  '--profile',
-  'a',
-  '--host',
-  '127.0.0.1',
-  '--port',
-  'PORT',
-  '--mode',
-  'production',
-]
-const { port, pid, stop } = await start({
-  name: 'this service',
-  args: [...args, '--header-timeout', '2', '--request-timeout', '3'],
-})
+const { port, pid, stop } = await start(thisService('a', '--header-timeout', '2', '--request-timeout', '3'))
 const url = `http://127.0.0.1:${port}/api/todoitems`
 const endsAt = performance.now() + milliseconds
 

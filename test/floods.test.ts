@@ -2,26 +2,25 @@ import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import { suite, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
-import { start } from './support/cli.ts'
+import { serve } from './support/cli.ts'
 import { flood, floods } from './support/flood.ts'
 import { memoryOf } from './support/process.ts'
 
 test('clients that ask for a long list that changes, and take nothing, hold little of it', async (t) => {
-  const running = start(t, ['serve', '--profile', 'a', '--host', '127.0.0.1', '--port', '0', '--mode', 'production'])
-  const url = new URL((await running.prints(/http:\/\/127\.0\.0\.1:\d+/))[0])
+  const { running, url, port } = await serve(t, ['--mode', 'production'])
   const pid = running.process.pid as number
   const create = async () => {
     const body = JSON.stringify({ name: 'x'.repeat(10_000), isComplete: true })
     await (
-      await fetch(`${url}api/todoitems`, { method: 'POST', body, headers: { 'content-type': 'application/json' } })
+      await fetch(`${url}/api/todoitems`, { method: 'POST', body, headers: { 'content-type': 'application/json' } })
     ).text()
   }
   for (let at = 0; at < 1_000; at++) await create()
-  await (await fetch(`${url}api/todoitems`)).text()
+  await (await fetch(`${url}/api/todoitems`)).text()
   const before = memoryOf(pid)
   for (let at = 0; at < 40; at++) {
     await create()
-    const socket = connect(Number(url.port), '127.0.0.1').pause()
+    const socket = connect(port, '127.0.0.1').pause()
     t.after(() => socket.destroy())
     socket.write('GET /api/todoitems HTTP/1.1\r\nHost: x\r\n\r\n')
   }
@@ -33,18 +32,7 @@ test('clients that ask for a long list that changes, and take nothing, hold litt
 suite('a flood: memory is bounded, no 5xx but 503, and good clients are served, during and after it', () => {
   for (const [name, kind] of Object.entries(floods))
     test(name, async (t) => {
-      const running = start(t, [
-        'serve',
-        '--profile',
-        'a',
-        '--host',
-        '127.0.0.1',
-        '--port',
-        '0',
-        '--mode',
-        'production',
-      ])
-      const url = new URL((await running.prints(/http:\/\/127\.0\.0\.1:\d+/))[0])
+      const { running, url, port } = await serve(t, ['--mode', 'production'])
       const pid = running.process.pid as number
       const ask = async () => {
         const answer = await fetch(url, { signal: AbortSignal.timeout(5_000) })
@@ -53,7 +41,7 @@ suite('a flood: memory is bounded, no 5xx but 503, and good clients are served, 
       }
       for (let at = 0; at < 50; at++) await ask()
       const idle = memoryOf(pid)
-      const { statuses, stop } = flood(Number(url.port), kind, 40)
+      const { statuses, stop } = flood(port, kind, 40)
       t.after(stop)
       const good = new Set<number>()
       let most = 0

@@ -31,13 +31,7 @@ suite('the package', () => {
     const app = join(folder, 'app')
     mkdirSync(app)
     const install = ['install', '--prefer-offline', '--no-audit', '--no-fund', join(folder, filename)]
-    const trouble = await execute(npm, install, { cwd: app }).then(
-      () => undefined,
-      ({ stderr }: { stderr: string }) => stderr,
-    )
-    if (trouble && /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH/.test(trouble))
-      return t.skip('the registry cannot be reached')
-    assert.equal(trouble, undefined)
+    await execute(npm, install, { cwd: app })
     const { stdout } = await execute(npx, ['--no-install', 'todo-service', 'openapi', '--profile', 'a', '-o', '-'], {
       cwd: app,
     })

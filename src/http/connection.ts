@@ -3,7 +3,9 @@ import type { Socket } from 'node:net'
 import type { Answer } from './answer.ts'
 import { isMisread, refusalOf } from './broken.ts'
 import { header } from './header.ts'
+import { type Allowance, Pace } from './pace.ts'
 import { send } from './send.ts'
+import { type Patience, Stillness } from './stillness.ts'
 import { hasBody, isSmall, letGo } from './unread.ts'
 
 /** Answers a request, at once or later, and always once; with a refusal where there is too much to do. */
@@ -18,28 +20,13 @@ interface Parser {
 }
 const parserError = -1
 
-/** Requests on a connection that may come in one go, or wait for the one before them: always so many … */
-const fewAtOnce = 20
-/** … and so many while others do not do the same. */
-const mostAtOnce = 1_000
-
 /** What the connections of a server have in common. */
-export interface Common {
+export interface Common extends Allowance {
   readonly handler: Handler
   /** Whether there is too much to do. */
   isOverloaded(): boolean
   /** Whether the server stops: answers are the last ones of their connections. */
   isClosing: boolean
-  /** How many requests may come in one go, beyond a few, until somebody sets it anew. */
-  spare: number
-}
-
-/** How long, in milliseconds, a connection may do nothing. */
-export interface Patience {
-  /** Between requests. */
-  readonly keepAliveTimeout: number
-  /** While an answer waits to be taken. */
-  readonly stalledTimeout: number
 }
 
 /** How long a client has to take its last answer, in milliseconds. */
@@ -54,16 +41,14 @@ export class Connection {
   #isNew = true
   /** Its last answer is given, or is the next to come: what follows is never handled. */
   #isEnded = false
-  #bytesRead = 0
-  #atOnce = 0
+  readonly #pace = new Pace()
+  readonly #stillness = new Stillness()
   /** The newest request, and what answers it. */
   #request: IncomingMessage | undefined
   #response: ServerResponse | undefined
   #isAtWork = false
   /** What came behind the request that is at work. */
   #behind: [IncomingMessage, ServerResponse][] = []
-  #written = 0
-  #looks = 0
 
   constructor(socket: Socket, common: Common, isSurplus: boolean) {
     this.#socket = socket
@@ -137,29 +122,20 @@ export class Connection {
   }
 
   /** Looks at it, once every so many milliseconds, and cuts it if it has done nothing for too long. */
-  look({ keepAliveTimeout, stalledTimeout }: Patience, beat: number): void {
-    const { bytesWritten, writableLength } = this.#socket
+  look(patience: Patience, beat: number): void {
     if (this.#response?.writableFinished) this.#request = this.#response = undefined
-    // What Node has taken but could not send counts as written, too. What comes in does not count: bytes are no request.
-    const written = bytesWritten - writableLength
-    this.#looks = written !== this.#written ? 0 : this.#looks + 1
-    this.#written = written
-    const patience = writableLength > 0 ? stalledTimeout : this.#isAtWork ? Infinity : keepAliveTimeout
-    if (this.#looks * beat > patience) this.cut()
+    if (this.#stillness.isTooLong(this.#socket, this.#isAtWork, patience, beat)) this.cut()
   }
 
   /** Whether one more request may come. */
   #admits(request: IncomingMessage): boolean {
-    const { bytesRead } = this.#socket
-    this.#atOnce = bytesRead === this.#bytesRead ? this.#atOnce + 1 : 1
-    this.#bytesRead = bytesRead
-    const count = Math.max(this.#atOnce, this.#behind.length)
     if (this.#isEnded) return false
     if (request.method === 'CONNECT') {
       // Node would take its hands off the connection, and nobody would see to the answers that are due.
       Object.assign(request, { upgrade: false })
       this.refuse(501)
-    } else if (count > fewAtOnce && (count > mostAtOnce || --this.#common.spare < 0)) this.#end(this.#response)
+    } else if (this.#pace.isTooFast(this.#socket.bytesRead, this.#behind.length, this.#common))
+      this.#end(this.#response)
     return !this.#isEnded
   }
 

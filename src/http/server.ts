@@ -3,10 +3,11 @@ import { createServer as createSecureServer } from 'node:https'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { type ParserError, statusFor } from './broken.ts'
-import { type Common, Connection, type Handler, type Patience } from './connection.ts'
+import { type Common, Connection, type Handler } from './connection.ts'
 import { header } from './header.ts'
 import type { Credentials } from './https.ts'
 import { lateness } from './late.ts'
+import type { Patience } from './stillness.ts'
 
 export interface Listening {
   readonly port: number

@@ -6,7 +6,7 @@ import { Agent, request } from 'node:http'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { connect as connectSecurely } from 'node:tls'
-import { cli, jsonLines, run, start } from '../support/cli.ts'
+import { cli, jsonLines, run, serve, start } from '../support/cli.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/port.ts'
 import { Raw } from '../support/raw.ts'
@@ -14,12 +14,6 @@ import { Raw } from '../support/raw.ts'
 const items = '/api/todoitems'
 const json = { 'content-type': 'application/json' }
 const body = JSON.stringify({ name: 'x', isComplete: true })
-
-async function serve(t: TestContext, args: readonly string[], env: NodeJS.ProcessEnv = {}) {
-  const running = start(t, ['serve', '--profile', 'a', '--port', '0', '--host', '127.0.0.1', ...args], env)
-  const [url] = await running.prints(/http:\/\/127\.0\.0\.1:\d+/)
-  return { running, url, port: Number(new URL(url).port) }
-}
 
 const production = ['--mode', 'production']
 

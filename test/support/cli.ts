@@ -65,3 +65,10 @@ export const start = (t: TestContext, args: readonly string[], env: NodeJS.Proce
 
 export const run = (t: TestContext, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> =>
   start(t, args, env).ended
+
+/** The service with profile A on a free port, once it listens. */
+export async function serve(t: TestContext, args: readonly string[], env: NodeJS.ProcessEnv = {}) {
+  const running = start(t, ['serve', '--profile', 'a', '--port', '0', '--host', '127.0.0.1', ...args], env)
+  const [url] = await running.prints(/http:\/\/127\.0\.0\.1:\d+/)
+  return { running, url, port: Number(new URL(url).port) }
+}

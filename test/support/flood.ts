@@ -44,9 +44,19 @@ export const floods: Readonly<Record<string, Flood>> = {
   },
 }
 
-/** So many clients at once, each of which comes again when it is cut off; how often each status came back. */
+/** How often each status came back. */
+export type Statuses = Record<string, number>
+
+export function tally(socket: Socket, statuses: Statuses): void {
+  socket.on('data', (data) => {
+    for (const [, status = ''] of data.toString('latin1').matchAll(/HTTP\/1\.1 (\d{3})/g))
+      statuses[status] = (statuses[status] ?? 0) + 1
+  })
+}
+
+/** So many clients at once, each of which comes again when it is cut off. */
 export function flood(port: number, { first, again, isDeaf }: Flood, clients: number) {
-  const statuses: Record<string, number> = {}
+  const statuses: Statuses = {}
   const open = new Set<Socket>()
   let isOver = false
   const begin = () => {
@@ -62,11 +72,7 @@ export function flood(port: number, { first, again, isDeaf }: Flood, clients: nu
       open.delete(socket)
       setTimeout(begin, 5)
     })
-    if (!isDeaf)
-      socket.on('data', (data) => {
-        for (const [, status = ''] of data.toString('latin1').matchAll(/HTTP\/1\.1 (\d{3})/g))
-          statuses[status] = (statuses[status] ?? 0) + 1
-      })
+    if (!isDeaf) tally(socket, statuses)
     if (first) socket.write(first)
     push()
   }
