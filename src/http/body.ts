@@ -11,10 +11,6 @@ export function readText(request: IncomingMessage, limit: number, done: (text: s
   else readBody(request, limit, (body) => done(body instanceof Refusal ? body : decode(body)))
 }
 
-/** A client that sends next to nothing in each chunk makes work. */
-const mostSmallChunks = 1_000
-const smallChunk = 8
-
 /** Bytes in pieces; they are used for something else afterwards. */
 type Body = readonly Buffer[]
 
@@ -27,8 +23,6 @@ export function readBody(request: IncomingMessage, limit: number, done: (body: B
 
 function collect(request: IncomingMessage, whole: number, limit: number, done: (body: Body | Refusal) => void): void {
   let gathered: Gathered | undefined
-  let crumbs = 0
-  let readBefore = 0
   let isDone = false
   const end = (outcome: Body | Refusal) => {
     if (isDone) return
@@ -48,12 +42,7 @@ function collect(request: IncomingMessage, whole: number, limit: number, done: (
     gathered ??= new Gathered(request, whole)
     if (gathered.length + piece.length > limit) return end(new Refusal('body-too-large'))
     gathered.add(piece)
-    // What comes alone comes slowly, and that is fine.
-    const { bytesRead } = request.socket
-    if (bytesRead === readBefore) crumbs++
-    readBefore = bytesRead
-    if (crumbs > mostSmallChunks && gathered.length < crumbs * smallChunk) end(new Refusal('body-too-large'))
-    else if (isTooMuchHeld()) end(new Refusal('overloaded'))
+    if (isTooMuchHeld()) end(new Refusal('overloaded'))
   })
   request.on('end', () => {
     const isAgain = request.rawTrailers.some((name, at) => at % 2 === 0 && isSingle(name))

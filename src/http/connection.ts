@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { Readable } from 'node:stream'
 import type { Answer } from './answer.ts'
 import { isMisread, refusalOf } from './broken.ts'
 import { header } from './header.ts'
@@ -21,14 +22,22 @@ interface Parser {
 const parserError = -1
 
 /** What the connections of a server have in common. */
-export interface Common extends Allowance {
+export interface Common {
   readonly handler: Handler
   /** Whether there is too much to do. */
   isOverloaded(): boolean
   /** Whether the server stops: answers are the last ones of their connections. */
   isClosing: boolean
+  readonly requests: Allowance
+  readonly chunks: Allowance
 }
 
+/** Requests on a connection that may come in one go, or wait for the one before them: always so many … */
+const fewRequests = 20
+/** … and so many while others do not do the same. */
+const mostRequests = 1_000
+/** Chunks of a body that may always come in one go. */
+const fewChunks = 100
 /** How long a client has to take its last answer, in milliseconds. */
 const lingering = 1_000
 
@@ -41,7 +50,7 @@ export class Connection {
   #isNew = true
   /** Its last answer is given, or is the next to come: what follows is never handled. */
   #isEnded = false
-  readonly #pace = new Pace()
+  readonly #pace = new Pace(fewRequests, mostRequests)
   readonly #stillness = new Stillness()
   /** The newest request, and what answers it. */
   #request: IncomingMessage | undefined
@@ -85,6 +94,7 @@ export class Connection {
     this.#isNew = false
     this.#request = request
     this.#response = response
+    if (header(request, 'transfer-encoding') !== undefined) this.#watch(request)
     if (refused) this.#decline(request, response, refused)
     else if (this.#isAtWork) this.#behind.push([request, response])
     else this.#work(request, response)
@@ -98,7 +108,7 @@ export class Connection {
       else socket.destroy()
     } else if (response && request && !request.complete) {
       if (response.headersSent) {
-        if (response.writableFinished) socket.destroy()
+        if (response.writableFinished && !this.#isEnded) socket.destroy()
         return
       }
       this.#end(response)
@@ -110,6 +120,11 @@ export class Connection {
       if (!response || response.writableFinished) this.#leave(refusalOf(status))
       else response.once('finish', () => this.#leave(refusalOf(status)))
     }
+  }
+
+  /** HTTPS: what has been decrypted comes even while Node pauses. It waits until Node goes on. */
+  putOff(bytes: Buffer | undefined): void {
+    if (bytes && !this.#isEnded) this.#socket.push(bytes)
   }
 
   /** What waits is not handled any more. */
@@ -134,9 +149,35 @@ export class Connection {
       // Node would take its hands off the connection, and nobody would see to the answers that are due.
       Object.assign(request, { upgrade: false })
       this.refuse(501)
-    } else if (this.#pace.isTooFast(this.#socket.bytesRead, this.#behind.length, this.#common))
+    } else if (this.#pace.isTooFast(this.#socket.bytesRead, this.#common.requests, this.#behind.length))
       this.#end(this.#response)
     return !this.#isEnded
+  }
+
+  /** Each chunk costs as much as a thousand bytes, and `data` comes only when all that came in one go is parsed. */
+  #watch(request: IncomingMessage): void {
+    const pace = new Pace(fewChunks)
+    request.push = (chunk: Buffer | null) => {
+      if (chunk === null || !pace.isTooFast(this.#socket.bytesRead, this.#common.chunks))
+        return Readable.prototype.push.call(request, chunk)
+      this.refuse(413)
+      this.#passOver()
+      return false
+    }
+  }
+
+  /** What else has come of a body is dropped. Node's parser cannot stop there, but need not make a buffer of each chunk. */
+  #passOver(): void {
+    this.#socket.pause()
+    const parser = this.#parser as Record<string, unknown>
+    const place = Object.keys(parser).find((key) => (parser[key] as { name?: string } | null)?.name === 'parserOnBody')
+    if (place === undefined) return
+    const take = parser[place]
+    parser[place] = undefined
+    // It serves another connection afterwards.
+    this.#socket.once('close', () => {
+      parser[place] = take
+    })
   }
 
   #decline(request: IncomingMessage, response: ServerResponse, status: number): void {

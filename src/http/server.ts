@@ -32,8 +32,10 @@ const halfOpen = { allowHalfOpen: true }
 const beat = 1_000
 /** How long a connection without a request may stay when the service stops: one may be on the way. */
 const unusedTimeout = 500
-/** Requests that may come in one go in each beat, beyond a few for each connection: clients must not wait for pipelines. */
-const mostSpare = 5_000
+/** What may come in one go in each beat, beyond a few for each connection: clients must not wait for pipelines … */
+const mostRequests = 5_000
+/** … nor for crumbs. */
+const mostChunks = 10_000
 /** Connections beyond the limit that are told so. */
 const mostSurplus = 1_000
 
@@ -81,7 +83,8 @@ export function httpServer(
     handler,
     isOverloaded: lateness(),
     isClosing: false,
-    spare: mostSpare,
+    requests: { spare: mostRequests },
+    chunks: { spare: mostChunks },
   }
   /** Connections that have not shaken hands yet (HTTPS), by their far end. */
   const handshaking = new Map<string, Socket>()
@@ -118,8 +121,9 @@ export function httpServer(
   server.on('clientError', (cause: ParserError, socket: Socket) => {
     const connection = connections.get(socket)
     // Who has not even shaken hands is not in a state to read a refusal.
-    if (connection) connection.refuse(statusFor(cause))
-    else socket.destroy()
+    if (!connection) socket.destroy()
+    else if (cause.code === 'HPE_PAUSED') connection.putOff(cause.rawPacket)
+    else connection.refuse(statusFor(cause))
   })
   server.on(credentials ? 'secureConnection' : 'connection', (socket: Socket) => {
     if (handshaking.size > 0) handshaking.delete(farEnd(socket))
@@ -139,7 +143,8 @@ export function httpServer(
       socket.once('close', () => handshaking.delete(end))
     })
   const watching = setInterval(() => {
-    common.spare = mostSpare
+    common.requests.spare = mostRequests
+    common.chunks.spare = mostChunks
     for (const connection of connections.values()) connection.look(limits, beat)
   }, beat)
   watching.unref()

@@ -3,9 +3,8 @@ import { header } from './header.ts'
 
 /** How long a client that is still sending gets to see the answer to what will not be read. */
 const unreadTimeout = 1_000
-/** How much of what will not be used is read, and what a piece of it counts at least. */
+/** How much of what will not be used is read. */
 const mostUnread = 64 * 1024
-const leastPiece = 64
 
 export const hasBody = (request: IncomingMessage) =>
   (header(request, 'content-length') ?? '0') !== '0' || header(request, 'transfer-encoding') !== undefined
@@ -17,7 +16,7 @@ export const isSmall = (request: IncomingMessage) => Number(header(request, 'con
 export function letGo(request: IncomingMessage): void {
   let unread = 0
   request.on('data', (chunk: Buffer) => {
-    unread += Math.max(chunk.length, leastPiece)
+    unread += chunk.length
     if (unread <= mostUnread) return
     ;(request as IncomingMessage & { _dump?(): void })._dump?.()
     request.socket.pause()

@@ -21,6 +21,18 @@ export const floods: Readonly<Record<string, Flood>> = {
     again: many(`8000\r\n${'x'.repeat(32_768)}\r\n`),
   },
   'endless chunks of one byte': { first: post('Transfer-Encoding: chunked\r\n'), again: many('1\r\nx\r\n') },
+  'endless chunks of sixty bytes': {
+    first: post('Transfer-Encoding: chunked\r\n'),
+    again: many(`3c\r\n${'x'.repeat(60)}\r\n`),
+  },
+  'endless chunks that nobody asked for': {
+    first: `DELETE ${items}/1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n`,
+    again: many('1\r\nx\r\n'),
+  },
+  'endless chunks of a refused body': {
+    first: `POST ${items} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n`,
+    again: many('1\r\nx\r\n'),
+  },
   'endless bodies that nobody asked for': {
     first: `DELETE ${items}/1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n`,
     again: many(`8000\r\n${'x'.repeat(32_768)}\r\n`),
