@@ -32,6 +32,8 @@ export interface Log {
   /** Whether any request is shown, once it is answered. */
   readonly showsRequests: boolean
   request(exchange: Exchange, status: number, milliseconds: number, note?: string): void
+  /** What came was no request. */
+  refused(profile: string, status: number, reason: string): void
   failed(exchange: Exchange, cause: unknown): void
   /** Something besides a request failed. */
   trouble(what: string, cause: unknown): void
@@ -62,6 +64,9 @@ export function readableLog(write: Write, level: LogLevel): Log {
         write(
           `${method} ${short(path)} ${status} ${milliseconds.toFixed(1)} ms (${profile})${note ? `: ${printable(note)}` : ''}\n`,
         )
+    },
+    refused(profile, status, reason) {
+      if (shows('warn')) write(`No request: ${status} (${profile}): ${printable(reason)}\n`)
     },
     failed({ traceId: id, profile, method, path }, cause) {
       if (shows('error')) write(`${method} ${short(path)} failed (${profile}, request ${id}): ${describe(cause)}\n`)
@@ -107,6 +112,9 @@ export function jsonLog(write: Write, level: LogLevel, now: () => Date): Log {
           milliseconds: Number(milliseconds.toFixed(1)),
           note,
         })
+    },
+    refused(profile, status, reason) {
+      if (shows('warn')) line('warn', 'no request', { profile, status, reason })
     },
     failed(exchange, cause) {
       if (shows('error')) line('error', 'request failed', { ...details(exchange), cause: describe(cause) })

@@ -2,7 +2,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 
 /** What is counted while the service runs, for Prometheus. No label is ever taken from what a client sends. */
 export interface Metrics {
-  request(profile: string, operation: string, method: string, status: number, seconds: number): void
+  request(profile: string, operation: string, method: string, status: number, milliseconds: number): void
   /** One operation of a store. */
   stored(profile: string, operation: string, seconds: number): void
   text(): Promise<string>
@@ -47,9 +47,9 @@ export function newMetrics(items: () => Readonly<Record<string, number>>): Metri
     },
   })
   return {
-    request(profile, operation, method, status, seconds) {
+    request(profile, operation, method, status, milliseconds) {
       requests.inc({ profile, operation, method: methods.has(method) ? method : 'other', status })
-      durations.observe({ profile, operation }, seconds)
+      durations.observe({ profile, operation }, milliseconds / 1000)
     },
     stored(profile, operation, seconds) {
       storeTimes.observe({ profile, operation }, seconds)

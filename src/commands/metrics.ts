@@ -47,8 +47,7 @@ export async function startMetrics(
   }
   return {
     stores: { a: timed('a', stores.a), b: timed('b', stores.b) },
-    observe: ({ profile, method }, operation, status, milliseconds) =>
-      metrics.request(profile, operation, method, status, milliseconds / 1000),
+    observe: metrics.request,
     async close() {
       server.closeAllConnections()
       await new Promise((closed) => server.close(closed))

@@ -23,7 +23,7 @@ export async function start<Name extends ProfileName>(
   const { host, port = profile.defaultPort } = config
   const open = async (address: Address, redirectPort?: number) =>
     listen(app(profile, stores, { ...settings, redirectPort }), address, config.limits).catch(
-      (cause: NodeJS.ErrnoException) => sentence(cause, profile.name, address),
+      (cause: NodeJS.ErrnoException) => sentence(cause, profile.name, address, port),
     )
   const securePort = httpsPortOf(profile, config)
   const secure =
@@ -61,19 +61,23 @@ function urlsOf(host: string | undefined, ports: Record<string, number>, mode: M
   }
 }
 
+/** The next ports are those of HTTPS. */
+const beside = (port: number) => (port < 65_525 ? port + 10 : port - 10)
+
 /** Why a port cannot be had, and what to do. */
 function sentence(
   { code, message }: NodeJS.ErrnoException,
   profile: string,
   { host = '', port, credentials }: Address,
+  plainPort: number,
 ): string {
   const flag = credentials ? '--https-port' : '--port'
   switch (code) {
     case 'EADDRINUSE': {
       const airPlay =
         port === 5000 ? ' (on macOS it is often AirPlay Receiver: System Settings, AirDrop & Handoff)' : ''
-      const another = `todo-service serve --profile ${profile} ${flag} ${port < 65535 ? port + 1 : port - 1}`
-      return `Port ${port} is in use. Stop the program that holds it${airPlay}, or take another port: ${another}${credentials ? ', or do without: --no-https' : ''}`
+      const another = `todo-service serve --profile ${profile} --port ${beside(plainPort)}${credentials ? ` --https-port ${beside(port)}` : ''}`
+      return `Port ${port} is in use. Stop the program that holds it${airPlay}, or take another: ${another}`
     }
     case 'EACCES':
       return `Port ${port} needs more rights than this process has. Take a port above 1023 with ${flag}.`

@@ -33,8 +33,8 @@ const options = {
   only: {
     takes: 'RULES',
     variable: 'none',
-    expects: 'rule ids separated by commas, such as A8,B*',
-    help: 'check these rules, * standing for anything: A8,B* (all)',
+    expects: 'rule ids separated by commas, such as A8,S*',
+    help: 'check these rules, * standing for anything: A8,S* (all)',
     read: (text: string) => (/^[\w*]+(?:,[\w*]+)*$/.test(text) ? text.split(',') : undefined),
   },
   strict: { ...toggle('fail on deviations from choices, too'), variable: 'none' },

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
 import { MIMEType } from 'node:util'
 import { Gathered, isTooMuchHeld } from './gathered.ts'
-import { header, isSingle } from './header.ts'
+import { header, isSingle, isTooMany } from './header.ts'
 import { Refusal } from './refusal.ts'
 
 /** G5: the request's body as text, or why it is refused. */
@@ -45,17 +45,23 @@ function collect(request: IncomingMessage, whole: number, limit: number, done: (
     if (isTooMuchHeld()) end(new Refusal('overloaded'))
   })
   request.on('end', () => {
-    const isAgain = request.rawTrailers.some((name, at) => at % 2 === 0 && isSingle(name))
-    end(isAgain ? new Refusal('header-doubled') : (gathered?.pieces ?? []))
+    const { rawTrailers } = request
+    if (isTooMany(rawTrailers)) end(new Refusal('body-too-large'))
+    else if (rawTrailers.some((name, at) => at % 2 === 0 && isSingle(name))) end(new Refusal('header-doubled'))
+    else end(gathered?.pieces ?? [])
   })
   // Cut off half-way: whoever sent it is gone, and nothing of it is stored.
-  request.on('close', () => end(new Refusal('body-malformed')))
-  if (request.destroyed) end(new Refusal('body-malformed'))
+  const cutOff = () => end(new Refusal('body-malformed', undefined, 'it did not come in full'))
+  request.on('close', cutOff)
+  if (request.destroyed) cutOff()
 }
+
+const longestMediaType = 1_000
 
 /** A JSON media type, its charset absent or UTF-8. */
 function isJson(contentType = ''): boolean {
   if (contentType === 'application/json') return true
+  if (contentType.length > longestMediaType) return false
   try {
     const { essence, params } = new MIMEType(contentType)
     const isUtf8 = /^utf-8$/i.test(params.get('charset') ?? 'utf-8')
@@ -66,20 +72,23 @@ function isJson(contentType = ''): boolean {
 }
 
 function decode(body: Body): string | Refusal {
-  if (isTooDeep(body)) return new Refusal('body-malformed')
+  const wrong = costOf(body)
+  if (wrong) return new Refusal(wrong)
   const bytes = body.length === 1 ? (body[0] as Buffer) : Buffer.concat(body)
   if (!isUtf8(bytes)) return new Refusal('body-malformed')
   const text = bytes.toString()
   return text.startsWith('\ufeff') ? text.slice(1) : text
 }
 
-/** Arrays and objects within each other: deeper, a value costs many times its size to read. */
+/** Arrays and objects within each other, and values: with more, a body costs many times its size to read. */
 const mostDeep = 1_000
-const [quote, backslash, openingBracket, closingBracket, openingBrace, closingBrace] = Buffer.from('"\\[]{}')
+const mostValues = 10_000
+const [quote, backslash, comma, openingBracket, closingBracket, openingBrace, closingBrace] = Buffer.from('"\\,[]{}')
 
-function isTooDeep(body: Body): boolean {
-  if (body.length === 1 && (body[0] as Buffer).length <= mostDeep) return false
-  let [depth, isText, isEscaped] = [0, false, false]
+/** Why a body would cost too much, if so. */
+function costOf(body: Body): 'body-malformed' | 'body-too-large' | undefined {
+  if (body.length === 1 && (body[0] as Buffer).length <= mostDeep) return undefined
+  let [depth, values, isText, isEscaped] = [0, 0, false, false]
   for (const piece of body)
     for (const byte of piece)
       if (isEscaped) isEscaped = false
@@ -87,6 +96,9 @@ function isTooDeep(body: Body): boolean {
       else if (byte === quote) isText = !isText
       else if (isText) continue
       else if (byte === closingBracket || byte === closingBrace) depth--
-      else if ((byte === openingBracket || byte === openingBrace) && ++depth > mostDeep) return true
-  return false
+      else if (byte === comma || byte === openingBracket || byte === openingBrace) {
+        if (byte !== comma && ++depth > mostDeep) return 'body-malformed'
+        if (++values > mostValues) return 'body-too-large'
+      }
+  return undefined
 }

@@ -4,6 +4,7 @@ import { type IncomingMessage, METHODS, STATUS_CODES } from 'node:http'
 export interface ParserError extends NodeJS.ErrnoException {
   readonly rawPacket?: Buffer
   readonly bytesParsed?: number
+  readonly reason?: string
 }
 
 /** What is wrong with bytes that are no request. */

@@ -1,17 +1,22 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { Readable } from 'node:stream'
 import type { Answer } from './answer.ts'
 import { isMisread, refusalOf } from './broken.ts'
-import { header } from './header.ts'
+import { watchChunks } from './crumbs.ts'
+import { header, isTooMany } from './header.ts'
 import { type Allowance, Pace } from './pace.ts'
 import { send } from './send.ts'
 import { type Patience, Stillness } from './stillness.ts'
 import { hasBody, isSmall, letGo } from './unread.ts'
 
-/** Answers a request, at once or later, and always once; with a refusal where there is too much to do. */
-export type Handler = (request: IncomingMessage, reply: Reply, isOverloaded: boolean) => void
-export type Reply = (answer: Answer) => void
+export interface Handler {
+  /** Answers a request, at once or later, and always once; with a refusal where there is too much to do. */
+  handle(request: IncomingMessage, reply: Reply, isOverloaded: boolean): void
+  /** Told of what was no request. */
+  refused(status: number, reason: string): void
+}
+/** Gives the answer, and tells the status that went out: the request may have been refused half-way. */
+export type Reply = (answer: Answer) => number
 
 /** Node's parser of a connection. It goes on through all that came in one go, unless it is told that there is an error. */
 interface Parser {
@@ -36,8 +41,8 @@ export interface Common {
 const fewRequests = 20
 /** … and so many while others do not do the same. */
 const mostRequests = 1_000
-/** Chunks of a body that may always come in one go. */
-const fewChunks = 100
+/** What is wrong with a request that is not handled. */
+const reasons: Readonly<Record<number, string>> = { 417: 'Unknown expectation', 431: 'Too many headers' }
 /** How long a client has to take its last answer, in milliseconds. */
 const lingering = 1_000
 
@@ -90,18 +95,20 @@ export class Connection {
     if (this.#isEnded) return
     // Nobody offers an upgrade, and Node does not read what comes in with one as requests.
     if (!response.shouldKeepAlive || header(request, 'upgrade') !== undefined) this.#end(response)
-    const refused = status ?? (this.#isNew && isMisread(request) ? 400 : undefined)
+    const refused =
+      status ?? (isTooMany(request.rawHeaders) ? 431 : this.#isNew && isMisread(request) ? 400 : undefined)
     this.#isNew = false
     this.#request = request
     this.#response = response
-    if (header(request, 'transfer-encoding') !== undefined) this.#watch(request)
+    if (header(request, 'transfer-encoding') !== undefined)
+      watchChunks(request, this.#common.chunks, () => this.refuse(413, 'Too many chunks'))
     if (refused) this.#decline(request, response, refused)
     else if (this.#isAtWork) this.#behind.push([request, response])
     else this.#work(request, response)
   }
 
   /** What came is no request, or took too long: that is said in its place, behind the answers that are due. */
-  refuse(status: number): void {
+  refuse(status: number, reason: string): void {
     const [socket, request, response] = [this.#socket, this.#request, this.#response]
     if (!socket.writable) {
       if (this.#isEnded) socket.pause()
@@ -116,6 +123,7 @@ export class Connection {
       socket.once('close', () => request.destroy())
       send({ status }, response)
     } else if (!this.#isEnded) {
+      this.#common.handler.refused(status, reason)
       this.#end()
       if (!response || response.writableFinished) this.#leave(refusalOf(status))
       else response.once('finish', () => this.#leave(refusalOf(status)))
@@ -124,7 +132,14 @@ export class Connection {
 
   /** HTTPS: what has been decrypted comes even while Node pauses. It waits until Node goes on. */
   putOff(bytes: Buffer | undefined): void {
-    if (bytes && !this.#isEnded) this.#socket.push(bytes)
+    // Whoever pushes is asked for more. Node reads on by itself when it goes on.
+    this.#socket._read = () => {}
+    if (bytes) this.#socket.push(bytes)
+  }
+
+  /** Nothing more comes. Node does not see, while it pauses, that a request is cut off by that. */
+  finish(): void {
+    if (this.#request?.complete === false) this.refuse(400, 'Cut off')
   }
 
   /** What waits is not handled any more. */
@@ -148,39 +163,14 @@ export class Connection {
     if (request.method === 'CONNECT') {
       // Node would take its hands off the connection, and nobody would see to the answers that are due.
       Object.assign(request, { upgrade: false })
-      this.refuse(501)
+      this.refuse(501, 'CONNECT')
     } else if (this.#pace.isTooFast(this.#socket.bytesRead, this.#common.requests, this.#behind.length))
       this.#end(this.#response)
     return !this.#isEnded
   }
 
-  /** Each chunk costs as much as a thousand bytes, and `data` comes only when all that came in one go is parsed. */
-  #watch(request: IncomingMessage): void {
-    const pace = new Pace(fewChunks)
-    request.push = (chunk: Buffer | null) => {
-      if (chunk === null || !pace.isTooFast(this.#socket.bytesRead, this.#common.chunks))
-        return Readable.prototype.push.call(request, chunk)
-      this.refuse(413)
-      this.#passOver()
-      return false
-    }
-  }
-
-  /** What else has come of a body is dropped. Node's parser cannot stop there, but need not make a buffer of each chunk. */
-  #passOver(): void {
-    this.#socket.pause()
-    const parser = this.#parser as Record<string, unknown>
-    const place = Object.keys(parser).find((key) => (parser[key] as { name?: string } | null)?.name === 'parserOnBody')
-    if (place === undefined) return
-    const take = parser[place]
-    parser[place] = undefined
-    // It serves another connection afterwards.
-    this.#socket.once('close', () => {
-      parser[place] = take
-    })
-  }
-
   #decline(request: IncomingMessage, response: ServerResponse, status: number): void {
+    this.#common.handler.refused(status, reasons[status] ?? 'Invalid request line')
     this.#end(response)
     send({ status }, response)
     letGo(request)
@@ -200,12 +190,14 @@ export class Connection {
     let isAnswered = false
     let isLater = false
     const reply = (answer: Answer) => {
-      if (isAnswered) return
-      isAnswered = true
-      this.#answer(request, response, answer)
-      if (isLater) this.#goOn()
+      if (!isAnswered) {
+        isAnswered = true
+        this.#answer(request, response, answer)
+        if (isLater) queueMicrotask(() => this.#goOn())
+      }
+      return response.statusCode
     }
-    this.#common.handler(request, reply, this.#isSurplus || this.#common.isOverloaded())
+    this.#common.handler.handle(request, reply, this.#isSurplus || this.#common.isOverloaded())
     isLater = true
     return isAnswered
   }

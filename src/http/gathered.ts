@@ -6,9 +6,16 @@ const muchHeld = 8 * 2 ** 20
 const mostHeld = 24 * 2 ** 20
 /** What comes in at once, at most. */
 const blockSize = 64 * 1024
+/** Milliseconds between turns: what a body has left behind must be collected, too. */
+const breath = 5
+/** A body that never waits for a turn. */
+const smallBody = 16 * 1024
 
 /** Bodies in several pieces, the oldest first. */
 const gathering = new Set<Gathered>()
+/** Those of them that wait for their turn. */
+const waiting = new Set<Gathered>()
+let isTurnDue = false
 let held = 0
 /** Blocks to be used again. */
 const idle: Buffer[] = []
@@ -16,6 +23,18 @@ const mostIdle = 64
 
 /** Whether so much is kept of unfinished bodies that there is no room for more. */
 export const isTooMuchHeld = () => held > mostHeld
+
+/** The oldest goes on, and others for which there is room. */
+function nextTurn(): void {
+  isTurnDue = false
+  let room = Math.max(0, Math.floor((muchHeld - held) / blockSize))
+  const [oldest] = gathering
+  if (oldest) oldest.goOn()
+  for (const other of waiting) {
+    if (room-- === 0) break
+    other.goOn()
+  }
+}
 
 /** A body in blocks: many small pieces must not cost more than one large one. */
 export class Gathered {
@@ -49,20 +68,26 @@ export class Gathered {
     }
     held += piece.length
     const [oldest] = gathering
-    if (held > muchHeld && this.#length > blockSize && this !== oldest) this.#request.pause()
+    if (held > muchHeld && this.#length > smallBody && this !== oldest) {
+      waiting.add(this)
+      this.#request.pause()
+    }
   }
 
   release(): void {
     gathering.delete(this)
+    waiting.delete(this)
     held -= this.#length
     const ofUse = this.#blocks.filter(({ length }) => length === blockSize)
     idle.push(...ofUse.slice(0, mostIdle - idle.length))
-    let room = Math.max(1, Math.floor((muchHeld - held) / blockSize))
-    for (const other of gathering) {
-      if (room === 0) break
-      if (other.#request.isPaused()) room--
-      other.#request.resume()
-    }
+    if (waiting.size === 0 || isTurnDue) return
+    isTurnDue = true
+    setTimeout(nextTurn, breath)
+  }
+
+  goOn(): void {
+    waiting.delete(this)
+    this.#request.resume()
   }
 
   #newBlock(): Buffer {

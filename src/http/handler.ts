@@ -1,4 +1,4 @@
-import type { Exchange, Log } from '../log.ts'
+import type { Log } from '../log.ts'
 import { Unavailable } from '../unavailable.ts'
 import { type Answer, empty, withHeaders } from './answer.ts'
 import { authenticate, type Guard } from './auth.ts'
@@ -36,8 +36,10 @@ export interface Settings {
   readonly corsOrigins: readonly string[]
   /** Whether answers over HTTPS ask for HTTPS from now on. */
   readonly hsts: boolean
-  /** Told of each answer, with the operation it was for, and how long it took in milliseconds. */
-  readonly observe: ((exchange: Exchange, operation: string, status: number, milliseconds: number) => void) | undefined
+  /** Told of each answer, with the operation it was for. */
+  readonly observe:
+    | ((profile: string, operation: string, method: string, status: number, milliseconds: number) => void)
+    | undefined
   readonly log: Log
   readonly newId: () => string
   /** Milliseconds on a clock that never jumps. */
@@ -51,21 +53,28 @@ export function handlerOf({ name, routes, refuse }: Face, settings: Settings): H
   const isWatched = log.showsRequests || observe !== undefined
   const isDressed = corsOrigins.length > 0 || hsts
 
-  return (request, reply, isOverloaded) => {
-    const visit = new Visit(name, request, reachedBy(request, trustProxy), settings)
-    const found = find(visit.path)
-    const route = found?.place.byMethod.get(visit.method)
-    const dressed = isDressed ? (answered: Answer) => reply(dress(answered, visit)) : reply
-    answer(visit, found, route, isWatched ? watched(visit, route, dressed) : dressed, isOverloaded)
+  return {
+    handle(request, reply, isOverloaded) {
+      const visit = new Visit(name, request, reachedBy(request, trustProxy), settings)
+      const found = find(visit.path)
+      const route = found?.place.byMethod.get(visit.method)
+      const dressed = isDressed ? (answered: Answer) => reply(dress(answered, visit)) : reply
+      answer(visit, found, route, isWatched ? watched(visit, route, dressed) : dressed, isOverloaded)
+    },
+    refused(status, reason) {
+      log.refused(name, status, reason)
+      observe?.(name, 'none', '', status, 0)
+    },
   }
 
   function watched(visit: Visit, route: Route | undefined, reply: Reply): Reply {
     const startedAt = settings.ticks()
     return (answered) => {
       const milliseconds = settings.ticks() - startedAt
-      log.request(visit, answered.status, milliseconds, answered.note)
-      observe?.(visit, route?.operation ?? 'none', answered.status, milliseconds)
-      reply(answered)
+      const status = reply(answered)
+      log.request(visit, status, milliseconds, answered.note)
+      observe?.(name, route?.operation ?? 'none', visit.method, status, milliseconds)
+      return status
     }
   }
 

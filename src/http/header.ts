@@ -9,30 +9,37 @@ export function header({ rawHeaders }: IncomingMessage, name: string): string | 
   return undefined
 }
 
-/** Headers of which a second one would leave open which counts, by their length. */
-const singles: string[][] = []
-for (const name of ['host', 'expect', 'if-match', 'content-type', 'authorization', 'if-none-match', 'content-length'])
-  singles[name.length] = [...(singles[name.length] ?? []), name]
+/** Headers of which a second one would leave open which counts: a bit for each, by the length of its name. */
+const singles: Map<string, number>[] = []
+for (const [at, name] of [
+  'host',
+  'expect',
+  'if-match',
+  'content-type',
+  'authorization',
+  'if-none-match',
+  'content-length',
+].entries())
+  singles[name.length] = (singles[name.length] ?? new Map<string, number>()).set(name, 1 << at)
+
+const bitOf = (name: string) => singles[name.length]?.get(name.toLowerCase()) ?? 0
 
 /** Whether a header by this name may be there only once, and with the other headers. */
-export const isSingle = (name: string) => singles[name.length]?.includes(name.toLowerCase()) ?? false
+export const isSingle = (name: string) => bitOf(name) > 0
 
 /** Whether one of them is there twice. */
-export function hasDoubled(request: IncomingMessage): boolean {
-  const { rawHeaders } = request
+export function hasDoubled({ rawHeaders }: IncomingMessage): boolean {
+  let seen = 0
   for (let at = 0; at < rawHeaders.length; at += 2) {
-    const given = rawHeaders[at] as string
-    const names = singles[given.length]
-    if (names && isAgain(rawHeaders, at, given) && names.includes(given.toLowerCase())) return true
+    const bit = bitOf(rawHeaders[at] as string)
+    if (seen & bit) return true
+    seen |= bit
   }
   return false
 }
 
-/** Whether a header stands before its place, too. */
-function isAgain(rawHeaders: readonly string[], place: number, given: string): boolean {
-  for (let at = 0; at < place; at += 2) {
-    const before = rawHeaders[at] as string
-    if (before.length === given.length && before.toLowerCase() === given.toLowerCase()) return true
-  }
-  return false
-}
+/** Headers, or trailers, of a request: each costs more than its bytes. */
+const mostHeaders = 200
+/** So many are kept: one more tells that there are too many. */
+export const keptHeaders = mostHeaders + 1
+export const isTooMany = (raw: readonly string[]) => raw.length > 2 * mostHeaders

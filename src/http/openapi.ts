@@ -89,18 +89,18 @@ const unauthorized = {
   headers: { 'WWW-Authenticate': textHeader('Bearer, and what is wrong with a token that was sent.') },
 }
 
-/** The refusals as the client sees them: each is put to the failure table that answers it. */
+/** The refusals as the client sees them, the likeliest first: each is put to the failure table that answers it. */
 function refused({ operation: name, docs, body }: Route, refuse: Face['refuse']): Json {
   const codes: RefusalCode[] = [
+    ...(body
+      ? (['body-invalid', 'value-refused', 'body-malformed', 'media-type-refused', 'body-too-large'] as const)
+      : []),
+    ...(docs?.refusals ?? []),
+    'overloaded',
+    'unforeseen',
     'host-malformed',
     'header-doubled',
     'framing-refused',
-    'overloaded',
-    ...(docs?.refusals ?? []),
-    ...(body
-      ? (['media-type-refused', 'body-too-large', 'body-malformed', 'body-invalid', 'value-refused'] as const)
-      : []),
-    'unforeseen',
   ]
   const answers = codes.map((code) => {
     const refusal = (body && exampleOf(code, body)) ?? new Refusal(code)

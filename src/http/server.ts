@@ -1,10 +1,10 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
-import { setTimeout as pause } from 'node:timers/promises'
+import { setTimeout as pause, setImmediate as turn } from 'node:timers/promises'
 import { type ParserError, statusFor } from './broken.ts'
 import { type Common, Connection, type Handler } from './connection.ts'
-import { header } from './header.ts'
+import { header, keptHeaders } from './header.ts'
 import type { Credentials } from './https.ts'
 import { lateness } from './late.ts'
 import type { Patience } from './stillness.ts'
@@ -36,6 +36,8 @@ const unusedTimeout = 500
 const mostRequests = 5_000
 /** … nor for crumbs. */
 const mostChunks = 10_000
+/** Turns of the event loop in which new connections are still taken, at most, when the service stops. */
+const mostTurns = 10_000
 /** Connections beyond the limit that are told so. */
 const mostSurplus = 1_000
 
@@ -86,11 +88,21 @@ export function httpServer(
     requests: { spare: mostRequests },
     chunks: { spare: mostChunks },
   }
+  /** How many connections have come. */
+  let arrivals = 0
   /** Connections that have not shaken hands yet (HTTPS), by their far end. */
   const handshaking = new Map<string, Socket>()
 
   const take = (request: IncomingMessage, response: ServerResponse, status?: number) =>
     connections.get(request.socket)?.take(request, response, status)
+  // One for all: there may be many connections.
+  function finish(this: Socket): void {
+    connections.get(this)?.finish()
+  }
+  function forget(this: Socket): void {
+    connections.get(this)?.drop()
+    connections.delete(this)
+  }
   const options = {
     maxHeaderSize,
     headersTimeout: Math.min(limits.headerTimeout, limits.requestTimeout),
@@ -106,15 +118,15 @@ export function httpServer(
         take,
       )
     : createServer(options, take)
-  // Node would pass over headers beyond the two-thousandth, a second Authorization among them; their size is limited.
-  server.maxHeadersCount = 0
+  // Node passes over what is beyond, a second Authorization perhaps.
+  server.maxHeadersCount = keptHeaders
   Object.assign(server, { httpAllowHalfOpen: true })
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => take(request, response, 417))
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
     if (header(request, 'expect')?.toLowerCase() !== '100-continue') return take(request, response, 417)
-    // Whoever reads the body asks for it; what is refused is not asked for.
-    request.once('resume', () => {
-      if (!response.headersSent) response.writeContinue()
+    // Whoever listens to the body asks for it; what is refused is not asked for.
+    request.on('newListener', (event) => {
+      if (event === 'data' && !response.headersSent) response.writeContinue()
     })
     take(request, response)
   })
@@ -123,17 +135,16 @@ export function httpServer(
     // Who has not even shaken hands is not in a state to read a refusal.
     if (!connection) socket.destroy()
     else if (cause.code === 'HPE_PAUSED') connection.putOff(cause.rawPacket)
-    else connection.refuse(statusFor(cause))
+    else connection.refuse(statusFor(cause), cause.reason ?? cause.message)
   })
+  server.on('connection', () => arrivals++)
   server.on(credentials ? 'secureConnection' : 'connection', (socket: Socket) => {
     if (handshaking.size > 0) handshaking.delete(farEnd(socket))
     if (connections.size >= limits.maxConnections + mostSurplus) return void socket.destroy()
     const connection = new Connection(socket, common, connections.size >= limits.maxConnections)
     connections.set(socket, connection)
-    socket.once('close', () => {
-      connections.delete(socket)
-      connection.drop()
-    })
+    socket.on('end', finish)
+    socket.on('close', forget)
   })
   if (credentials)
     server.on('connection', (socket: Socket) => {
@@ -157,9 +168,18 @@ export function httpServer(
     for (const socket of taking) Reflect.deleteProperty(socket, 'destroy')
   }
 
+  /** Node takes one connection in each turn: those that still wait for that when the listener closes would be reset. */
+  async function takeWaiting(): Promise<void> {
+    for (let turns = 0, before = -1; before !== arrivals && turns < mostTurns; turns++) {
+      before = arrivals
+      await turn()
+    }
+  }
+
   async function close(): Promise<void> {
     common.isClosing = true
     await pause(limits.drainDelay)
+    await takeWaiting()
     const dropIdle = setInterval(() => {
       for (const connection of connections.values()) if (connection.isUnused) connection.cut()
       for (const socket of handshaking.values()) if (socket.bytesRead === 0) socket.destroy()

@@ -25,6 +25,6 @@ export class Stillness {
     this.#looks = written !== this.#written ? 0 : this.#looks + 1
     this.#written = written
     const patience = writableLength > 0 ? stalledTimeout : isAtWork ? Infinity : keepAliveTimeout
-    return this.#looks * beat > patience
+    return this.#looks * beat >= patience
   }
 }

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { passOver } from './crumbs.ts'
 import { header } from './header.ts'
 
 /** How long a client that is still sending gets to see the answer to what will not be read. */
@@ -17,9 +18,7 @@ export function letGo(request: IncomingMessage): void {
   let unread = 0
   request.on('data', (chunk: Buffer) => {
     unread += chunk.length
-    if (unread <= mostUnread) return
-    ;(request as IncomingMessage & { _dump?(): void })._dump?.()
-    request.socket.pause()
+    if (unread > mostUnread) passOver(request)
   })
   request.resume()
   const timer = setTimeout(() => request.destroy(), unreadTimeout)

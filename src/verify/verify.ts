@@ -150,7 +150,7 @@ function lengthOf(answer: Received): number | undefined {
 }
 
 function missingFor({ needs }: Check, { token }: Service, untouched: boolean): string | undefined {
-  if (needs === 'own server') return 'it is tried only on a server that holds nothing of anybody'
+  if (needs === 'own server') return 'only whoever starts the server for it can try it'
   if (needs === 'untouched store' && !untouched) return 'the store has been written to'
   if (needs === 'token' && !token) return 'it needs a token, and none was given'
   return undefined

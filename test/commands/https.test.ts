@@ -113,7 +113,9 @@ suite('HTTPS in development', () => {
     assert.equal(code, 1)
     assert.match(
       stderr,
-      new RegExp(`^todo-service: Port ${port} is in use\\. .*--https-port ${port + 1}, or do without: --no-https\n$`),
+      new RegExp(
+        `^todo-service: Port ${port} is in use\\. .* serve --profile . --port \\d+ --https-port ${port + 10}\n$`,
+      ),
     )
   })
 })

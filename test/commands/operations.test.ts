@@ -5,7 +5,6 @@ import { openSync, writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
-import { connect as connectSecurely } from 'node:tls'
 import { cli, jsonLines, run, serve, start } from '../support/cli.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/port.ts'
@@ -223,31 +222,6 @@ suite('clients that take their time', () => {
   })
 })
 
-test('a client that says nothing more still gets its answers, over HTTPS too', async (t) => {
-  const { running } = await serve(t, ['--https-port', '0', '--request-timeout', '4'])
-  const [, port] = await running.prints(/https:\/\/127\.0\.0\.1:(\d+)/)
-  const options = { host: '127.0.0.1', port: Number(port), rejectUnauthorized: false, allowHalfOpen: true }
-  const socket = connectSecurely(options)
-  let received = ''
-  socket.on('data', (data) => {
-    received += data
-  })
-  // Many records of TLS, and requests that begin in one and end in the next.
-  const count = 400
-  const head = `POST ${items} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`
-  const pairs = Array.from(
-    { length: count },
-    (_, at) => `${head}${body}GET ${items}/${at + 1} HTTP/1.1\r\nHost: x\r\n\r\n`,
-  )
-  socket.end(pairs.join(''))
-  await once(socket, 'close')
-  const statuses = [...received.matchAll(/HTTP\/1\.1 (\d{3})/g)].map(([, status]) => status)
-  assert.deepEqual(
-    statuses,
-    pairs.flatMap(() => ['201', '200']),
-  )
-})
-
 suite('clients that never shake hands', () => {
   test('are cut off on the HTTPS port, and do not hold up a stop', async (t) => {
     const { running } = await serve(t, ['--https-port', '0', '--header-timeout', '1'])
@@ -379,6 +353,41 @@ suite('headers', () => {
     const over = async (scheme: string) =>
       (await fetch(`${url}/`, { headers: { 'x-forwarded-proto': scheme } })).headers.get('strict-transport-security')
     assert.deepEqual([await over('http'), await over('https')], [null, 'max-age=31536000'])
+  })
+})
+
+suite('what a client was told', () => {
+  test('is in the log, also when the request did not come in full, or was none', async (t) => {
+    const port = await freePort()
+    const metrics = ['--metrics-port', `${port}`]
+    const { running, ...at } = await serve(t, ['--request-timeout', '1', '--header-timeout', '1', ...metrics])
+    const said = async (words: string) => {
+      const raw = new Raw(t, at.port)
+      raw.socket.write(words)
+      await raw.closed
+    }
+    const post = `POST ${items} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n`
+    await said(`${post}Content-Length: 9\r\n\r\n{`)
+    await said(`${post}Transfer-Encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(3_000_000)}`)
+    await said('GET / HTTP/1.1\r\nHost: canary\x01\r\n\r\n')
+    await said('GET / HTTP/1.1\r\nX')
+    await said(`GET / HTTP/1.1\r\nX: ${'x'.repeat(40_000)}\r\n\r\n`)
+    await said('CONNECT canary:1 HTTP/1.1\r\nHost: x\r\n\r\n')
+    await said('GET  /canary HTTP/1.1\r\nHost: x\r\n\r\n')
+    const lines = [
+      `POST ${items} 408 [\\d.]+ ms \\(a\\): it did not come in full`,
+      `POST ${items} 413 [\\d.]+ ms \\(a\\): it did not come in full`,
+      'No request: 400 \\(a\\): Invalid header value char',
+      'No request: 408 \\(a\\): Request timeout',
+      'No request: 431 \\(a\\): Header overflow',
+      'No request: 501 \\(a\\): CONNECT',
+      'No request: 400 \\(a\\): Invalid request line',
+    ]
+    await running.prints(new RegExp(`${lines.join('\n')}\n`))
+    assert.doesNotMatch(running.stdout, /canary/)
+    const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+    assert.match(text, /todo_requests_total\{profile="a",operation="createItem",method="POST",status="408"\} 1/)
+    assert.match(text, /todo_requests_total\{profile="a",operation="none",method="other",status="431"\} 1/)
   })
 })
 

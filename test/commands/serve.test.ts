@@ -203,7 +203,7 @@ suite('serve, flags and variables', () => {
     const { port } = holder.address() as AddressInfo
     const { code, stdout, stderr } = await run(t, ['serve', '--profile', 'b', '--port', `${port}`])
     assert.deepEqual([code, stdout], [1, ''])
-    assert.match(stderr, new RegExp(`^todo-service: Port ${port} is in use\\. .*--profile b --port ${port + 1}\n$`))
+    assert.match(stderr, new RegExp(`^todo-service: Port ${port} is in use\\. .*--profile b --port ${port + 10}\n$`))
   })
 
   test('a host that is not of this machine: exit code 1 and one sentence', async (t) => {

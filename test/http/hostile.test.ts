@@ -74,6 +74,21 @@ suite('every case of the JSON parsing corpus', () => {
       assert.equal(await create(deep), 400)
     }
   })
+
+  test('values: ten thousand in a body, and no more', async (t) => {
+    const service = await transports['over a socket'](t, 'a')
+    const create = async (other: string) =>
+      (await service.send('POST', items, `{"isComplete":true,"other":${other}}`)).status
+    // The body itself, its two members and the array count, too.
+    const values = (count: number) => `[${'0,'.repeat(count - 4)}0]`
+    assert.deepEqual([await create(values(10_001)), await create(values(10_002))], [201, 413])
+    assert.equal(await create(JSON.stringify(',[{'.repeat(10_000))), 201)
+    assert.equal(await create(`[${'{},'.repeat(300_000)}0]`), 413)
+    const other = await transports['over a socket'](t, 'b')
+    const item = { id: 'x', name: 'x', notes: 'x', done: false, other: Array(10_001).fill(0) }
+    const answer = await other.send('POST', items, item)
+    assert.deepEqual([answer.status, answer.text], [400, 'CouldNotCreateItem'])
+  })
 })
 
 suite('any bytes at the port', () => {

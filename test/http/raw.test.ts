@@ -43,6 +43,7 @@ const refused: Record<string, [string, number]> = {
   'NUL within a header': [get('Host: x\r\nX: a\0b\r\n'), 400],
   'a control byte within a header': [get('Host: x\r\nX: a\x01b\r\n'), 400],
   'a control byte within the path': [`GET ${items}\x01 HTTP/1.1\r\nHost: x\r\n\r\n`, 400],
+  'more than two hundred headers': [get(`Host: x\r\n${'X: y\r\n'.repeat(200)}`), 431],
   'no Host': [get(''), 400],
   'two Hosts': [get('Host: x\r\nHost: y\r\n'), 400],
   'an empty Host': [get('Host:\r\n'), 400],
@@ -360,6 +361,24 @@ suite('what is no request, or could be two', () => {
     assert.deepEqual((await sent(inChunks(50, 1))).statuses, [201])
   })
 
+  test('two hundred trailers are read, and no more', async (t) => {
+    const service = await transports['over a socket'](t, 'a')
+    const raw = new Raw(t, Number(new URL(service.url).port))
+    const withTrailers = (count: number) => post(chunked, chunks.replace(/\r\n$/, `${'X: y\r\n'.repeat(count)}\r\n`))
+    raw.socket.write(`${withTrailers(200)}${withTrailers(201)}${get('Host: x\r\n')}`)
+    assert.deepEqual(await raw.answers(3), [201, 413, 200])
+    assert.equal(JSON.parse((await service.send('GET', items)).text).length, 1)
+  })
+
+  test('what is refused for its crumbs has no effect', async (t) => {
+    const service = await transports['over a socket'](t, 'a')
+    const raw = new Raw(t, Number(new URL(service.url).port))
+    raw.socket.write(post(chunked, `${chunks.replace('0\r\n\r\n', '')}${'1\r\n \r\n'.repeat(10_500)}0\r\n\r\n`))
+    assert.deepEqual(await raw.answers(1), [413])
+    await raw.closed
+    assert.equal((await service.send('GET', items)).text, '[]')
+  })
+
   test('a body of crumbs that is refused costs little more than a whole one', async (t) => {
     const service = await transports['over a socket'](t, 'a')
     const timeFor = async (said: string) => {
@@ -378,14 +397,14 @@ suite('what is no request, or could be two', () => {
     assert.ok(crumbs < 2.5 * whole, `${Math.round(crumbs)} ms, ${Math.round(whole)} ms`)
   })
 
-  test('a body that is refused is not read', async (t) => {
+  test('a body that is refused is not read, even if the client never stops', async (t) => {
     const service = await transports['over a socket'](t, 'a')
     for (const [said, status] of [
       [post('Content-Length: 999999999\r\n', ''), 413],
       [post('Content-Length: 999999999\r\n', '').replace('application/json', 'text/plain'), 415],
       [post('Expect: 200-maybe\r\nContent-Length: 999999999\r\n', ''), 417],
     ] as const) {
-      const raw = new Raw(t, Number(new URL(service.url).port))
+      const raw = new Raw(t, Number(new URL(service.url).port), { allowHalfOpen: true })
       raw.socket.write(said)
       const piece = Buffer.alloc(2 ** 16, 'x')
       const push = () => {

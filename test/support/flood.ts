@@ -41,12 +41,21 @@ export const floods: Readonly<Record<string, Flood>> = {
     first: 'GET / HTTP/1.1\r\nHost: x\r\n',
     again: many('X-Header: 0123456789012345678901234567890\r\n'),
   },
+  'thousands of short headers': {
+    again: Buffer.from(
+      `GET / HTTP/1.1\r\nHost: x\r\n${Array.from({ length: 8_000 }, (_, at) => `${at.toString(36).padStart(4, 'a')}:\r\n`).join('')}\r\n`,
+    ),
+  },
   'endless paths': { first: 'GET /', again: Buffer.alloc(65_536, 'a') },
   'endless trailers': {
     first: `${post('Transfer-Encoding: chunked\r\n')}0\r\n`,
     again: many('X-Header: 01234567890123\r\n'),
   },
+  'thousands of trailers': {
+    again: Buffer.from(`${post('Transfer-Encoding: chunked\r\n')}0\r\n${'X: \r\n'.repeat(5_000)}\r\n`),
+  },
   'deep JSON': { again: whole('['.repeat(1_000_000)) },
+  'JSON of many values': { again: whole(`[${'{},'.repeat(300_000)}0]`) },
   'pipelines of GET': { again: many(`GET ${items} HTTP/1.1\r\nHost: x\r\n\r\n`) },
   'pipelines of GET, nothing read': { again: many(`GET ${items} HTTP/1.1\r\nHost: x\r\n\r\n`), isDeaf: true },
   'pipelines of POST': { again: many(whole('{"name":1}').toString()) },

@@ -7,8 +7,8 @@ export class Raw {
   received = ''
   readonly closed: Promise<void>
 
-  constructor(t: TestContext, port: number) {
-    this.socket = connect(port, '127.0.0.1')
+  constructor(t: TestContext, port: number, options: { allowHalfOpen?: boolean } = {}) {
+    this.socket = connect({ port, host: '127.0.0.1', ...options })
     this.socket.on('error', () => {})
     this.socket.on('data', (data) => {
       this.received += data.toString('latin1')
