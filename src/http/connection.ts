@@ -118,8 +118,10 @@ export class Connection {
         if (response.writableFinished && !this.#isEnded) socket.destroy()
         return
       }
+      if (this.#behind.some(([waiting]) => waiting === request)) this.#common.handler.refused(status, reason)
       this.#end(response)
-      // Node does not tell those who wait for the rest of it.
+      // Whatever else comes of it, it must not become whole; and Node does not tell those who wait for that.
+      request.push = () => false
       socket.once('close', () => request.destroy())
       send({ status }, response)
     } else if (!this.#isEnded) {

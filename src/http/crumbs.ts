@@ -10,12 +10,9 @@ const fewChunks = 100
 export function watchChunks(request: IncomingMessage, allowance: Allowance, refuse: () => void): void {
   const { socket } = request
   const pace = new Pace(fewChunks)
-  let isRefused = false
   request.push = (chunk: Buffer | null) => {
-    // Its end must not make a whole body of the beginning.
-    if (isRefused) return false
-    isRefused = chunk !== null && pace.isTooFast(socket.bytesRead, allowance)
-    if (!isRefused) return Readable.prototype.push.call(request, chunk)
+    if (chunk === null || !pace.isTooFast(socket.bytesRead, allowance))
+      return Readable.prototype.push.call(request, chunk)
     refuse()
     passOver(request)
     return false

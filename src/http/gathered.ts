@@ -8,13 +8,14 @@ const mostHeld = 24 * 2 ** 20
 const blockSize = 64 * 1024
 /** Milliseconds between turns: what a body has left behind must be collected, too. */
 const breath = 5
-/** A body that never waits for a turn. */
+/** A body that never waits for a turn; whose turn it is must get on by as much, or it is the next one's turn, too. */
 const smallBody = 16 * 1024
 
-/** Bodies in several pieces, the oldest first. */
-const gathering = new Set<Gathered>()
-/** Those of them that wait for their turn. */
+/** Bodies that wait for their turn. */
 const waiting = new Set<Gathered>()
+/** Whose turn it is, and how far it was when it was looked at. */
+let favoured: Gathered | undefined
+let favouredLength = 0
 let isTurnDue = false
 let held = 0
 /** Blocks to be used again. */
@@ -24,16 +25,24 @@ const mostIdle = 64
 /** Whether so much is kept of unfinished bodies that there is no room for more. */
 export const isTooMuchHeld = () => held > mostHeld
 
-/** The oldest goes on, and others for which there is room. */
+/** The next one goes on, if the one before is done or does not get on, and others for which there is room. */
 function nextTurn(): void {
   isTurnDue = false
+  if (!favoured || favoured.length < favouredLength + smallBody) favoured = waiting.values().next().value
+  favouredLength = favoured?.length ?? 0
+  favoured?.goOn()
   let room = Math.max(0, Math.floor((muchHeld - held) / blockSize))
-  const [oldest] = gathering
-  if (oldest) oldest.goOn()
   for (const other of waiting) {
     if (room-- === 0) break
     other.goOn()
   }
+  makeTurn()
+}
+
+function makeTurn(): void {
+  if (waiting.size === 0 || isTurnDue) return
+  isTurnDue = true
+  setTimeout(nextTurn, breath)
 }
 
 /** A body in blocks: many small pieces must not cost more than one large one. */
@@ -47,7 +56,6 @@ export class Gathered {
   constructor(request: IncomingMessage, whole: number) {
     this.#request = request
     this.#whole = whole
-    gathering.add(this)
   }
 
   get length(): number {
@@ -67,22 +75,19 @@ export class Gathered {
       this.#length += copied
     }
     held += piece.length
-    const [oldest] = gathering
-    if (held > muchHeld && this.#length > smallBody && this !== oldest) {
+    if (held > muchHeld && this.#length > smallBody && this !== favoured) {
       waiting.add(this)
       this.#request.pause()
+      makeTurn()
     }
   }
 
   release(): void {
-    gathering.delete(this)
     waiting.delete(this)
+    if (favoured === this) favoured = undefined
     held -= this.#length
     const ofUse = this.#blocks.filter(({ length }) => length === blockSize)
     idle.push(...ofUse.slice(0, mostIdle - idle.length))
-    if (waiting.size === 0 || isTurnDue) return
-    isTurnDue = true
-    setTimeout(nextTurn, breath)
   }
 
   goOn(): void {

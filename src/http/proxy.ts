@@ -56,7 +56,8 @@ export function reachedBy(request: IncomingMessage, trust: ProxyTrust): Reached 
 export function clientOf(request: IncomingMessage, trust: ProxyTrust): string {
   const hops = trust(request)
   const client = hops > 0 ? handedOn(request, 'x-forwarded-for', hops) : undefined
-  return client ?? request.socket.remoteAddress ?? ''
+  // It may be remembered: a part of a string would keep the whole header alive.
+  return (client && Buffer.from(client.slice(0, longestAddress)).toString()) || (request.socket.remoteAddress ?? '')
 }
 
 /** Each proxy adds what it saw at the end: the outermost trusted one saw the client. */
@@ -65,8 +66,21 @@ function handedOn(request: IncomingMessage, name: string, hops: number): string 
   return values[Math.max(0, values.length - hops)]
 }
 
-const listed = (request: IncomingMessage, name: string) =>
-  (request.headersDistinct[name] ?? []).flatMap((value) => value.split(',')).map((value) => value.trim())
+/** Nobody has more proxies than that, or an address that is longer. */
+const mostHops = 100
+const longestAddress = 100
+
+/** What proxies have added, the last ones of them. */
+function listed(request: IncomingMessage, name: string): string[] {
+  const values = request.headersDistinct[name] ?? []
+  const found: string[] = []
+  for (let text = values.join(','), comma = text.length; values.length > 0 && comma >= 0 && found.length < mostHops; ) {
+    text = text.slice(0, comma)
+    comma = text.lastIndexOf(',')
+    found.unshift(text.slice(comma + 1).trim())
+  }
+  return found
+}
 
 export function isAuthority(host: string): boolean {
   if (host === lastAuthority) return true

@@ -36,8 +36,10 @@ const unusedTimeout = 500
 const mostRequests = 5_000
 /** … nor for crumbs. */
 const mostChunks = 10_000
-/** Turns of the event loop in which new connections are still taken, at most, when the service stops. */
-const mostTurns = 10_000
+/** How long connections that wait to be taken are still taken when the service stops. */
+const takingTimeout = 500
+/** Connections that have not shaken hands: the oldest makes room for the next. */
+const mostHandshaking = 1_000
 /** Connections beyond the limit that are told so. */
 const mostSurplus = 1_000
 
@@ -149,7 +151,8 @@ export function httpServer(
   if (credentials)
     server.on('connection', (socket: Socket) => {
       const end = farEnd(socket)
-      if (handshaking.size >= mostSurplus) return void socket.destroy()
+      const [oldest] = handshaking.values()
+      if (handshaking.size >= mostHandshaking) oldest?.destroy()
       handshaking.set(end, socket)
       socket.once('close', () => handshaking.delete(end))
     })
@@ -170,16 +173,22 @@ export function httpServer(
 
   /** Node takes one connection in each turn: those that still wait for that when the listener closes would be reset. */
   async function takeWaiting(): Promise<void> {
-    for (let turns = 0, before = -1; before !== arrivals && turns < mostTurns; turns++) {
+    let isEnough = false
+    const timer = setTimeout(() => {
+      isEnough = true
+    }, takingTimeout)
+    for (let before = -1; before !== arrivals && !isEnough; ) {
       before = arrivals
       await turn()
     }
+    clearTimeout(timer)
   }
 
   async function close(): Promise<void> {
     common.isClosing = true
     await pause(limits.drainDelay)
-    await takeWaiting()
+    // Whoever was told to close comes again.
+    if (limits.drainDelay > 0) await takeWaiting()
     const dropIdle = setInterval(() => {
       for (const connection of connections.values()) if (connection.isUnused) connection.cut()
       for (const socket of handshaking.values()) if (socket.bytesRead === 0) socket.destroy()

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { openSync, writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
+import { get } from 'node:https'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { cli, jsonLines, run, serve, start } from '../support/cli.ts'
@@ -223,6 +224,20 @@ suite('clients that take their time', () => {
 })
 
 suite('clients that never shake hands', () => {
+  test('do not keep others out of the HTTPS port', async (t) => {
+    const { running } = await serve(t, ['--https-port', '0'])
+    const [, port] = await running.prints(/https:\/\/127\.0\.0\.1:(\d+)/)
+    const silent = Array.from({ length: 1_100 }, () => new Raw(t, Number(port)))
+    await Promise.all(silent.map(({ socket }) => new Promise((connected) => socket.once('connect', connected))))
+    const status = await new Promise((answered, failed) =>
+      get({ port, path: '/weatherforecast', rejectUnauthorized: false }, (answer) => answered(answer.statusCode)).on(
+        'error',
+        failed,
+      ),
+    )
+    assert.equal(status, 200)
+  })
+
   test('are cut off on the HTTPS port, and do not hold up a stop', async (t) => {
     const { running } = await serve(t, ['--https-port', '0', '--header-timeout', '1'])
     const [, port] = await running.prints(/https:\/\/127\.0\.0\.1:(\d+)/)

@@ -397,6 +397,34 @@ suite('what is no request, or could be two', () => {
     assert.ok(crumbs < 2.5 * whole, `${Math.round(crumbs)} ms, ${Math.round(whole)} ms`)
   })
 
+  test('large bodies that stop half-way do not hold up others', async (t) => {
+    const service = await transports['over a socket'](t, 'a')
+    const port = Number(new URL(service.url).port)
+    for (let at = 0; at < 9; at++) {
+      const { socket } = new Raw(t, port)
+      await new Promise((taken) => socket.write(post('Content-Length: 1000000\r\n', 'x'.repeat(999_999)), taken))
+    }
+    const large = `{"isComplete":true,"name":"${'x'.repeat(80_000)}"}`
+    for (let at = 0; at < 20; at++) {
+      const raw = new Raw(t, port)
+      const timer = setTimeout(() => raw.socket.destroy(), 10_000)
+      raw.socket.write(post(`Content-Length: ${large.length}\r\n`, large.slice(0, 40_000)))
+      raw.socket.write(large.slice(40_000))
+      assert.deepEqual(await raw.answers(1), [201])
+      clearTimeout(timer)
+    }
+  })
+
+  test('what took too long has no effect, even if the rest comes then', async (t) => {
+    const service = await transports['over a socket'](t, 'a', { limits: { requestTimeout: 1_000 } })
+    const raw = new Raw(t, Number(new URL(service.url).port), { allowHalfOpen: true })
+    raw.socket.write(post(length, body.slice(0, 5)))
+    assert.deepEqual(await raw.answers(1), [408])
+    raw.socket.end(body.slice(5))
+    await raw.closed
+    assert.equal((await service.send('GET', items)).text, '[]')
+  })
+
   test('a body that is refused is not read, even if the client never stops', async (t) => {
     const service = await transports['over a socket'](t, 'a')
     for (const [said, status] of [

@@ -40,9 +40,10 @@ interface Parts {
   readonly trustProxy?: ProxyTrust
   readonly terms?: Partial<Terms>
   readonly log?: Log
+  readonly limits?: Partial<Limits>
 }
 
-const limits: Limits = {
+const usualLimits: Limits = {
   headerTimeout: 10_000,
   requestTimeout: 30_000,
   keepAliveTimeout: 65_000,
@@ -64,6 +65,7 @@ function serverOf(
     mode = 'development',
     terms,
     log = quiet,
+    limits,
   }: Parts,
 ) {
   let requests = 0
@@ -87,7 +89,7 @@ function serverOf(
     random: Math.random,
   }
   const handler = app(profiles[name], stores, settings)
-  return httpServer(handler, limits)
+  return httpServer(handler, { ...usualLimits, ...limits })
 }
 
 const quiet = jsonLog(
