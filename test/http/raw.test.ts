@@ -400,10 +400,9 @@ suite('what is no request, or could be two', () => {
   test('large bodies that stop half-way do not hold up others', async (t) => {
     const service = await transports['over a socket'](t, 'a')
     const port = Number(new URL(service.url).port)
-    for (let at = 0; at < 9; at++) {
-      const { socket } = new Raw(t, port)
+    const stopped = Array.from({ length: 9 }, () => new Raw(t, port).socket)
+    for (const socket of stopped)
       await new Promise((taken) => socket.write(post('Content-Length: 1000000\r\n', 'x'.repeat(999_999)), taken))
-    }
     const large = `{"isComplete":true,"name":"${'x'.repeat(80_000)}"}`
     for (let at = 0; at < 20; at++) {
       const raw = new Raw(t, port)
@@ -413,6 +412,7 @@ suite('what is no request, or could be two', () => {
       assert.deepEqual(await raw.answers(1), [201])
       clearTimeout(timer)
     }
+    for (const socket of stopped) socket.destroy()
   })
 
   test('what took too long has no effect, even if the rest comes then', async (t) => {
