@@ -9,31 +9,32 @@ export function header({ rawHeaders }: IncomingMessage, name: string): string | 
   return undefined
 }
 
-/** Headers of which a second one would leave open which counts: a bit for each, by the length of its name. */
-const singles: Map<string, number>[] = []
-for (const [at, name] of [
-  'host',
-  'expect',
-  'if-match',
-  'content-type',
-  'authorization',
-  'if-none-match',
-  'content-length',
-].entries())
-  singles[name.length] = (singles[name.length] ?? new Map<string, number>()).set(name, 1 << at)
-
-const bitOf = (name: string) => singles[name.length]?.get(name.toLowerCase()) ?? 0
+/** Headers of which a second one would leave open which counts, by their length. */
+const singles: string[][] = []
+for (const name of ['host', 'expect', 'if-match', 'content-type', 'authorization', 'if-none-match', 'content-length'])
+  singles[name.length] = [...(singles[name.length] ?? []), name]
 
 /** Whether a header by this name may be there only once, and with the other headers. */
-export const isSingle = (name: string) => bitOf(name) > 0
+export const isSingle = (name: string) => singles[name.length]?.includes(name.toLowerCase()) ?? false
 
 /** Whether one of them is there twice. */
 export function hasDoubled({ rawHeaders }: IncomingMessage): boolean {
-  let seen = 0
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const bit = bitOf(rawHeaders[at] as string)
-    if (seen & bit) return true
-    seen |= bit
+  for (let at = 2; at < rawHeaders.length; at += 2) {
+    const given = rawHeaders[at] as string
+    // A name of another length is another name, and that costs next to nothing to see.
+    if (singles[given.length] && stands(rawHeaders, at, given.length) && isSingle(given)) {
+      const name = given.toLowerCase()
+      if (stands(rawHeaders, at, given.length, name)) return true
+    }
+  }
+  return false
+}
+
+/** Whether a name of this length, or this name, stands before a place. */
+function stands(rawHeaders: readonly string[], place: number, length: number, name?: string): boolean {
+  for (let at = 0; at < place; at += 2) {
+    const before = rawHeaders[at] as string
+    if (before.length === length && (name === undefined || before.toLowerCase() === name)) return true
   }
   return false
 }
