@@ -216,7 +216,8 @@ export class Connection {
     const isUnread = !request.complete && !request.destroyed && hasBody(request)
     // Node ends a connection of HTTP/1.0 behind an answer without a length.
     const isOpenEnded = request.httpVersionMinor === 0 && (answer.status === 204 || answer.status === 304)
-    const isLast = answer.isLast || this.#isSurplus || isOpenEnded || (isUnread && !isSmall(request))
+    const isTooLong = isTooMany(request.rawTrailers) || (isUnread && !isSmall(request))
+    const isLast = answer.isLast || this.#isSurplus || isOpenEnded || isTooLong
     if (isLast || (this.#common.isClosing && this.#behind.length === 0)) this.#end(response)
     try {
       send(answer, response)

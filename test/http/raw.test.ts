@@ -366,7 +366,8 @@ suite('what is no request, or could be two', () => {
     const raw = new Raw(t, Number(new URL(service.url).port))
     const withTrailers = (count: number) => post(chunked, chunks.replace(/\r\n$/, `${'X: y\r\n'.repeat(count)}\r\n`))
     raw.socket.write(`${withTrailers(200)}${withTrailers(201)}${get('Host: x\r\n')}`)
-    assert.deepEqual(await raw.answers(3), [201, 413, 200])
+    await raw.closed
+    assert.deepEqual(raw.statuses, [201, 413])
     assert.equal(JSON.parse((await service.send('GET', items)).text).length, 1)
   })
 
