@@ -5,6 +5,7 @@ import { isMisread, refusalOf } from './broken.ts'
 import { watchChunks } from './crumbs.ts'
 import { header, isTooMany } from './header.ts'
 import { type Allowance, Pace } from './pace.ts'
+import { Row } from './row.ts'
 import { send } from './send.ts'
 import { type Patience, Stillness } from './stillness.ts'
 import { hasBody, isSmall, letGo } from './unread.ts'
@@ -60,9 +61,9 @@ export class Connection {
   /** The newest request, and what answers it. */
   #request: IncomingMessage | undefined
   #response: ServerResponse | undefined
-  #isAtWork = false
-  /** What came behind the request that is at work. */
-  #behind: [IncomingMessage, ServerResponse][] = []
+  readonly #row = new Row<[IncomingMessage, ServerResponse]>(([request, response], done) =>
+    this.#handle(request, response, done),
+  )
 
   constructor(socket: Socket, common: Common, isSurplus: boolean) {
     this.#socket = socket
@@ -103,8 +104,7 @@ export class Connection {
     if (header(request, 'transfer-encoding') !== undefined)
       watchChunks(request, this.#common.chunks, () => this.refuse(413, 'Too many chunks'))
     if (refused) this.#decline(request, response, refused)
-    else if (this.#isAtWork) this.#behind.push([request, response])
-    else this.#work(request, response)
+    else this.#row.add([request, response])
   }
 
   /** What came is no request, or took too long: that is said in its place, behind the answers that are due. */
@@ -118,7 +118,7 @@ export class Connection {
         if (response.writableFinished && !this.#isEnded) socket.destroy()
         return
       }
-      if (this.#behind.some(([waiting]) => waiting === request)) this.#common.handler.refused(status, reason)
+      if (this.#row.waiting.some(([waiting]) => waiting === request)) this.#common.handler.refused(status, reason)
       this.#end(response)
       // Whatever else comes of it, it must not become whole; and Node does not tell those who wait for that.
       request.push = () => false
@@ -146,7 +146,7 @@ export class Connection {
 
   /** What waits is not handled any more. */
   drop(): void {
-    this.#behind = []
+    this.#row.drop()
   }
 
   cut(): void {
@@ -156,7 +156,7 @@ export class Connection {
   /** Looks at it, once every so many milliseconds, and cuts it if it has done nothing for too long. */
   look(patience: Patience, beat: number): void {
     if (this.#response?.writableFinished) this.#request = this.#response = undefined
-    if (this.#stillness.isTooLong(this.#socket, this.#isAtWork, patience, beat)) this.cut()
+    if (this.#stillness.isTooLong(this.#socket, this.#row.isBusy, patience, beat)) this.cut()
   }
 
   /** Whether one more request may come. */
@@ -166,7 +166,7 @@ export class Connection {
       // Node would take its hands off the connection, and nobody would see to the answers that are due.
       Object.assign(request, { upgrade: false })
       this.refuse(501, 'CONNECT')
-    } else if (this.#pace.isTooFast(this.#socket.bytesRead, this.#common.requests, this.#behind.length))
+    } else if (this.#pace.isTooFast(this.#socket.bytesRead, this.#common.requests, this.#row.waiting.length))
       this.#end(this.#response)
     return !this.#isEnded
   }
@@ -178,36 +178,18 @@ export class Connection {
     letGo(request)
   }
 
-  /** Handles a request, and those behind it, until one is answered later. */
-  #work(request: IncomingMessage, response: ServerResponse): void {
-    this.#isAtWork = true
-    let next: [IncomingMessage, ServerResponse] | undefined = [request, response]
-    while (next && this.#isAnsweredAtOnce(...next)) next = this.#behind.shift()
-    this.#isAtWork = next !== undefined
-  }
-
-  #isAnsweredAtOnce(request: IncomingMessage, response: ServerResponse): boolean {
+  #handle(request: IncomingMessage, response: ServerResponse, done: () => void): void {
     // Refused while it waited.
-    if (response.headersSent) return true
-    let isAnswered = false
-    let isLater = false
+    if (response.headersSent) {
+      done()
+      return
+    }
     const reply = (answer: Answer) => {
-      if (!isAnswered) {
-        isAnswered = true
-        this.#answer(request, response, answer)
-        if (isLater) queueMicrotask(() => this.#goOn())
-      }
+      this.#answer(request, response, answer)
+      done()
       return response.statusCode
     }
     this.#common.handler.handle(request, reply, this.#isSurplus || this.#common.isOverloaded())
-    isLater = true
-    return isAnswered
-  }
-
-  #goOn(): void {
-    const next = this.#behind.shift()
-    if (next) this.#work(...next)
-    else this.#isAtWork = false
   }
 
   #answer(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
@@ -218,7 +200,7 @@ export class Connection {
     const isOpenEnded = request.httpVersionMinor === 0 && (answer.status === 204 || answer.status === 304)
     const isTooLong = isTooMany(request.rawTrailers) || (isUnread && !isSmall(request))
     const isLast = answer.isLast || this.#isSurplus || isOpenEnded || isTooLong
-    if (isLast || (this.#common.isClosing && this.#behind.length === 0)) this.#end(response)
+    if (isLast || (this.#common.isClosing && this.#row.waiting.length === 0)) this.#end(response)
     try {
       send(answer, response)
     } catch {

@@ -33,9 +33,9 @@ const beat = 1_000
 /** How long a connection without a request may stay when the service stops: one may be on the way. */
 const unusedTimeout = 500
 /** What may come in one go in each beat, beyond a few for each connection: clients must not wait for pipelines … */
-const mostRequests = 5_000
+const spareRequests = 5_000
 /** … nor for crumbs. */
-const mostChunks = 10_000
+const spareChunks = 10_000
 /** How long connections that wait to be taken are still taken when the service stops. */
 const takingTimeout = 500
 /** Connections that have not shaken hands: the oldest makes room for the next. */
@@ -87,8 +87,8 @@ export function httpServer(
     handler,
     isOverloaded: lateness(),
     isClosing: false,
-    requests: { spare: mostRequests },
-    chunks: { spare: mostChunks },
+    requests: { spare: spareRequests },
+    chunks: { spare: spareChunks },
   }
   /** How many connections have come. */
   let arrivals = 0
@@ -157,8 +157,8 @@ export function httpServer(
       socket.once('close', () => handshaking.delete(end))
     })
   const watching = setInterval(() => {
-    common.requests.spare = mostRequests
-    common.chunks.spare = mostChunks
+    common.requests.spare = spareRequests
+    common.chunks.spare = spareChunks
     for (const connection of connections.values()) connection.look(limits, beat)
   }, beat)
   watching.unref()

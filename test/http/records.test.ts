@@ -5,6 +5,7 @@ import { Duplex } from 'node:stream'
 import { suite, type TestContext, test } from 'node:test'
 import { connect as connectSecurely } from 'node:tls'
 import { serve } from '../support/cli.ts'
+import { statusesIn } from '../support/raw.ts'
 
 const items = '/api/todoitems'
 const large = 'GET /swagger/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n'
@@ -65,8 +66,7 @@ async function secureClient(t: TestContext, port: number) {
     async statuses(): Promise<number[]> {
       const received: Buffer[] = []
       for await (const bytes of socket) received.push(bytes)
-      const text = Buffer.concat(received).toString('latin1')
-      return [...text.matchAll(/HTTP\/1\.1 (\d{3})/g)].map(([, status]) => Number(status))
+      return statusesIn(Buffer.concat(received).toString('latin1'))
     },
   }
 }

@@ -1,4 +1,5 @@
 import { connect, type Socket } from 'node:net'
+import { statusesIn } from './raw.ts'
 
 const items = '/api/todoitems'
 const post = (headers: string) =>
@@ -70,8 +71,7 @@ export type Statuses = Record<string, number>
 
 export function tally(socket: Socket, statuses: Statuses): void {
   socket.on('data', (data) => {
-    for (const [, status = ''] of data.toString('latin1').matchAll(/HTTP\/1\.1 (\d{3})/g))
-      statuses[status] = (statuses[status] ?? 0) + 1
+    for (const status of statusesIn(data.toString('latin1'))) statuses[status] = (statuses[status] ?? 0) + 1
   })
 }
 

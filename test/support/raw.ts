@@ -1,6 +1,10 @@
 import { connect, type Socket } from 'node:net'
 import type { TestContext } from 'node:test'
 
+/** The statuses of all answers in what a server has said. */
+export const statusesIn = (said: string) =>
+  [...said.matchAll(/HTTP\/1\.1 (\d{3})/g)].map(([, status]) => Number(status))
+
 /** A connection on which anything can be said. */
 export class Raw {
   readonly socket: Socket
@@ -19,7 +23,7 @@ export class Raw {
 
   /** The statuses of all answers so far. */
   get statuses(): number[] {
-    return [...this.received.matchAll(/HTTP\/1\.1 (\d{3})/g)].map(([, status]) => Number(status))
+    return statusesIn(this.received)
   }
 
   /** Waits until so many answers have begun. */
