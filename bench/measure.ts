@@ -1,74 +1,164 @@
-import { type Contender, cpuOf } from './contender.ts'
-import { fill, type Held, send, type Work } from './work.ts'
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Command, LoadResult, Operation } from './load-generator.ts'
+import { compiledFile, cpuTimeOf, type Server, type ServerConfig, startServer } from './server-process.ts'
 
-/** One contender's figures for one piece of work, round by round. */
-export interface Measured {
-  readonly contender: string
-  /** Microseconds of the server process for a request; empty where it cannot be seen. */
-  readonly cpu: readonly number[]
-  readonly perSecond: readonly number[]
-  /** Milliseconds. */
-  readonly p99: readonly number[]
+export interface Workload {
+  readonly name: string
+  readonly profile: 'a' | 'b'
+  readonly operation: Operation
+  /** How many items exist when a window begins. */
+  readonly items: number
+  /** DELETE: additional items that are created before each window, and how many of them per second of the window. */
+  readonly deletionsPerSecond?: number
 }
 
-export interface Terms {
+export interface Settings {
+  /** How often the servers are started: two processes of the same program also differ. */
   readonly rounds: number
-  /** Of the work's requests, the share that a slice sends. */
-  readonly share: number
-  /** Milliseconds for which each contender is warmed up before each work. */
-  readonly warmUp: number
+  /** Measured windows per round. */
+  readonly windows: number
+  readonly windowMs: number
+  /** Requests per server and workload before the first window … */
+  readonly warmUpRequests: number
+  /** … unless they take longer than this. */
+  readonly maxWarmUpMs: number
 }
 
-/** Rounds of slices, each contender in turn, so that a disturbance meets all of them. */
-export async function measure(
-  work: Work,
-  contenders: readonly Contender[],
-  holdings: Map<Contender, Held>,
-  { rounds, share, warmUp }: Terms,
-): Promise<Measured[]> {
-  const requests = Math.max(4, Math.round(work.requests * share))
-  const results = contenders.map(({ name }) => ({
-    contender: name,
-    cpu: [] as number[],
-    perSecond: [] as number[],
-    p99: [] as number[],
-  }))
-  for (const contender of contenders) {
-    const held = holdings.get(contender) ?? { first: 1, last: 0 }
-    holdings.set(contender, held)
-    await fill(work.profile, contender, held, work.items - (held.last - held.first + 1))
-    for (let sent = 0; sent < warmUp; ) sent += 1000 * (await slice(work, contender, held, requests)).seconds
+/** One value per window. */
+export interface Samples {
+  readonly server: string
+  /** Microseconds; NaN for a server that the benchmark did not start. */
+  readonly cpuPerRequest: number[]
+  readonly requestsPerSecond: number[]
+}
+
+/** Keeps the garbage collection after creating items out of the window. */
+const settleMs = 100
+
+interface LoadGenerator {
+  readonly server: Server
+  prepare(operation: Operation, items: number): Promise<LoadResult>
+  run(operation: Operation, maxRequests?: number): Promise<LoadResult>
+  /** Ends the current run after the requests in flight. */
+  stop(): void
+  kill(): void
+}
+
+export function startLoadGenerator(server: Server, profile: 'a' | 'b'): LoadGenerator {
+  const { name, port, path, firstId } = server
+  const child = fork(compiledFile('load-generator.js'), [`${port}`, path, profile, `${firstId}`])
+  const exited = once(child, 'exit').then((): never => {
+    throw new Error(`The load generator for ${name} has exited.`)
+  })
+  exited.catch(() => {})
+  async function execute(command: Command): Promise<LoadResult> {
+    child.send(command)
+    const [result] = (await Promise.race([once(child, 'message'), exited])) as [LoadResult]
+    if (Object.keys(result.statuses).some((status) => !/^(?:2..|304)$/.test(status)))
+      throw new Error(
+        `Unexpected responses of ${name} to ${JSON.stringify(command)}: ${JSON.stringify(result.statuses)}`,
+      )
+    return result
   }
-  for (let round = 0; round < rounds; round++)
-    for (const at of contenders.keys()) {
-      const turn = (at + round) % contenders.length
-      const contender = contenders[turn] as Contender
-      const { cpu, seconds, p99, sent } = await slice(work, contender, holdings.get(contender) as Held, requests)
-      if (cpu !== undefined) results[turn]?.cpu.push(cpu / sent)
-      results[turn]?.perSecond.push(sent / seconds)
-      results[turn]?.p99.push(p99)
-    }
-  return results
+  return {
+    server,
+    prepare: (operation, items) => execute({ kind: 'prepare', operation, items }),
+    run: (operation, maxRequests) => execute({ kind: 'run', operation, maxRequests }),
+    stop: () => child.send({ kind: 'stop' } satisfies Command),
+    kill: () => child.kill('SIGKILL'),
+  }
 }
 
-async function slice(work: Work, contender: Contender, held: Held, requests: number) {
-  await work.prepare?.(contender, held, requests)
-  const before = contender.pid && cpuOf(contender.pid)
-  const { seconds, p99, statuses } = await send(work, contender, held, requests)
-  const cpu = contender.pid && cpuOf(contender.pid) - (before ?? 0)
-  const sent = Object.values(statuses).reduce((sum, count) => sum + count, 0)
-  await work.cleanUp?.(contender, held, requests)
-  return { cpu, seconds, p99, sent }
+export async function withServers<T>(configs: readonly ServerConfig[], use: (servers: Server[]) => Promise<T>) {
+  const servers: Server[] = []
+  try {
+    for (const config of configs) servers.push(await startServer(config))
+    return await use(servers)
+  } finally {
+    for (const server of servers) await server.stop()
+  }
+}
+
+/** Runs the workloads, which are of one profile, on all servers at the same time. Returns samples[workload][server]. */
+export async function measure(
+  workloads: readonly Workload[],
+  configs: readonly ServerConfig[],
+  settings: Settings,
+  onProgress: (workload: Workload, round: number) => void,
+): Promise<Samples[][]> {
+  const samples = workloads.map(() =>
+    configs.map(({ name }): Samples => ({ server: name, cpuPerRequest: [], requestsPerSecond: [] })),
+  )
+  for (let round = 0; round < settings.rounds; round++)
+    await withServers(configs, async (servers) => {
+      for (const server of servers) if (server.pid) await deleteInitialItems(server)
+      const generators = servers.map((server) => startLoadGenerator(server, workloads[0]?.profile ?? 'a'))
+      // With an external server, requests per second are compared: one server at a time.
+      const groups = configs.some(({ url }) => url) ? generators.map((one) => [one]) : [generators]
+      try {
+        // All workloads first: each is then measured in a process that has already run the code of all.
+        for (const workload of workloads) for (const group of groups) await warmUp(workload, group, settings)
+        for (const [index, workload] of workloads.entries()) {
+          onProgress(workload, round)
+          for (let window = 0; window < settings.windows; window++) {
+            const results = []
+            for (const group of groups) results.push(...(await measureWindow(workload, group, settings.windowMs)))
+            for (const [at, { cpuPerRequest, requestsPerSecond }] of results.entries()) {
+              samples[index]?.[at]?.cpuPerRequest.push(cpuPerRequest)
+              samples[index]?.[at]?.requestsPerSecond.push(requestsPerSecond)
+            }
+          }
+        }
+        for (const { server, prepare } of generators) if (!server.pid) await prepare('get', 0)
+      } finally {
+        for (const generator of generators) generator.kill()
+      }
+    })
+  return samples
+}
+
+/** Brings all servers to the item count of the workload plus `extraItems`. */
+async function prepare({ operation, items }: Workload, generators: readonly LoadGenerator[], extraItems: number) {
+  await Promise.all(generators.map((one) => one.prepare(operation, (one.server.items ?? items) + extraItems)))
+  await sleep(settleMs)
+}
+
+async function warmUp(workload: Workload, generators: readonly LoadGenerator[], settings: Settings): Promise<void> {
+  const { warmUpRequests, maxWarmUpMs } = settings
+  await prepare(workload, generators, workload.deletionsPerSecond ? warmUpRequests : 0)
+  const runs = Promise.all(generators.map(({ run }) => run(workload.operation, warmUpRequests)))
+  await Promise.race([sleep(maxWarmUpMs), runs])
+  for (const generator of generators) generator.stop()
+  await runs
+}
+
+async function measureWindow(workload: Workload, generators: readonly LoadGenerator[], windowMs: number) {
+  const { operation, deletionsPerSecond } = workload
+  const deletions = deletionsPerSecond && (deletionsPerSecond * windowMs) / 1000
+  await prepare(workload, generators, deletions ?? 0)
+  const runs = generators.map(async ({ server, run }) => {
+    const cpuBefore = cpuTimeOf(server.pid)
+    const { requests, seconds } = await run(operation, deletions)
+    return { cpuPerRequest: (cpuTimeOf(server.pid) - cpuBefore) / requests, requestsPerSecond: requests / seconds }
+  })
+  // A DELETE window also ends when one server has no more items to delete: from then on the load would be uneven.
+  await Promise.race([sleep(windowMs), ...runs])
+  for (const generator of generators) generator.stop()
+  return Promise.all(runs)
+}
+
+/** Profile B of this service starts with three items, the other servers with none. */
+async function deleteInitialItems({ port, path }: Server): Promise<void> {
+  const url = `http://127.0.0.1:${port}${path}`
+  const items = (await (await fetch(url)).json()) as { id: number | string }[]
+  for (const { id } of items) await fetch(`${url}/${id}`, { method: 'DELETE' })
 }
 
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b)
-  const middle = Math.floor(sorted.length / 2)
-  return sorted.length % 2 === 1
-    ? (sorted[middle] ?? Number.NaN)
-    : ((sorted[middle - 1] ?? Number.NaN) + (sorted[middle] ?? Number.NaN)) / 2
+  const upper = Math.floor(sorted.length / 2)
+  const lower = Math.ceil(sorted.length / 2) - 1
+  return ((sorted[lower] ?? Number.NaN) + (sorted[upper] ?? Number.NaN)) / 2
 }
-
-/** Rival ÷ ours, round by round, where more is better for us. */
-export const ratios = (ours: readonly number[], rivals: readonly number[]) =>
-  rivals.map((value, round) => value / (ours[round] ?? Number.NaN))

@@ -1,189 +1,191 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { startPostgres } from '../test/support/postgres.ts'
 import { memoryOf } from '../test/support/process.ts'
-import { type Contender, canPin, contenderAt, file, ours, type Program, start, thisService } from './contender.ts'
-import { measure, median, type Terms } from './measure.ts'
-import { compared, type Finding, report, single } from './report.ts'
-import { changingList, fill, type Held, list, singles, unchangedList, type Work } from './work.ts'
+import { measure, type Settings, startLoadGenerator, type Workload, withServers } from './measure.ts'
+import { compareServers, type Finding, report, toFinding } from './report.ts'
+import { compiledFile, type Server, type ServerConfig, startServer, thisService } from './server-process.ts'
+
+type Profile = 'a' | 'b'
+
+const parts = ['items', 'lists', 'growth', 'memory', 'start', 'postgres']
 
 const { values: options } = parseArgs({
   options: {
     quick: { type: 'boolean', default: false },
-    only: { type: 'string' },
+    only: { type: 'string', default: parts.join() },
     rounds: { type: 'string' },
     against: { type: 'string', multiple: true, default: [] },
     help: { type: 'boolean', default: false },
   },
 })
+const selected = options.only.split(',')
+const unknownPart = selected.find((part) => !parts.includes(part))
 
-if (options.help) {
-  process.stdout.write(`npm run bench -- [--quick] [--only WORDS] [--rounds N] [--against NAME=URL …]
+if (options.help || unknownPart !== undefined) {
+  if (unknownPart !== undefined) process.stderr.write(`Unknown part: ${unknownPart}\n\n`)
+  process.stdout.write(`npm run bench -- [--quick] [--only PARTS] [--rounds N] [--against NAME=URL …]
 
-  --quick             fewer rounds, less work, under a minute
-  --only WORDS        the parts whose name holds one of these, separated by commas:
-                      singles, lists, growth, memory, start, postgres
-  --rounds N          rounds for each comparison
-  --against NAME=URL  another server of Profile A on this machine, with the path of its collection
+  --quick             fewer and shorter windows, about two minutes; writes results/quick.*
+  --only PARTS        separated by commas: ${parts.join(', ')}
+  --rounds N          how often the servers are started for a comparison
+  --against NAME=URL  compares requests per second with a server of Profile A that runs on this machine;
+                      URL is that of its collection (part items). Its own items are not changed.
 `)
-  process.exit(0)
+  process.exit(unknownPart === undefined ? 0 : 2)
 }
 
-const round: Terms = {
-  rounds: Number(options.rounds ?? (options.quick ? 3 : 11)),
-  share: options.quick ? 0.1 : 1,
-  warmUp: options.quick ? 100 : 1_500,
+const settings: Settings = {
+  rounds: Number(options.rounds ?? (options.quick ? 1 : 3)),
+  windows: options.quick ? 3 : 5,
+  windowMs: options.quick ? 300 : 1_000,
+  warmUpRequests: options.quick ? 10_000 : 30_000,
+  maxWarmUpMs: options.quick ? 2_000 : 6_000,
 }
-const isWanted = (part: string) => !options.only || options.only.split(',').some((word) => part.includes(word))
-
-const rival = (name: string, program: string, ...args: string[]): Program => ({
-  name,
-  args: [file(`contenders/${program}.js`), 'PORT', ...args],
-  env: { NODE_ENV: 'production' },
-})
-const bare = (profile: 'a' | 'b') => rival('bare node:http', 'bare', profile)
-const frameworks = (profile: 'a' | 'b') => [
-  bare(profile),
-  rival('Fastify', 'fastify', profile),
-  rival('Express', 'express', profile),
-  rival('Hono', 'hono', profile),
-  ...(profile === 'a' ? [rival('json-server', 'json-server')] : []),
-]
-
 const findings: Finding[] = []
 const progress = (text: string) => process.stderr.write(process.stderr.isTTY ? `\r\x1b[K${text}` : `${text}\n`)
 
-async function withContenders<T>(programs: readonly Program[], use: (all: Contender[]) => Promise<T>): Promise<T> {
-  const all: Contender[] = []
-  try {
-    for (const program of programs) all.push(await start(program))
-    return await use(all)
-  } finally {
-    for (const contender of all) await contender.stop()
-  }
+const server = (name: string, file: string, ...args: string[]): ServerConfig => ({
+  name,
+  args: [compiledFile(`servers/${file}.js`), 'PORT', ...args],
+})
+const bare = (profile: Profile) => server('bare node:http', 'bare', profile)
+const fastify = (profile: Profile) => server('Fastify', 'fastify', profile)
+const bytesOnly = (profile: Profile) => server('bytes only', 'bytes-only', profile)
+
+const formatted = (count: number) => count.toLocaleString('en-US')
+
+/** Profile B has no GET of one item (B10). */
+const itemWorkloads = (profile: Profile, items: number, deletionsPerSecond = 20_000): readonly Workload[] => [
+  ...(profile === 'a' ? [{ name: 'GET item', profile, items, operation: 'get' } as const] : []),
+  { name: 'POST', profile, items, operation: 'post' },
+  { name: 'PUT', profile, items, operation: 'put' },
+  { name: 'DELETE', profile, items, operation: 'delete', deletionsPerSecond },
+]
+
+const list = (profile: Profile, items: number, operation: Workload['operation'] = 'list', suffix = ''): Workload => ({
+  name: `list of ${formatted(items)}${suffix}`,
+  profile,
+  items,
+  operation,
+})
+
+async function compare(
+  workloads: readonly Workload[],
+  configs: readonly ServerConfig[],
+  titleOf = ({ profile, name }: Workload) => `${profile.toUpperCase()} ${name}`,
+  how = settings,
+): Promise<void> {
+  const samples = await measure(workloads, configs, how, (workload, round) =>
+    progress(`${titleOf(workload)}, round ${round + 1} of ${how.rounds}`),
+  )
+  for (const [at, workload] of workloads.entries())
+    findings.push(...compareServers(titleOf(workload), samples[at] ?? []))
 }
 
-async function compare(works: readonly Work[], programs: readonly Program[], others: readonly Contender[] = []) {
-  await withContenders(programs, async (started) => {
-    const contenders = [...started, ...others]
-    const holdings = new Map<Contender, Held>()
-    for (const work of works) {
-      progress(`Profile ${work.profile.toUpperCase()}: ${work.name}`)
-      findings.push(...compared(work, await measure(work, contenders, holdings, round)))
-    }
-  })
+async function compareItems(): Promise<void> {
+  for (const profile of ['a', 'b'] as const)
+    await compare(itemWorkloads(profile, 100), [thisService(profile), bare(profile), fastify(profile)])
+  for (const [name = '', url = ''] of options.against.map((text) => text.split(/=(.*)/)))
+    await compare(itemWorkloads('a', 100), [thisService('a'), { name, url }])
 }
 
-if (isWanted('singles')) {
-  const others = options.against.map((text) => {
-    const [name = '', url = ''] = text.split(/=(.*)/)
-    return contenderAt(name, url)
-  })
-  await compare(singles('a', 100, 4_000), [thisService('a'), ...frameworks('a')], others)
-  await compare(singles('b', 100, 4_000), [thisService('b'), ...frameworks('b')])
+async function compareLists(): Promise<void> {
+  const all = (profile: Profile) => [thisService(profile), bare(profile), fastify(profile), bytesOnly(profile)]
+  await compare([list('a', 10)], all('a'))
+  for (const profile of ['a', 'b'] as const) await compare([list(profile, 1_000)], all(profile))
+  await compare(
+    [
+      list('a', 10_000, 'list-with-writes', ', a write per ten reads'),
+      list('a', 10_000, 'list-if-none-match', ', unchanged (If-None-Match)'),
+    ],
+    [thisService('a'), bare('a')],
+  )
+  for (const items of options.quick ? [10_000] : [10_000, 100_000])
+    await compare([list('a', items)], [thisService('a'), bare('a'), bytesOnly('a')])
 }
 
-if (isWanted('lists')) {
-  const floor = rival('the bytes alone', 'bare-bytes')
-  await compare([list('a', 10, 4_000), list('a', 1_000, 600)], [thisService('a'), ...frameworks('a'), floor])
-  await compare([list('b', 1_000, 800)], [thisService('b'), bare('b')])
-  await compare([changingList(10_000, 121), unchangedList(10_000, 120)], [thisService('a'), bare('a')])
-  await compare([list('a', 10_000, 120)], [thisService('a'), bare('a'), floor])
-  if (!options.quick) await compare([list('a', 100_000, 24)], [thisService('a'), bare('a'), floor])
-}
-
-if (isWanted('growth')) {
-  const sizes = options.quick ? [10, 10_000] : [10, 1_000, 10_000, 100_000]
-  for (const profile of options.quick ? (['a'] as const) : (['a', 'b'] as const)) {
-    await withContenders(
-      sizes.map(() => thisService(profile)),
-      async (contenders) => {
-        const holdings = new Map<Contender, Held>()
-        for (const [at, contender] of contenders.entries()) {
-          const held = { first: 1, last: 0 }
-          holdings.set(contender, held)
-          progress(`Profile ${profile.toUpperCase()}: filling with ${sizes[at]} items`)
-          await fill(profile, contender, held, sizes[at] ?? 0)
-        }
-        const sized = contenders.map((contender, at) => ({
-          ...contender,
-          name: `${sizes[at]?.toLocaleString('en-US')} items`,
-        }))
-        const sizedHoldings = new Map(
-          sized.map((contender, at) => [contender, holdings.get(contenders[at] as Contender) as Held]),
-        )
-        for (const work of singles(profile, 0, 4_000)) {
-          progress(`Profile ${profile.toUpperCase()}: ${work.name} by number of items`)
-          findings.push(
-            ...compared(
-              { ...work, name: `${work.name} as items grow` },
-              await measure(work, sized, sizedHoldings, round),
-            ),
-          )
-        }
-      },
+/** This service with few items, compared with itself with many. */
+async function compareItemCounts(): Promise<void> {
+  const counts = options.quick ? [10, 10_000] : [10, 1_000, 10_000, 100_000]
+  for (const profile of options.quick ? (['a'] as const) : (['a', 'b'] as const))
+    await compare(
+      itemWorkloads(profile, 0),
+      counts.map((items) => ({ ...thisService(profile), name: `${formatted(items)} items`, items })),
+      ({ name }) => `${profile.toUpperCase()} ${name} with 10 items`,
     )
-  }
 }
 
-if (isWanted('memory')) {
+async function measureMemoryPerItem(): Promise<void> {
   progress('memory per item')
-  const items = options.quick ? 20_000 : 100_000
-  const perItem = async (program: Program) =>
-    withContenders([program], async ([contender]) => {
-      const { pid, port, items: path } = contender as Contender
-      await fill('a', contender as Contender, { first: 1, last: 0 }, 500)
-      const before = memoryOf(pid as number)
-      await fill('a', contender as Contender, { first: 501, last: 500 }, items)
-      await new Promise((settled) => setTimeout(settled, 1_000))
-      const used = memoryOf(pid as number) - before
-      const text = await (await fetch(`http://127.0.0.1:${port}${path}`)).text()
-      return used / items - text.length / (items + 500)
+  const [warmUpItems, items] = [500, options.quick ? 20_000 : 100_000]
+  const perItem = (config: ServerConfig) =>
+    withServers([config], async ([started]) => {
+      const { pid = 0, port, path } = started as Server
+      const generator = startLoadGenerator(started as Server, 'a')
+      await generator.prepare('post', warmUpItems)
+      const before = memoryOf(pid)
+      await generator.prepare('post', warmUpItems + items)
+      await sleep(1_000)
+      const used = memoryOf(pid) - before
+      generator.kill()
+      const json = await (await fetch(`http://127.0.0.1:${port}${path}`)).text()
+      return used / items - json.length / (items + warmUpItems)
     })
-  for (const program of [thisService('a'), bare('a')])
-    findings.push(single('memory per item beyond its JSON text', program.name, await perItem(program), 'bytes'))
+  const [own, other] = [await perItem(thisService('a')), await perItem(bare('a'))]
+  findings.push(toFinding('memory per item beyond its JSON', 'bare node:http', [own], [other], 'bytes'))
 }
 
-if (isWanted('start')) {
-  const hello = rival('Fastify hello', 'fastify-hello')
-  const all: Record<string, { startedIn: number[]; memory: number[] }> = {}
-  for (let at = 0; at < round.rounds; at++)
-    for (const program of [thisService('a'), hello]) {
-      progress(`start to first answer ${at + 1} of ${round.rounds}`)
-      await withContenders([program], async ([contender]) => {
-        const { startedIn, pid } = contender as Contender
-        await new Promise((settled) => setTimeout(settled, 300))
-        all[program.name] ??= { startedIn: [], memory: [] }
-        all[program.name]?.startedIn.push(startedIn)
-        all[program.name]?.memory.push(memoryOf(pid as number) / 2 ** 20)
+async function measureStart(): Promise<void> {
+  const starts = options.quick ? 3 : 11
+  const configs = [thisService('a'), server('Fastify hello', 'fastify-hello')]
+  const samples = configs.map(() => ({ ms: [] as number[], cpuMs: [] as number[], megabytes: [] as number[] }))
+  for (let count = 1; count <= starts; count++) {
+    progress(`start ${count} of ${starts}`)
+    for (const [at, config] of configs.entries())
+      await withServers([config], async ([started]) => {
+        const { startMs, startCpuMs, pid = 0 } = started as Server
+        await sleep(300)
+        samples[at]?.ms.push(startMs)
+        samples[at]?.cpuMs.push(startCpuMs)
+        samples[at]?.megabytes.push(memoryOf(pid) / 2 ** 20)
       })
-    }
-  for (const [name, { startedIn, memory }] of Object.entries(all)) {
-    findings.push(single('start to first answer', name, median(startedIn), 'ms'))
-    findings.push(single('resident, idle', name, median(memory), 'MB'))
   }
+  const [own, other] = samples
+  if (!own || !other) return
+  findings.push(
+    toFinding('start to first response', 'Fastify hello', own.ms, other.ms, 'ms'),
+    toFinding('CPU time to first response', 'Fastify hello', own.cpuMs, other.cpuMs, 'ms'),
+    toFinding('idle memory (RSS)', 'Fastify hello', own.megabytes, other.megabytes, 'MB'),
+  )
 }
 
-if (isWanted('postgres')) {
+async function comparePostgres(): Promise<void> {
   progress('starting PostgreSQL')
   const cluster = await startPostgres()
+  const url = cluster.url('bare')
   try {
-    const withDatabase = { ...thisService('a', '--database-url', cluster.url()), name: ours }
-    const bareDatabase = rival('bare node:http, same SQL', 'bare-postgres', cluster.url())
-    await withContenders([withDatabase, bareDatabase], async (contenders) => {
-      // Both work on the same tables.
-      const held = { first: 1, last: 0 }
-      const holdings = new Map(contenders.map((contender) => [contender, held]))
-      for (const work of [...singles('a', 1_000, 3_000), list('a', 1_000, 300)]) {
-        progress(`PostgreSQL: ${work.name}`)
-        findings.push(
-          ...compared({ ...work, name: `PostgreSQL: ${work.name}` }, await measure(work, contenders, holdings, round)),
-        )
-      }
-    })
+    // Each server has its own database; this service creates the tables in both.
+    await cluster.sql`create database bare`
+    await (await startServer(thisService('a', '--database-url', url))).stop()
+    await compare(
+      [...itemWorkloads('a', 1_000, 4_000), list('a', 1_000)],
+      [thisService('a', '--database-url', cluster.url()), server('bare node:http, same SQL', 'bare-postgres', url)],
+      ({ name }) => `PostgreSQL: ${name}`,
+      // One round: in a second one, the ids would not start at 1.
+      { ...settings, rounds: 1, windows: settings.rounds * settings.windows },
+    )
   } finally {
     await cluster.remove()
   }
 }
 
+if (selected.includes('items')) await compareItems()
+if (selected.includes('lists')) await compareLists()
+if (selected.includes('growth')) await compareItemCounts()
+if (selected.includes('memory')) await measureMemoryPerItem()
+if (selected.includes('start')) await measureStart()
+if (selected.includes('postgres')) await comparePostgres()
+
 progress('')
-report(findings, { pinned: canPin, rounds: round.rounds, quick: options.quick })
+report(findings, settings, options.quick ? 'quick' : 'latest')

@@ -1,15 +1,15 @@
 /* global SwaggerUIBundle */
 
-const form = document.getElementById('ask')
+const form = document.getElementById('token-form')
 const field = document.getElementById('token')
-const problem = document.getElementById('problem')
+const error = document.getElementById('error')
 
-/** The service puts a token into the page it gives to its own machine; others bring one, for this tab. */
-const given = document.querySelector('meta[name="development-token"]').content
-const token = given || sessionStorage.getItem('token')
+/** For local clients the service puts a token into the page; others enter one, which is kept for this tab. */
+const localToken = document.querySelector('meta[name="development-token"]').content
+const token = localToken || sessionStorage.getItem('token')
 
 if (token) open(token)
-else ask('')
+else showForm('')
 
 form.addEventListener('submit', (event) => {
   event.preventDefault()
@@ -22,28 +22,28 @@ form.addEventListener('submit', (event) => {
   )
 })
 
-function ask(words) {
-  problem.textContent = words
+function showForm(message) {
+  error.textContent = message
   form.hidden = false
   field.focus()
 }
 
 async function open(bearer) {
-  const answer = await fetch('/swagger/v1/swagger.json', { headers: { authorization: `Bearer ${bearer}` } }).catch(
+  const response = await fetch('/swagger/v1/swagger.json', { headers: { authorization: `Bearer ${bearer}` } }).catch(
     () => undefined,
   )
-  if (!answer?.ok) {
+  if (!response?.ok) {
     sessionStorage.removeItem('token')
-    const [, reason] = /error_description="([^"]*)"/.exec(answer?.headers.get('www-authenticate') ?? '') ?? []
-    ask(answer ? `The service refuses this token. ${reason ?? ''}` : 'The service does not answer.')
+    const [, reason] = /error_description="([^"]*)"/.exec(response?.headers.get('www-authenticate') ?? '') ?? []
+    showForm(response ? `The service rejects this token. ${reason ?? ''}` : 'The service does not respond.')
     return
   }
-  if (!given) sessionStorage.setItem('token', bearer)
+  if (!localToken) sessionStorage.setItem('token', bearer)
   form.hidden = true
-  show(await answer.json(), bearer)
+  show(await response.json(), bearer)
 }
 
-/** Operations are tried where the page comes from, whatever public URL the description names. */
+/** Requests go to the origin of the page, not to the public URL in the description. */
 function show(description, bearer) {
   const ui = SwaggerUIBundle({
     spec: { ...description, servers: [{ url: location.origin }] },

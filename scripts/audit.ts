@@ -1,22 +1,19 @@
 import { spawnSync } from 'node:child_process'
 
-/** `npm audit` of what ships. An audit that cannot be had is said, and is no failure. */
+/** Runs `npm audit` on the production dependencies. An unreachable registry is reported, and is not a failure. */
 const { stdout, status } = spawnSync(
   'npm',
   ['audit', '--omit=dev', '--json', '--fetch-retries=0', '--fetch-timeout=5000'],
-  {
-    encoding: 'utf8',
-    shell: process.platform === 'win32',
-  },
+  { encoding: 'utf8', shell: process.platform === 'win32' },
 )
 
-interface Audit {
+interface AuditReport {
   readonly error?: { readonly summary?: string }
   readonly message?: string
   readonly metadata?: { readonly vulnerabilities: Readonly<Record<string, number>> }
 }
 
-function read(text: string): Audit {
+function parseReport(text: string): AuditReport {
   try {
     return JSON.parse(text)
   } catch {
@@ -24,11 +21,11 @@ function read(text: string): Audit {
   }
 }
 
-const { error, message, metadata } = read(stdout)
+const { error, message, metadata } = parseReport(stdout)
 if (metadata) {
-  process.stdout.write(`npm audit: ${metadata.vulnerabilities.total} known vulnerabilities in what ships.\n`)
+  process.stdout.write(
+    `npm audit: ${metadata.vulnerabilities.total} known vulnerabilities in production dependencies.\n`,
+  )
   process.exitCode = status ?? 0
 } else
-  process.stdout.write(
-    `npm audit: no answer from the registry (${error?.summary || message || 'nothing came back'}).\n`,
-  )
+  process.stdout.write(`npm audit: no response from the registry (${error?.summary || message || 'empty output'}).\n`)

@@ -1,9 +1,7 @@
-import type { Eventually } from './eventually.ts'
-import type { Handler } from './http/connection.ts'
-import { type Face, handlerOf, type Settings } from './http/handler.ts'
+import { documentRoute } from './docs/openapi.ts'
+import { pageRoutes } from './docs/swagger-page.ts'
+import { type Api, type DispatchSettings, type HttpHandler, httpHandler } from './http/dispatch.ts'
 import { healthRoutes } from './http/health.ts'
-import { documentRoute } from './http/openapi.ts'
-import { pageRoutes } from './http/page.ts'
 import { profileA } from './profiles/a.ts'
 import { profileB } from './profiles/b.ts'
 import type { Profile, ProfileName } from './profiles/profile.ts'
@@ -12,33 +10,43 @@ import type { Stores } from './store/store.ts'
 
 export const profiles = { a: profileA, b: profileB }
 
-export interface FaceSettings {
+export interface ApiSettings {
   readonly now: () => Date
   readonly random: () => number
-  /** S7: whether the items ask for a token too. */
+  /** S7: whether the to-do endpoints require a token too. */
   readonly requireAuth: boolean
 }
 
-export interface AppSettings extends FaceSettings, Settings {
-  /** S5: makes the token that the page brings along; undefined where there is no page. */
-  readonly pageToken: (() => Promise<string>) | undefined
-  /** Why there should be no requests now, if so. */
-  readonly unready: () => Eventually<string | undefined>
+export interface AppSettings extends ApiSettings, DispatchSettings {
+  /** S5: makes the token that the page contains; undefined where there is no page. */
+  readonly newPageToken: (() => Promise<string>) | undefined
+  /** Why the instance should get no requests; undefined where it is ready. */
+  readonly unreadyReason: () => Promise<string | undefined>
 }
 
-/** What one profile shows: its items, then the samples. */
-export function faceOf<Name extends ProfileName>(profile: Profile<Name>, stores: Stores, settings: FaceSettings): Face {
-  const { name, title, about, refuse } = profile
+/** What the OpenAPI document describes: the profile's to-do endpoints, then the samples. */
+export function profileApi<Name extends ProfileName>(
+  profile: Profile<Name>,
+  stores: Stores,
+  settings: ApiSettings,
+): Api {
+  const { name, title, description, errorResponse } = profile
   const items = profile.routes(stores[name]).map((route) => ({ ...route, secured: settings.requireAuth }))
-  return { name, title, about, refuse, routes: [...items, ...samples(settings.now, settings.random)] }
+  return { name, title, description, errorResponse, routes: [...items, ...samples(settings.now, settings.random)] }
 }
 
-/** The face, the document that describes it and, in development, the page that tries it. */
-export function app<Name extends ProfileName>(profile: Profile<Name>, stores: Stores, settings: AppSettings): Handler {
-  const face = faceOf(profile, stores, settings)
-  const page = settings.pageToken ? pageRoutes(settings.pageToken) : []
-  return handlerOf(
-    { ...face, routes: [...face.routes, documentRoute(face), ...healthRoutes(settings.unready), ...page] },
-    settings,
-  )
+/** Everything that a profile serves. */
+export function app<Name extends ProfileName>(
+  profile: Profile<Name>,
+  stores: Stores,
+  settings: AppSettings,
+): HttpHandler {
+  const api = profileApi(profile, stores, settings)
+  const routes = [
+    ...api.routes,
+    documentRoute(api),
+    ...healthRoutes(settings.unreadyReason),
+    ...(settings.newPageToken ? pageRoutes(settings.newPageToken) : []),
+  ]
+  return httpHandler({ ...api, routes }, settings)
 }

@@ -9,26 +9,30 @@ const commands: Record<string, () => Promise<Command>> = {
   verify: async () => (await import('./commands/verify.ts')).verify,
 }
 
-const help = `todo-service ${version}: to-do items over HTTP and JSON, after two fixed contracts.
+const help = `todo-service ${version}: to-do items over HTTP and JSON, in two fixed API contracts.
 
-  Profile A   the web-API tutorial's contract: numbered items, 201 with Location, PUT by id
-  Profile B   the mobile client's contract: ids from the client, text error codes, three items to start with
+  Profile A   contract of the web API tutorial: numeric ids, 201 with Location, PUT by id
+  Profile B   contract of the mobile client: ids set by the client, plain-text error codes, three initial items
 
 Usage
   todo-service serve [flags]              run the service
-  todo-service token [flags]              make a token for its protected endpoints, in development
-  todo-service token verify TOKEN         say what is right and wrong with a token
+  todo-service token [flags]              create a development token for the protected endpoints
+  todo-service token verify TOKEN         check a token and explain the result
   todo-service openapi [flags]            write the OpenAPI document of a profile
-  todo-service verify URL --profile a|b   check a running server of any make against the contract
-  todo-service COMMAND --help             flags and environment variables of a command
+  todo-service verify URL --profile a|b   test any running server against the contract
+  todo-service COMMAND --help             show the flags and environment variables of a command
   todo-service --version                  print the version
 `
 
 async function main(process: Process): Promise<number> {
   const { argv, stdout, stderr } = process
   const [, , name = '--help', ...args] = argv
-  if (['--help', '-h', 'help', '--version', '-v'].includes(name)) {
-    stdout.write(name.includes('v') ? `${version}\n` : help)
+  if (['--help', '-h', 'help'].includes(name)) {
+    stdout.write(help)
+    return 0
+  }
+  if (['--version', '-v'].includes(name)) {
+    stdout.write(`${version}\n`)
     return 0
   }
   const command = Object.hasOwn(commands, name) ? await commands[name]?.() : undefined
@@ -45,7 +49,7 @@ async function main(process: Process): Promise<number> {
   return 2
 }
 
-// Whoever reads the output may go away, as in `todo-service --help | head`: that is no reason to end.
+// EPIPE when the reader closes the pipe, as in `todo-service --help | head`, is not an error.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
 
 process.exitCode = await main(process)

@@ -1,17 +1,15 @@
 export const logLevels = ['silent', 'error', 'warn', 'info'] as const
 export type LogLevel = (typeof logLevels)[number]
 
-interface Started {
+interface StartMessage {
   readonly version: string
   readonly mode: string
   readonly store: 'memory' | `PostgreSQL, ${string}`
-  /** What a person should know before they wonder. */
   readonly notes: readonly string[]
-  readonly profiles: readonly Served[]
+  readonly profiles: readonly ProfileUrls[]
 }
 
-/** Where a profile can be reached. */
-export interface Served {
+export interface ProfileUrls {
   readonly title: string
   readonly urls: readonly string[]
   readonly emulatorUrls?: readonly string[]
@@ -19,68 +17,76 @@ export interface Served {
   readonly page?: string
 }
 
-export interface Exchange {
+interface LoggedRequest {
   readonly traceId: string
-  readonly profile: string
   readonly method: string
+  /** Without the query, which may contain a secret. */
   readonly path: string
 }
 
+interface LoggedResponse {
+  readonly status: number
+  readonly reason?: string | undefined
+}
+
 export interface Log {
-  started(started: Started): void
+  started(message: StartMessage): void
   stopped(): void
-  /** Whether any request is shown, once it is answered. */
+  /** Whether `request` ever writes. */
   readonly showsRequests: boolean
-  request(exchange: Exchange, status: number, milliseconds: number, note?: string): void
-  /** What came was no request. */
-  refused(profile: string, status: number, reason: string): void
-  failed(exchange: Exchange, cause: unknown): void
-  /** Something besides a request failed. */
-  trouble(what: string, cause: unknown): void
-  /** Something changed that whoever runs the service should know. */
-  notice(sentence: string): void
+  request(profile: string, request: LoggedRequest, response: LoggedResponse, milliseconds: number): void
+  malformedRequest(profile: string, status: number, reason: string): void
+  requestFailed(profile: string, request: LoggedRequest, cause: unknown): void
+  /** A failure outside a request. */
+  error(message: string, cause: unknown): void
+  notice(message: string): void
 }
 
 type Write = (line: string) => void
 
-/** For a person at a terminal. */
+/** For a terminal. */
 export function readableLog(write: Write, level: LogLevel): Log {
-  const shows = shown(level)
+  const shows = (lineLevel: LogLevel) => isShown(lineLevel, level)
   return {
     started({ version, mode, store, profiles, notes }) {
       if (!shows('error')) return
-      const said = notes.map((note) => `${note}\n`).join('')
-      const rows = profiles.map(whereabouts).join('')
-      write(
-        `todo-item-service ${version}, ${mode} mode, items in ${store}${store === 'memory' ? ': gone when it stops' : ''}\n\n${rows}${said}Stop it with Ctrl+C.\n\n`,
-      )
+      const volatility = store === 'memory' ? ': lost when the service stops' : ''
+      const lines = [
+        `todo-item-service ${version}, ${mode} mode, items in ${store}${volatility}`,
+        '',
+        ...profiles.flatMap((profile) => [formatUrls(profile), '']),
+        ...notes,
+        'Stop it with Ctrl+C.',
+        '',
+      ]
+      write(`${lines.join('\n')}\n`)
     },
     showsRequests: shows('warn'),
     stopped() {
       if (shows('error')) write('Stopped.\n')
     },
-    request({ profile, method, path }, status, milliseconds, note) {
-      if (shows(levelOf(status)))
-        write(
-          `${method} ${short(path)} ${status} ${milliseconds.toFixed(1)} ms (${profile})${note ? `: ${printable(note)}` : ''}\n`,
-        )
+    request(profile, { method, path }, { status, reason }, milliseconds) {
+      if (!shows(levelOf(status))) return
+      const why = reason ? `: ${printable(reason)}` : ''
+      write(`${method} ${shorten(path)} ${status} ${milliseconds.toFixed(1)} ms (${profile})${why}\n`)
     },
-    refused(profile, status, reason) {
-      if (shows('warn')) write(`No request: ${status} (${profile}): ${printable(reason)}\n`)
+    malformedRequest(profile, status, reason) {
+      if (shows('warn')) write(`Malformed request: ${status} (${profile}): ${printable(reason)}\n`)
     },
-    failed({ traceId: id, profile, method, path }, cause) {
-      if (shows('error')) write(`${method} ${short(path)} failed (${profile}, request ${id}): ${describe(cause)}\n`)
+    requestFailed(profile, { traceId, method, path }, cause) {
+      if (shows('error'))
+        write(`${method} ${shorten(path)} failed (${profile}, trace ${traceId}): ${describe(cause)}\n`)
     },
-    trouble(what, cause) {
-      if (shows('error')) write(`${what}: ${describe(cause).replace(/\s*\n\s*/g, ' ')}\n`)
+    error(message, cause) {
+      if (shows('error')) write(`${message}: ${describe(cause).replace(/\s*\n\s*/g, ' ')}\n`)
     },
-    notice(sentence) {
-      if (shows('error')) write(`${sentence}\n`)
+    notice(message) {
+      if (shows('error')) write(`${message}\n`)
     },
   }
 }
 
-function whereabouts({ title, urls, emulatorUrls = [], networkUrls = [], page }: Served): string {
+function formatUrls({ title, urls, emulatorUrls = [], networkUrls = [], page }: ProfileUrls): string {
   const lines = [
     urls.join('   '),
     `try       curl ${urls[0]}/api/todoitems`,
@@ -88,62 +94,47 @@ function whereabouts({ title, urls, emulatorUrls = [], networkUrls = [], page }:
     ...(emulatorUrls.length > 0 ? [`emulator  ${emulatorUrls.join('   ')}`] : []),
     ...(networkUrls.length > 0 ? [`network   ${networkUrls.join('   ')}`] : []),
   ]
-  return `  ${title}  ${lines.join('\n             ')}\n\n`
+  return `  ${title}  ${lines.join('\n             ')}`
 }
 
-/** For a machine: one JSON object per line. */
+/** One JSON object per line. */
 export function jsonLog(write: Write, level: LogLevel, now: () => Date): Log {
-  const shows = shown(level)
-  const line = (lineLevel: LogLevel, message: string, details: object = {}) =>
-    write(`${JSON.stringify({ time: now().toISOString(), level: lineLevel, message, ...details })}\n`)
+  const log = (lineLevel: LogLevel, message: string, details: object = {}, shownAt = lineLevel) => {
+    if (isShown(shownAt, level))
+      write(`${JSON.stringify({ time: now().toISOString(), level: lineLevel, message, ...details })}\n`)
+  }
+  const details = (profile: string, { traceId: id, method, path }: LoggedRequest) => ({
+    id,
+    profile,
+    method,
+    path: path.slice(0, 2_000),
+  })
   return {
-    started(started) {
-      if (shows('error')) line('info', 'started', started)
+    started: (message) => log('info', 'started', message, 'error'),
+    showsRequests: isShown('warn', level),
+    stopped: () => log('info', 'stopped', {}, 'error'),
+    request(profile, request, { status, reason }, milliseconds) {
+      if (!isShown(levelOf(status), level)) return
+      const rounded = Number(milliseconds.toFixed(1))
+      log(levelOf(status), 'request', { ...details(profile, request), status, milliseconds: rounded, reason })
     },
-    showsRequests: shows('warn'),
-    stopped() {
-      if (shows('error')) line('info', 'stopped')
-    },
-    request(exchange, status, milliseconds, note) {
-      if (shows(levelOf(status)))
-        line(levelOf(status), 'request', {
-          ...details(exchange),
-          status,
-          milliseconds: Number(milliseconds.toFixed(1)),
-          note,
-        })
-    },
-    refused(profile, status, reason) {
-      if (shows('warn')) line('warn', 'no request', { profile, status, reason })
-    },
-    failed(exchange, cause) {
-      if (shows('error')) line('error', 'request failed', { ...details(exchange), cause: describe(cause) })
-    },
-    trouble(what, cause) {
-      if (shows('error')) line('error', what, { cause: describe(cause) })
-    },
-    notice(sentence) {
-      if (shows('error')) line('warn', sentence)
-    },
+    malformedRequest: (profile, status, reason) => log('warn', 'malformed request', { profile, status, reason }),
+    requestFailed: (profile, request, cause) =>
+      log('error', 'request failed', { ...details(profile, request), cause: describe(cause) }),
+    error: (message, cause) => log('error', message, { cause: describe(cause) }),
+    notice: (message) => log('warn', message, {}, 'error'),
   }
 }
 
-const details = ({ traceId: id, profile, method, path }: Exchange) => ({
-  id,
-  profile,
-  method,
-  path: path.slice(0, 2_000),
-})
-
-const shown = (level: LogLevel) => (line: LogLevel) => logLevels.indexOf(line) <= logLevels.indexOf(level)
+const isShown = (lineLevel: LogLevel, level: LogLevel) => logLevels.indexOf(lineLevel) <= logLevels.indexOf(level)
 
 const levelOf = (status: number): LogLevel => (status < 400 ? 'info' : 'warn')
 
-/** A path may have thousands of characters, and a line is for reading. */
-const short = (path: string) => printable(path.length > 200 ? `${path.slice(0, 199)}…` : path)
+/** A path can have thousands of characters. */
+const shorten = (path: string) => printable(path.length > 200 ? `${path.slice(0, 199)}…` : path)
 
-/** What a client sends must not move the cursor, or look like another line. */
+/** Text from a client must not control the terminal or forge a log line. */
 const printable = (text: string) =>
-  text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (one) => `\\u{${one.codePointAt(0)?.toString(16)}}`)
+  text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`)
 
 const describe = (cause: unknown) => (cause instanceof Error ? (cause.stack ?? cause.message) : String(cause))

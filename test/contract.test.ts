@@ -2,38 +2,56 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { suite, type TestContext, test } from 'node:test'
 import { profiles } from '../src/app.ts'
-import type { ProfileName } from '../src/profiles/profile.ts'
-import { checks } from '../src/verify/index.ts'
-import { rules } from '../src/verify/rules.ts'
-import { documentedBy } from './support/documented.ts'
+import type { Client } from '../src/verify/client.ts'
+import { checks, rules } from '../src/verify/index.ts'
+import { openApiValidation } from './support/openapi-validation.ts'
 import { transports } from './support/running.ts'
 import { stores } from './support/stores.ts'
 
-const ways = {
-  ...transports,
-  async 'on PostgreSQL'(t: TestContext, profile: ProfileName) {
-    return transports['over a socket'](t, profile, {
-      stores: await stores.PostgreSQL(t, { a: profiles.a.startingItems, b: profiles.b.startingItems }),
-    })
-  },
+type StartServer = (t: TestContext, profile: 'a' | 'b') => Promise<Client>
+
+const initialItems = { a: profiles.a.startingItems, b: profiles.b.startingItems }
+
+const servers: Record<string, StartServer> = {
+  'in process': transports['in process'],
+  ...Object.fromEntries(
+    Object.entries(stores).map(([name, open]): [string, StartServer] => [
+      `over a socket, store ${name}`,
+      async (t, profile) => transports['over a socket'](t, profile, { stores: await open(t, initialItems) }),
+    ]),
+  ),
 }
 
 for (const profile of ['a', 'b'] as const) {
-  const document = readFileSync(new URL(`../../openapi/${profile}.json`, import.meta.url), 'utf8')
-  const documented = documentedBy(JSON.parse(document))
-  for (const [how, reach] of Object.entries(ways))
-    suite(`profile ${profile} keeps the contract, and its document, ${how}`, () => {
+  const documentUrl = new URL(`../../openapi/${profile}.json`, import.meta.url)
+  const withValidation = openApiValidation(JSON.parse(readFileSync(documentUrl, 'utf8')))
+
+  for (const [name, startServer] of Object.entries(servers))
+    test(`profile ${profile} conforms to the contract and its OpenAPI document, ${name}`, async (parent) => {
+      let shared: Promise<Client> | undefined
+
       for (const check of checks[profile])
-        test(`${check.rule} ${check.name}`, async (t) => check.run(documented(await reach(t, profile))))
+        await parent.test(`${check.rule} ${check.name}`, async (t) => {
+          if (check.needs === 'untouched store' || check.needs === 'own server')
+            return check.run(withValidation(await startServer(t, profile)))
+          shared ??= startServer(parent, profile)
+          try {
+            await check.run(withValidation(await shared))
+          } catch (error) {
+            // The next check gets a new server, so that it cannot fail because of this one.
+            shared = undefined
+            throw error
+          }
+        })
     })
 }
 
-suite('the checks and the rules', () => {
+suite('the checks', () => {
   const all = [...checks.a, ...checks.b]
 
   for (const { id } of rules) test(`${id} has a check`, () => assert.ok(all.some(({ rule }) => rule === id)))
 
-  test('every check names a rule, and claims the specification only where its rule may', () => {
+  test('every check belongs to a rule, and has basis spec only if its rule has', () => {
     for (const { rule, basis, name } of all) {
       const stated = rules.find(({ id }) => id === rule)
       assert.ok(stated, `${rule} ${name}`)

@@ -6,12 +6,12 @@ import { run } from './support/cli.ts'
 
 const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
 
-suite('the documents', () => {
-  test('docs/contract.md is what the rules say (npm run docs writes it)', () => {
+suite('documentation', () => {
+  test('docs/contract.md is up to date (npm run docs writes it)', () => {
     assert.equal(readFileSync(contractPagePath, 'utf8'), contractPage())
   })
 
-  test('the README has a row for each flag and its variable', async (t) => {
+  test('README.md lists each flag with its variable', async (t) => {
     const { stdout } = await run(t, ['serve', '--help'])
     const rows = [...stdout.matchAll(/^ {2}--([\w-]+)((?: \S+)*?) {2,}(TODO_\w+) /gm)]
     assert.ok(rows.length >= 7)

@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { forecast } from '../src/forecast.ts'
+import { forecast } from '../src/profiles/forecast.ts'
 
 const noon = new Date('2026-06-15T12:00:00Z')
 const daysFrom = (now: string) => forecast(new Date(now), () => 0).map(({ date }) => date)
 
-/** A random source that gives these in turn, again and again. */
+/** A random source that repeats these values. */
 const sequence = (...values: number[]) => {
-  let at = 0
-  return () => values[at++ % values.length] as number
+  let index = 0
+  return () => values[index++ % values.length] as number
 }
 
-suite('S1 the forecast', () => {
-  test('has every temperature from -20 to 54, each with its fahrenheit', () => {
+suite('S1 forecast', () => {
+  test('covers every temperature from -20 to 54 °C, with temperatureF', () => {
     for (let c = -20; c <= 54; c++) {
       const [entry] = forecast(noon, sequence((c + 20 + 0.5) / 75, 0))
       assert.equal(entry?.temperatureC, c)
@@ -20,7 +20,7 @@ suite('S1 the forecast', () => {
     }
   })
 
-  test('gives the fahrenheit of the specification, which truncates', () => {
+  test('truncates temperatureF', () => {
     const fahrenheit = (c: number) => forecast(noon, sequence((c + 20 + 0.5) / 75, 0))[0]?.temperatureF
     assert.deepEqual([-20, -1, 0, 1, 10, 54].map(fahrenheit), [-3, 31, 32, 33, 49, 129])
   })
@@ -33,15 +33,15 @@ suite('S1 the forecast', () => {
   })
 
   test('has each of the ten summaries', () => {
-    const summaries = Array.from({ length: 10 }, (_, at) => forecast(noon, () => (at + 0.5) / 10)[0]?.summary)
+    const summaries = Array.from({ length: 10 }, (_, index) => forecast(noon, () => (index + 0.5) / 10)[0]?.summary)
     assert.deepEqual(summaries, 'Freezing Bracing Chilly Cool Mild Warm Balmy Hot Sweltering Scorching'.split(' '))
   })
 
-  test('depends on nothing but the clock and the random source', () => {
+  test('depends only on the clock and the random source', () => {
     assert.deepEqual(forecast(noon, sequence(0.1, 0.7)), forecast(noon, sequence(0.1, 0.7)))
   })
 
-  test('goes over the end of a month, of a year and of a February', () => {
+  test('continues after the end of a month, a year and February', () => {
     const ends = [
       ['2026-04-28T08:30:15.250Z', '29 30 01 02 03'],
       ['2026-12-29T23:59:59.999Z', '30 31 01 02 03'],
@@ -58,7 +58,7 @@ suite('S1 the forecast', () => {
     assert.equal(daysFrom('2026-12-29T23:59:59.999Z')[2], '2027-01-01T23:59:59.999+00:00')
   })
 
-  test('keeps successive days over a daylight-saving change of the machine', (t) => {
+  test('has successive days across daylight-saving changes of the local time zone', (t) => {
     const { TZ } = process.env
     t.after(() => {
       if (TZ === undefined) delete process.env.TZ

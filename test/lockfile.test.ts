@@ -7,7 +7,7 @@ const packages: Record<string, { optionalDependencies?: Record<string, string>; 
   JSON.parse(text).packages
 
 suite('package-lock.json', () => {
-  test('lists the optional packages of every platform, so that npm ci works on each', () => {
+  test('lists the optional packages of every platform, so that npm ci works on all of them', () => {
     for (const { optionalDependencies = {} } of Object.values(packages))
       for (const name of Object.keys(optionalDependencies)) assert.ok(packages[`node_modules/${name}`], name)
   })
@@ -16,7 +16,7 @@ suite('package-lock.json', () => {
     for (const [path, { integrity }] of Object.entries(packages)) if (path) assert.ok(integrity, path)
   })
 
-  test('names no registry', () => {
+  test('contains no registry URLs', () => {
     assert.doesNotMatch(text, /"resolved"/)
   })
 })

@@ -1,44 +1,44 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { suite, test } from 'node:test'
 import fc from 'fast-check'
 import { transports } from './support/running.ts'
 import { stores } from './support/stores.ts'
 
-/** A request, in parts that a model can look at. */
-interface Asked {
+/** A request in the parts that the models interpret. */
+interface ModelRequest {
   readonly method: string
   readonly path: string
-  /** Behind the path, as it is sent. */
+  /** The last path segment, percent-encoded as it is sent. */
   readonly segment: string | undefined
   readonly type: string | undefined
-  /** Names with their values in JSON, or text that is no object. */
+  /** Member names and their values as JSON, or text that is no JSON object. */
   readonly body: readonly (readonly [string, string])[] | string
 }
 
 interface Expected {
   readonly status: number
-  /** What is looked at: JSON, a code, or nothing. */
+  /** Compared if present: text as it is, anything else as JSON. */
   readonly body?: unknown
 }
 
-/** What the contract says, written down as plainly as can be: nothing is shared with the service. */
+/** The contract, implemented independently of the service. */
 interface Model {
-  answer(asked: Asked): Expected
+  expect(request: ModelRequest): Expected
 }
 
-const hasBody = ({ method }: Asked) => method === 'POST' || method === 'PUT'
-const textOf = ({ body }: Asked) =>
+const hasBody = ({ method }: ModelRequest) => method === 'POST' || method === 'PUT'
+const textOf = ({ body }: ModelRequest) =>
   typeof body === 'string' ? body : `{${body.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',')}}`
-const isJson = ({ type = '' }: Asked) => ['application/json', 'text/JSON; charset=UTF-8'].includes(type)
+const isJson = ({ type = '' }: ModelRequest) => ['application/json', 'text/JSON; charset=UTF-8'].includes(type)
 
-/** The last of two equal names wins; what follows knows values by their JSON, so that no digit is lost. */
-const membersOf = ({ body }: Asked) => (typeof body === 'string' ? undefined : new Map(body))
-const isText = (value: string | undefined) => value?.startsWith('"') ?? false
-const isFlag = (value: string | undefined) => value === 'true' || value === 'false'
-const isWhole = (value: string | undefined) => value === undefined || JSON.parse(value)?.isWellFormed?.() !== false
-const isBlank = (value: string | undefined) => !isText(value) || JSON.parse(value as string).trim() === ''
+/** The last of two equal names wins. Values stay JSON text, so that no digit of an id is lost. */
+const membersOf = ({ body }: ModelRequest) => (typeof body === 'string' ? undefined : new Map(body))
+const isString = (value: string | undefined) => value?.startsWith('"') ?? false
+const isBoolean = (value: string | undefined) => value === 'true' || value === 'false'
+const isWellFormed = (value: string | undefined) => value === undefined || JSON.parse(value)?.isWellFormed?.() !== false
+const isBlank = (value: string | undefined) => !isString(value) || JSON.parse(value as string).trim() === ''
 
-function decoded(segment: string): string | undefined {
+function decode(segment: string): string | undefined {
   try {
     return decodeURIComponent(segment)
   } catch {
@@ -50,48 +50,48 @@ class ModelA implements Model {
   #items: { id: string; name: string | null; isComplete: boolean }[] = []
   #lastId = 0
 
-  #shown = ({ id, ...rest }: { id: string }) => ({ id: Number(id), ...rest })
+  #toJson = ({ id, ...rest }: { id: string }) => ({ id: Number(id), ...rest })
 
-  answer(asked: Asked): Expected {
-    const { method, segment } = asked
+  expect(request: ModelRequest): Expected {
+    const { method, segment } = request
     if (segment === undefined) {
-      if (method === 'GET') return { status: 200, body: this.#items.map(this.#shown) }
-      return method === 'POST' ? this.#create(asked) : { status: 405 }
+      if (method === 'GET') return { status: 200, body: this.#items.map(this.#toJson) }
+      return method === 'POST' ? this.#create(request) : { status: 405 }
     }
     if (!['GET', 'PUT', 'DELETE'].includes(method)) return { status: 405 }
-    const id = decoded(segment)
+    const id = decode(segment)
     const isInt64 = id !== undefined && /^(0|-?[1-9]\d*)$/.test(id) && BigInt.asIntN(64, BigInt(id)) === BigInt(id)
     if (!isInt64) return { status: 400 }
-    const wrong = method === 'PUT' ? this.#wrongWith(asked) : undefined
-    if (wrong) return wrong
-    if (method === 'PUT' && membersOf(asked)?.get('id') !== id) return { status: 400 }
-    const at = this.#items.findIndex((item) => item.id === id)
-    const item = this.#items[at]
+    const error = method === 'PUT' ? this.#findBodyError(request) : undefined
+    if (error) return error
+    if (method === 'PUT' && membersOf(request)?.get('id') !== id) return { status: 400 }
+    const index = this.#items.findIndex((item) => item.id === id)
+    const item = this.#items[index]
     if (!item) return { status: 404 }
-    if (method === 'GET') return { status: 200, body: this.#shown(item) }
-    if (method === 'DELETE') this.#items.splice(at, 1)
-    else this.#items[at] = { id, ...this.#content(asked) }
+    if (method === 'GET') return { status: 200, body: this.#toJson(item) }
+    if (method === 'DELETE') this.#items.splice(index, 1)
+    else this.#items[index] = { id, ...this.#members(request) }
     return { status: 204, body: '' }
   }
 
-  #create(asked: Asked): Expected {
-    const wrong = this.#wrongWith(asked)
-    if (wrong) return wrong
-    const item = { id: `${++this.#lastId}`, ...this.#content(asked) }
+  #create(request: ModelRequest): Expected {
+    const error = this.#findBodyError(request)
+    if (error) return error
+    const item = { id: `${++this.#lastId}`, ...this.#members(request) }
     this.#items.push(item)
-    return { status: 201, body: this.#shown(item) }
+    return { status: 201, body: this.#toJson(item) }
   }
 
-  #wrongWith(asked: Asked): Expected | undefined {
-    if (!isJson(asked)) return { status: 415 }
-    const members = membersOf(asked)
+  #findBodyError(request: ModelRequest): Expected | undefined {
+    if (!isJson(request)) return { status: 415 }
+    const members = membersOf(request)
     const name = members?.get('name') ?? 'null'
-    const isFine = isFlag(members?.get('isComplete')) && (name === 'null' || (isText(name) && isWhole(name)))
-    return isFine ? undefined : { status: 400 }
+    const isValid = isBoolean(members?.get('isComplete')) && (name === 'null' || (isString(name) && isWellFormed(name)))
+    return isValid ? undefined : { status: 400 }
   }
 
-  #content(asked: Asked) {
-    const members = membersOf(asked)
+  #members(request: ModelRequest) {
+    const members = membersOf(request)
     return {
       name: JSON.parse(members?.get('name') ?? 'null') as string | null,
       isComplete: members?.get('isComplete') === 'true',
@@ -102,93 +102,92 @@ class ModelA implements Model {
 class ModelB implements Model {
   #items: { id: string; name: string; notes: string; done: boolean }[] = []
 
-  answer(asked: Asked): Expected {
-    const { method, segment } = asked
-    if (segment !== undefined) return method === 'DELETE' ? this.#delete(decoded(segment)) : { status: 405 }
+  expect(request: ModelRequest): Expected {
+    const { method, segment } = request
+    if (segment !== undefined) return method === 'DELETE' ? this.#delete(decode(segment)) : { status: 405 }
     if (method === 'GET') return { status: 200, body: this.#items }
     if (method !== 'POST' && method !== 'PUT') return { status: 405 }
-    const members = membersOf(asked)
+    const members = membersOf(request)
     const [id, name, notes] = [members?.get('id'), members?.get('name'), members?.get('notes')]
     const done = members?.get('done') ?? 'false'
-    if (!isJson(asked) || isBlank(id) || isBlank(name) || isBlank(notes) || !isFlag(done))
+    if (!isJson(request) || isBlank(id) || isBlank(name) || isBlank(notes) || !isBoolean(done))
       return { status: 400, body: 'TodoItemNameAndNotesRequired' }
-    if (![id, name, notes].every(isWhole))
+    if (![id, name, notes].every(isWellFormed))
       return { status: 400, body: method === 'POST' ? 'CouldNotCreateItem' : 'CouldNotUpdateItem' }
     const [idText, nameText, notesText] = [id, name, notes].map((value) => JSON.parse(value as string))
     return this.#write(method, { id: idText, name: nameText, notes: notesText, done: done === 'true' })
   }
 
   #write(method: 'POST' | 'PUT', item: { id: string; name: string; notes: string; done: boolean }): Expected {
-    const at = this.#items.findIndex(({ id }) => id === item.id)
+    const index = this.#items.findIndex(({ id }) => id === item.id)
     if (method === 'POST') {
-      if (at >= 0) return { status: 409, body: 'TodoItemIDInUse' }
+      if (index >= 0) return { status: 409, body: 'TodoItemIDInUse' }
       this.#items.push(item)
       return { status: 200, body: item }
     }
-    if (at < 0) return { status: 404, body: 'RecordNotFound' }
-    this.#items[at] = item
+    if (index < 0) return { status: 404, body: 'RecordNotFound' }
+    this.#items[index] = item
     return { status: 204, body: '' }
   }
 
   #delete(id: string | undefined): Expected {
-    const at = this.#items.findIndex((item) => item.id === id)
-    if (at < 0) return { status: 404, body: 'RecordNotFound' }
-    this.#items.splice(at, 1)
+    const index = this.#items.findIndex((item) => item.id === id)
+    if (index < 0) return { status: 404, body: 'RecordNotFound' }
+    this.#items.splice(index, 1)
     return { status: 204, body: '' }
   }
 }
 
-const mostly = <T>(usual: fc.Arbitrary<T>, ...odd: T[]): fc.Arbitrary<T> =>
-  fc.oneof({ weight: 15, arbitrary: usual }, { weight: 1, arbitrary: fc.constantFrom(...odd) })
+const mostly = <T>(usual: fc.Arbitrary<T>, ...rare: T[]): fc.Arbitrary<T> =>
+  fc.oneof({ weight: 15, arbitrary: usual }, { weight: 1, arbitrary: fc.constantFrom(...rare) })
 
-/** Any text but U+0000, of which stores say different things. */
-const text = mostly(
-  fc
-    .string({ unit: 'binary', minLength: 1, maxLength: 12 })
-    .map((string) => JSON.stringify(string.replaceAll('\0', ''))),
+/** Strings without U+0000, which PostgreSQL cannot store. */
+const string = mostly(
+  fc.string({ unit: 'binary', minLength: 1, maxLength: 12 }).map((value) => JSON.stringify(value.replaceAll('\0', ''))),
   ...['""', '"  "', '"\\ud800"', '"\\u00e9\\n\\""', '"<b>\'; drop table items"', '"__proto__"'],
 )
-const flag = fc.constantFrom('true', 'false')
-const any = fc.oneof(text, flag, fc.constantFrom('null', '0', '-1.5e3', '[]', '{"a":[1,{}]}'))
-const noObject = ['', 'null', '[]', '"x"', '{', '{"isComplete":true', "{'id':'x'}", '{"id":"x",}', '\0', '{}{}']
+const boolean = fc.constantFrom('true', 'false')
+const any = fc.oneof(string, boolean, fc.constantFrom('null', '0', '-1.5e3', '[]', '{"a":[1,{}]}'))
+const notObjects = ['', 'null', '[]', '"x"', '{', '{"isComplete":true', "{'id':'x'}", '{"id":"x",}', '\0', '{}{}']
 const path = fc.constantFrom('/api/todoitems', '/api/todoitems/', '/API/ToDoItems', '/api/%74odoitems')
 const type = mostly<string | undefined>(
   fc.constantFrom('application/json', 'text/JSON; charset=UTF-8'),
   ...['text/plain', 'application/json; charset=latin1', undefined],
 )
 
-/** All members, some of them, or more of them, one of them twice and one with a wrong value among them. */
-function bodyOf(members: Readonly<Record<string, fc.Arbitrary<string>>>): fc.Arbitrary<Asked['body']> {
+/** All members; or some of them in any order, one of them twice; or all of them and any member with any value. */
+function bodyOf(members: Readonly<Record<string, fc.Arbitrary<string>>>): fc.Arbitrary<ModelRequest['body']> {
   const good = Object.entries(members).map(([name, value]) => fc.tuple(fc.constant(name), value))
-  const odd = fc.tuple(fc.constantFrom(...Object.keys(members), 'secret', '__proto__', 'NAME'), any)
+  const anyMember = fc.tuple(fc.constantFrom(...Object.keys(members), 'secret', '__proto__', 'NAME'), any)
   const some = fc.shuffledSubarray(good, { minLength: 1 }).chain((chosen) => fc.tuple(...chosen, ...chosen.slice(0, 1)))
   const usual = fc.oneof(
     { weight: 8, arbitrary: fc.tuple(...good) },
     { weight: 1, arbitrary: some },
-    { weight: 1, arbitrary: fc.tuple(...good, odd) },
+    { weight: 1, arbitrary: fc.tuple(...good, anyMember) },
   )
-  return mostly<Asked['body']>(usual, ...noObject)
+  return mostly<ModelRequest['body']>(usual, ...notObjects)
 }
 
-type Place = 'list' | 'item'
+type Resource = 'list' | 'item'
 interface Generator {
-  readonly places: readonly [string, Place][]
+  /** Methods with their resources. */
+  readonly targets: readonly [string, Resource][]
   readonly segment: fc.Arbitrary<string>
-  readonly body: fc.Arbitrary<Asked['body']>
+  readonly body: fc.Arbitrary<ModelRequest['body']>
 }
 
 const methods = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH']
-const askedWith = ({ places, segment, body }: Generator): fc.Arbitrary<Asked> =>
+const requestsTo = ({ targets, segment, body }: Generator): fc.Arbitrary<ModelRequest> =>
   fc
     .record({
-      place: mostly(
-        fc.constantFrom(...places),
+      target: mostly(
+        fc.constantFrom(...targets),
         ...methods.flatMap(
           (method) =>
             [
               [method, 'list'],
               [method, 'item'],
-            ] as [string, Place][],
+            ] as [string, Resource][],
         ),
       ),
       path,
@@ -196,22 +195,22 @@ const askedWith = ({ places, segment, body }: Generator): fc.Arbitrary<Asked> =>
       type,
       body,
     })
-    .map(({ place: [method, place], path, segment, ...rest }) => ({
+    .map(({ target: [method, resource], path, segment, ...rest }) => ({
       ...rest,
       method,
-      path: place === 'item' ? '/api/todoitems' : path,
-      segment: place === 'item' ? segment : undefined,
+      path: resource === 'item' ? '/api/todoitems' : path,
+      segment: resource === 'item' ? segment : undefined,
     }))
 
-/** Few enough to meet again. */
+/** Few enough that requests address the same items. */
 const numbers = fc.constantFrom('1', '2', '3')
 const names = ['x', 'X', 'é', 'e\u0301', 'a/b', '%41']
 
 const profiles = {
   a: {
-    model: () => new ModelA(),
-    asked: askedWith({
-      places: [
+    newModel: () => new ModelA(),
+    request: requestsTo({
+      targets: [
         ['GET', 'list'],
         ['POST', 'list'],
         ['POST', 'list'],
@@ -237,15 +236,15 @@ const profiles = {
       ),
       body: bodyOf({
         id: mostly(numbers, '9007199254740993', '9007199254740992'),
-        name: fc.oneof(text, fc.constant('null')),
-        isComplete: flag,
+        name: fc.oneof(string, fc.constant('null')),
+        isComplete: boolean,
       }),
     }),
   },
   b: {
-    model: () => new ModelB(),
-    asked: askedWith({
-      places: [
+    newModel: () => new ModelB(),
+    request: requestsTo({
+      targets: [
         ['GET', 'list'],
         ['POST', 'list'],
         ['POST', 'list'],
@@ -256,34 +255,34 @@ const profiles = {
       segment: mostly(fc.constantFrom(...names.map(encodeURIComponent)), '%78', '%', '%ff', 'none', 'x%00'),
       body: bodyOf({
         id: fc.constantFrom(...names.map((name) => JSON.stringify(name))),
-        name: text,
-        notes: text,
-        done: flag,
+        name: string,
+        notes: string,
+        done: boolean,
       }),
     }),
   },
 }
 
-for (const [kind, open] of Object.entries(stores))
-  for (const profile of ['a', 'b'] as const)
-    test(`any requests in any order, good and bad: profile ${profile} on ${kind} answers as its model does`, async (t) => {
-      const { model: newModel, asked } = profiles[profile]
-      await fc.assert(
-        fc.asyncProperty(fc.array(asked, { minLength: 20, maxLength: 60, size: 'max' }), async (all) => {
+suite('random requests get the response of the model', { concurrency: true }, () => {
+  for (const [kind, open] of Object.entries(stores))
+    for (const profile of ['a', 'b'] as const)
+      test(`profile ${profile}, ${kind} store`, async (t) => {
+        const { newModel, request: anyRequest } = profiles[profile]
+        const anyRequests = fc.array(anyRequest, { minLength: 20, maxLength: 60, size: 'max' })
+        const property = fc.asyncProperty(anyRequests, async (requests) => {
           const service = await transports['over a socket'](t, profile, { stores: await open(t, { a: [], b: [] }) })
           const model = newModel()
-          for (const one of all) {
-            const { method, path, segment, type } = one
-            const sent = hasBody(one) ? textOf(one) : undefined
-            const { status, body } = model.answer(one)
-            const answer = await service.send(method, segment === undefined ? path : `${path}/${segment}`, sent, {
-              'content-type': type,
-            })
-            assert.equal(answer.status, status, answer.text)
-            if (typeof body === 'string') assert.equal(answer.text, body)
-            else if (body !== undefined) assert.deepEqual(JSON.parse(answer.text), body)
+          for (const request of requests) {
+            const { method, path, segment, type } = request
+            const target = segment === undefined ? path : `${path}/${segment}`
+            const sent = hasBody(request) ? textOf(request) : undefined
+            const response = await service.send(method, target, sent, { 'content-type': type })
+            const { status, body } = model.expect(request)
+            assert.equal(response.status, status, response.text)
+            if (typeof body === 'string') assert.equal(response.text, body)
+            else if (body !== undefined) assert.deepEqual(JSON.parse(response.text), body)
           }
-        }),
-        { numRuns: 25 },
-      )
-    })
+        })
+        await fc.assert(property, { numRuns: 25 })
+      })
+})

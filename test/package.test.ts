@@ -1,24 +1,26 @@
 import assert from 'node:assert/strict'
-import { execFile, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { suite, test } from 'node:test'
+import { suite, type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
+import { Running, runCommand } from './support/cli.ts'
 import { temporaryFolder } from './support/folder.ts'
-import { freePort } from './support/port.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
-const execute = promisify(execFile)
-const [npm, npx] = process.platform === 'win32' ? ['npm.cmd', 'npx.cmd'] : ['npm', 'npx']
+
+/** Runs npm or npx; returns what it prints. */
+async function execute(t: TestContext, cwd: string, program: 'npm' | 'npx', ...args: string[]): Promise<string> {
+  // On Windows they are batch files.
+  const { code, stdout, stderr } = await runCommand(t, program, args, { cwd, shell: process.platform === 'win32' })
+  assert.equal(code, 0, stderr)
+  return stdout
+}
 
 suite('the package', () => {
-  test('holds what it needs and nothing else, is installed into an empty folder and runs there', async (t) => {
-    const folder = temporaryFolder(t)
-    const packed = await execute(npm, ['pack', '--json', '--ignore-scripts', '--pack-destination', folder], {
-      cwd: root,
-    })
-    const [{ filename, files }] = JSON.parse(packed.stdout) as [{ filename: string; files: { path: string }[] }]
+  test('contains only what it needs, and runs after it is installed into an empty directory', async (t) => {
+    const directory = temporaryFolder(t)
+    const packed = await execute(t, root, 'npm', 'pack', '--json', '--ignore-scripts', '--pack-destination', directory)
+    const [{ filename, files }] = JSON.parse(packed) as [{ filename: string; files: { path: string }[] }]
     const paths = files.map(({ path }) => path)
     for (const path of paths)
       assert.match(
@@ -28,34 +30,30 @@ suite('the package', () => {
     for (const needed of ['README.md', 'SECURITY.md', 'dist/src/cli.js', 'page/index.html', 'docs/operations.md'])
       assert.ok(paths.includes(needed), needed)
 
-    const app = join(folder, 'app')
+    const app = join(directory, 'app')
     mkdirSync(app)
-    const install = ['install', '--prefer-offline', '--no-audit', '--no-fund', join(folder, filename)]
-    await execute(npm, install, { cwd: app })
-    const { stdout } = await execute(npx, ['--no-install', 'todo-service', 'openapi', '--profile', 'a', '-o', '-'], {
-      cwd: app,
-    })
-    assert.equal(JSON.parse(stdout).openapi, '3.0.1')
-    const port = await freePort()
-    const service = spawn(process.execPath, [
-      join(app, 'node_modules/todo-item-service/dist/src/cli.js'),
-      ...['serve', '--profile', 'a', '--port', `${port}`],
-    ])
-    t.after(() => service.kill('SIGKILL'))
-    const ask = () => fetch(`http://127.0.0.1:${port}/swagger/index.html`).catch(() => undefined)
-    while (!(await ask()) && service.exitCode === null);
-    assert.equal((await ask())?.status, 200)
+    const offline = ['--prefer-offline', '--no-audit', '--no-fund']
+    await execute(t, app, 'npm', 'install', ...offline, join(directory, filename))
+
+    const args = ['todo-service', 'openapi', '--profile', 'a', '-o', '-']
+    assert.equal(JSON.parse(await execute(t, app, 'npx', '--no-install', ...args)).openapi, '3.0.1')
+
+    const cli = join(app, 'node_modules/todo-item-service/dist/src/cli.js')
+    const env = { ...process.env, XDG_CONFIG_HOME: directory }
+    const service = new Running(t, process.execPath, [cli, 'serve', '--profile', 'a', '--port', '0'], { cwd: app, env })
+    const [url] = await service.prints(/http:\/\/localhost:\d+/)
+    assert.equal((await fetch(`${url}/swagger/index.html`)).status, 200)
   })
 
-  test('has few dependencies, and says which', () => {
+  test('has few dependencies, none of them deprecated', () => {
     const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
     assert.deepEqual(Object.keys(dependencies), ['jose', 'postgres', 'prom-client', 'selfsigned', 'swagger-ui-dist'])
     const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
       packages: Record<string, { dev?: boolean; deprecated?: string }>
     }
-    const shipped = Object.entries(packages).filter(([path, { dev }]) => path && !dev)
-    assert.ok(shipped.length <= 40, `${shipped.length} packages are installed with it`)
-    for (const [path, { deprecated }] of shipped) assert.equal(deprecated, undefined, path)
+    const installed = Object.entries(packages).filter(([path, { dev }]) => path && !dev)
+    assert.ok(installed.length <= 40, `${installed.length} packages are installed with it`)
+    for (const [path, { deprecated }] of installed) assert.equal(deprecated, undefined, path)
     assert.ok(existsSync(join(root, 'SECURITY.md')))
   })
 })

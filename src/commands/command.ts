@@ -1,8 +1,8 @@
-/** What a command sees of the process it runs in. */
+/** The parts of `process` that commands use. */
 export type Process = Pick<NodeJS.Process, 'argv' | 'env' | 'stdout' | 'stderr' | 'on' | 'once' | 'exit'>
 
 export interface Command {
   readonly help: string
-  /** Gives back the exit code, or everything that is wrong with how it was called. */
+  /** Returns the exit code, or all usage errors. */
   run(args: readonly string[], process: Process): Promise<number | { problems: readonly string[] }>
 }

@@ -1,21 +1,20 @@
 import { type KeyObject, randomUUID } from 'node:crypto'
 import { type AppSettings, profiles } from '../app.ts'
-import { type Config, readConfig } from '../config.ts'
-import { configFolder } from '../folder.ts'
-import { developmentCertificate } from '../http/https.ts'
-import { rateLimiter } from '../http/rate.ts'
+import { type Config, readConfig, serveOptions } from '../config/config.ts'
+import { configDirectory } from '../config/config-directory.ts'
+import { optionsHelp } from '../config/options.ts'
+import { rateLimiter } from '../http/rate-limit.ts'
 import { jsonLog, type Log, readableLog } from '../log.ts'
-import { optionsHelp } from '../options.ts'
-import { serveOptions } from '../serve-options.ts'
-import { developmentWish } from '../tokens/development.ts'
-import { guardOf } from '../tokens/guard.ts'
-import { mint } from '../tokens/mint.ts'
+import { devCertificate } from '../server/dev-certificate.ts'
+import { noOverloadMonitor, overloadMonitor } from '../server/overload.ts'
+import { devTokenDefaults } from '../tokens/dev-key.ts'
+import { signToken } from '../tokens/sign.ts'
+import { createTokenVerifier } from '../tokens/verify.ts'
 import { version } from '../version.ts'
 import type { Command, Process } from './command.ts'
-import { startMetrics } from './metrics.ts'
-import { type Running, start } from './start.ts'
-import { openStores } from './stores.ts'
-import { tokenTerms } from './token-terms.ts'
+import { type RunningProfile, startProfile } from './start-profile.ts'
+import { type OpenStores, openStores } from './stores.ts'
+import { createTokenVerification } from './token-verification.ts'
 
 export const serve: Command = {
   help: `Runs the service: Profile A, Profile B or both, each with its own items, in memory or in PostgreSQL.
@@ -23,9 +22,9 @@ export const serve: Command = {
 Usage
   todo-service serve [flags]
 
-Flags, their environment variables, and in brackets what holds without them. Flags win.
+Flags and environment variables; defaults in brackets. A flag wins over its variable.
 ${optionsHelp(serveOptions)}
-Log levels, each with all that the one before it shows
+Log levels, each including the ones above it
   silent   nothing
   error    start, stop, and failures of the service with their cause
   warn     requests answered with a 4xx or 5xx status
@@ -34,7 +33,7 @@ In development the log is for reading; in production each line is a JSON object.
 
 Examples
   todo-service serve                           both profiles: A on port 5080, B on port 5000
-  todo-service serve --profile b               one profile, on its own port
+  todo-service serve --profile b               one profile, on its default port
   todo-service serve --profile a --port 8080   one profile, on another port
   todo-service serve --mode production         JSON log lines, every interface
 `,
@@ -42,60 +41,65 @@ Examples
   async run(args, process) {
     const config = readConfig(args, process.env, new Date())
     if ('problems' in config) return config
-    const log = logOf(config, process)
-    const stop = stopOn(process)
-    endOnTheUnforeseen(process, log)
-    const stores = await openStores(config, { ...surroundings, log, stop })
+    const log = createLog(config, process)
+    const stop = stopSignal(process)
+    exitOnUncaught(process, log)
+    const fail = (message: string) => {
+      process.stderr.write(`todo-service: ${message}\n`)
+      return 1
+    }
+    const opened = await openStores(config, { ...runtime, log, stop })
     if (stop.aborted) return 0
-    if (typeof stores === 'string') {
-      process.stderr.write(`todo-service: ${stores}\n`)
-      return 1
+    if (typeof opened === 'string') return fail(opened)
+    const closers: (() => Promise<unknown>)[] = [opened.close]
+    const closeAll = async () => {
+      for (const close of closers.reverse()) await close()
     }
-    const { terms, development, notes: tokenNotes } = await tokenTerms(config, process.env, log.trouble)
-    const metrics = await startMetrics(config, stores, surroundings.ticks)
+    const metrics = await startMetrics(config, opened)
     if (typeof metrics === 'string') {
-      await stores.close()
-      process.stderr.write(`todo-service: ${metrics}\n`)
-      return 1
+      await closeAll()
+      return fail(metrics)
     }
-    const settings: AppSettings = {
+    if (metrics) closers.push(metrics.close)
+    const { verifyOptions, devKey, notes: tokenNotes } = await createTokenVerification(config, process.env, log.error)
+    const appSettings: AppSettings = {
       ...config,
-      ...surroundings,
+      ...runtime,
       redirectPort: undefined,
-      guard: guardOf(terms),
-      allows: config.rateLimit === undefined ? undefined : rateLimiter(config.rateLimit, surroundings.ticks),
+      verifyToken: createTokenVerifier(verifyOptions),
+      allowRequest:
+        config.maxRequestsPerSecond === undefined
+          ? undefined
+          : rateLimiter(config.maxRequestsPerSecond, runtime.monotonicNow),
       observe: metrics?.observe,
-      pageToken: development && (() => newPageToken(development.key)),
-      unready: () =>
-        stop.aborted
-          ? 'stopping'
-          : stores.ping().then(
-              () => undefined,
-              () => 'the items cannot be reached',
-            ),
+      newPageToken: devKey && (() => newPageToken(devKey.key)),
+      unreadyReason: async () => {
+        if (stop.aborted) return 'stopping'
+        return opened.ping().then(
+          () => undefined,
+          () => 'the items cannot be reached',
+        )
+      },
       log,
     }
     const credentials =
-      config.https &&
-      (config.https.credentials ?? (await developmentCertificate(configFolder(process.env), new Date())))
-    const running: Running[] = []
-    const closeAll = async () => {
-      await Promise.all(running.map(({ close }) => close()))
-      await metrics?.close()
-      await stores.close()
-    }
+      config.https && (config.https.credentials ?? (await devCertificate(configDirectory(process.env), new Date())))
+    const overload =
+      config.mode === 'development' ? noOverloadMonitor() : overloadMonitor(runtime.monotonicNow, log.notice)
+    closers.push(async () => overload.stop())
+    const running: RunningProfile[] = []
+    closers.push(() => Promise.all(running.map(({ close }) => close())))
     for (const name of config.profiles) {
-      const started = await start(profiles[name], metrics?.stores ?? stores, config, settings, credentials)
-      if (typeof started === 'object') running.push(started)
-      else {
+      const stores = metrics?.stores ?? opened
+      const started = await startProfile(profiles[name], { stores, config, appSettings, overload, credentials })
+      if (typeof started === 'string') {
         await closeAll()
-        process.stderr.write(`todo-service: ${started}\n`)
-        return 1
+        return fail(started)
       }
+      running.push(started)
     }
-    const served = running.map(({ close: _, ...one }) => one)
     const notes = [...tokenNotes, ...httpsNotes(config)]
-    log.started({ version, mode: config.mode, store: stores.kind, profiles: served, notes })
+    log.started({ version, mode: config.mode, store: opened.kind, profiles: running.map(({ urls }) => urls), notes })
     if (!stop.aborted) await new Promise((stopped) => stop.addEventListener('abort', stopped))
     await closeAll()
     log.stopped()
@@ -103,8 +107,8 @@ Examples
   },
 }
 
-/** Aborted by the first signal; the second ends the process at once. */
-function stopOn(process: Process): AbortSignal {
+/** Aborts on the first signal; the second ends the process at once. */
+function stopSignal(process: Process): AbortSignal {
   const stop = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'])
     process.on(signal, () => {
@@ -114,13 +118,23 @@ function stopOn(process: Process): AbortSignal {
   return stop.signal
 }
 
-/** Whatever nobody caught leaves the process in a state that nobody knows: it says so, and ends. */
-function endOnTheUnforeseen(process: Process, log: Log): void {
+/** The state of the process is unknown after an uncaught exception: log it and exit. */
+function exitOnUncaught(process: Process, log: Log): void {
   for (const event of ['uncaughtException', 'unhandledRejection'])
     process.on(event, (cause: unknown) => {
-      log.trouble('The service cannot go on', cause)
+      log.error('Uncaught exception, exiting', cause)
       process.exit(1)
     })
+}
+
+/** The metrics server, undefined where none is configured, or an error message. */
+async function startMetrics({ metricsPort: port, metricsHost: host }: Config, stores: OpenStores) {
+  if (port === undefined) return undefined
+  // prom-client is loaded only where it is used.
+  const { startMetrics: start } = await import('../metrics.ts')
+  return start({ port, host, stores, itemCounts: stores.counts, monotonicNow: runtime.monotonicNow }).catch(
+    (cause: Error) => `Metrics cannot be served on ${host} port ${port}: ${cause.message}.`,
+  )
 }
 
 /** B12. */
@@ -129,37 +143,39 @@ const httpsNotes = ({ mode, https, httpsRedirectPort }: Config) =>
     ? ['Plain HTTP is not redirected: no HTTPS port is known. Set --tls-cert and --tls-key, or --https-redirect-port.']
     : []
 
-/** S5: for whoever opens the page on this machine. */
+/** S5. */
 const newPageToken = async (key: KeyObject) =>
   (
-    await mint(
-      { ...developmentWish, id: randomUUID().slice(0, 8), name: 'developer', validForSeconds: 86_400 },
+    await signToken(
+      { ...devTokenDefaults, id: randomUUID().slice(0, 8), name: 'developer', validForSeconds: 86_400 },
       key,
       new Date(),
     )
   ).token
 
-/** Time and chance, for everything below. */
-const surroundings = {
+/** Clock and random source, for everything below. */
+const runtime = {
   newId: () => randomUUID().replaceAll('-', ''),
-  ticks: () => performance.now(),
+  monotonicNow: () => performance.now(),
   now: () => new Date(),
   random: Math.random,
 }
 
-/** How much of the log may wait for whoever reads it. */
-const mostBacklog = 2 ** 20
+/** Log lines wait in memory when the reader of standard output is slow; beyond this they are dropped and counted. */
+const maxLogBacklogBytes = 2 ** 20
 
-function logOf({ mode, logLevel }: Config, { stdout }: Process): Log {
+function createLog({ mode, logLevel }: Config, { stdout }: Process): Log {
   let dropped = 0
   const write = (line: string) => {
-    if (stdout.writableLength > mostBacklog) dropped++
-    else {
-      const lost = dropped
-      dropped = 0
-      stdout.write(line)
-      if (lost > 0) log.notice(`${lost} lines of the log are lost: nobody took them in time.`)
+    if (stdout.writableLength > maxLogBacklogBytes) {
+      dropped++
+      return
     }
+    stdout.write(line)
+    if (dropped === 0) return
+    const count = dropped
+    dropped = 0
+    log.notice(`${count} log lines were dropped: standard output was not read in time.`)
   }
   const log = mode === 'development' ? readableLog(write, logLevel) : jsonLog(write, logLevel, () => new Date())
   return log

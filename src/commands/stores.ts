@@ -1,7 +1,7 @@
-import { setTimeout as pause } from 'node:timers/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { profiles } from '../app.ts'
-import type { Config } from '../config.ts'
-import { whereabouts } from '../database-url.ts'
+import type { Config } from '../config/config.ts'
+import { describeDatabase } from '../config/database-url.ts'
 import type { Log } from '../log.ts'
 import { memoryStores } from '../store/memory.ts'
 import type { Stores } from '../store/store.ts'
@@ -9,48 +9,46 @@ import type { Stores } from '../store/store.ts'
 export interface OpenStores extends Stores {
   readonly kind: 'memory' | `PostgreSQL, ${string}`
   close(): Promise<void>
-  /** Fails when the items cannot be reached. */
+  /** Rejects when the store is unavailable. */
   ping(): Promise<unknown>
-  /** How many items there are, by profile, where that is known. */
+  /** Number of items by profile, where it is known without a query. */
   counts(): Readonly<Record<string, number>>
 }
 
-interface Surroundings {
-  readonly ticks: () => number
+interface Runtime {
+  readonly monotonicNow: () => number
   readonly random: () => number
   readonly newId: () => string
   readonly log: Log
-  /** Ends the waiting for a database. */
+  /** Cancels waiting for a database. */
   readonly stop: AbortSignal
 }
 
-/** How long to wait until a database is tried again. */
-const waitingTime = 500
+const retryIntervalMs = 500
 
-/** The items where the configuration wants them, or the sentence that says why they cannot be there. */
+/** Opens the configured stores, or returns an error message. */
 export async function openStores(
   { database, databaseSchema: schema, waitForDatabase, maxItems }: Config,
-  { ticks, random, newId, log, stop }: Surroundings,
+  { monotonicNow, random, newId, log, stop }: Runtime,
 ): Promise<OpenStores | string> {
   if (!database) {
-    const { a, b } = memoryStores(profiles, newId().slice(0, 8), maxItems)
-    const counts = () => ({ a: a.count(), b: b.count() })
-    return { kind: 'memory', a, b, counts, close: async () => {}, ping: async () => {} }
+    const stores = memoryStores(profiles, newId().slice(0, 8), maxItems)
+    return { kind: 'memory', ...stores, close: async () => {}, ping: async () => {} }
   }
-  const { postgresStores, troubleWith, isForGood } = await import('../store/postgres.ts')
-  const onDown = (cause: unknown) => log.notice(troubleWith(cause, database))
-  const onUp = () => log.notice('The database answers again.')
-  const settings = { database, schema, stop, ticks, random, onDown, onUp }
-  const said = new Set<string>()
+  const { postgresStores, describeDatabaseError, isPermanent } = await import('../store/postgres/store.ts')
+  const onDown = (error: unknown) => log.notice(describeDatabaseError(error, database))
+  const onUp = () => log.notice('The database connection is restored.')
+  const options = { database, schema, stop, monotonicNow, random, onDown, onUp }
+  const logged = new Set<string>()
   for (;;)
     try {
-      const stores = await postgresStores(settings, profiles)
-      return { kind: `PostgreSQL, schema ${schema} of ${whereabouts(database)}`, counts: () => ({}), ...stores }
-    } catch (cause) {
-      const trouble = troubleWith(cause, database)
-      if (!waitForDatabase || isForGood(cause) || stop.aborted) return trouble
-      if (!said.has(trouble)) log.notice(`Waiting for the database. ${trouble}`)
-      said.add(trouble)
-      await pause(waitingTime, undefined, { signal: stop }).catch(() => {})
+      const stores = await postgresStores(options, profiles)
+      return { kind: `PostgreSQL, schema ${schema} of ${describeDatabase(database)}`, counts: () => ({}), ...stores }
+    } catch (error) {
+      const message = describeDatabaseError(error, database)
+      if (!waitForDatabase || isPermanent(error) || stop.aborted) return message
+      if (!logged.has(message)) log.notice(`Waiting for the database. ${message}`)
+      logged.add(message)
+      await sleep(retryIntervalMs, undefined, { signal: stop }).catch(() => {})
     }
 }

@@ -1,29 +1,27 @@
-import type { IncomingMessage } from 'node:http'
-import { type Answer, empty } from './answer.ts'
-import { header } from './header.ts'
+import type { Request } from './request.ts'
+import { empty, type Response } from './response.ts'
 
-/** Who is asking: what the token says of its bearer. */
-export type Caller = Readonly<Record<string, unknown>>
+/** Claims of a verified token. */
+export type Claims = Readonly<Record<string, unknown>>
 
-type Verdict =
-  | { readonly caller: Caller }
-  /** `description` is for the client, `reason` for the log. */
-  | { readonly description: string; readonly reason: string }
+/** `errorDescription` is for the client, `reason` for the log. */
+export type VerifyToken = (
+  token: string,
+) => Promise<{ readonly claims: Claims } | { readonly errorDescription: string; readonly reason: string }>
 
-/** Decides on a bearer token. */
-export type Guard = (token: string) => Promise<Verdict>
-
-/** S6: the caller, or the answer that asks for credentials. */
-export async function authenticate(request: IncomingMessage, guard: Guard): Promise<{ caller: Caller } | Answer> {
-  const credentials = header(request, 'authorization') ?? ''
-  const [, token] = /^Bearer +(\S.*)$/i.exec(credentials) ?? []
+/** S6: the claims of the bearer token, or the challenge. */
+export async function authenticate(request: Request, verifyToken: VerifyToken): Promise<{ claims: Claims } | Response> {
+  const [, token] = /^Bearer +(\S.*)$/i.exec(request.header('authorization') ?? '') ?? []
   if (!token) return challenge('Bearer', 'no bearer token was sent')
-  const verdict = await guard(token).catch((cause: unknown) => ({
-    description: 'The token is malformed',
+  const result = await verifyToken(token).catch((cause: unknown) => ({
+    errorDescription: 'The token is malformed',
     reason: `${cause}`,
   }))
-  if ('caller' in verdict) return verdict
-  return challenge(`Bearer error="invalid_token", error_description="${verdict.description}"`, verdict.reason)
+  if ('claims' in result) return result
+  return challenge(`Bearer error="invalid_token", error_description="${result.errorDescription}"`, result.reason)
 }
 
-const challenge = (text: string, note: string): Answer => ({ ...empty(401, { 'www-authenticate': text }), note })
+const challenge = (value: string, reason: string): Response => ({
+  ...empty(401, { 'www-authenticate': value }),
+  reason,
+})

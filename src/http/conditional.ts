@@ -1,17 +1,25 @@
-import { type Answer, empty } from './answer.ts'
+import type { HandlerInput } from './request.ts'
+import { empty, jsonType, type Response } from './response.ts'
 
-/** The tags in If-Match or If-None-Match; undefined where there is no such header, or it accepts any state (`*`). */
-export function tagsIn(header: string | undefined): readonly string[] | undefined {
-  if (header === undefined || header.trim() === '*') return undefined
-  return header.match(/(?:W\/)?"[^"]*"/g) ?? []
+/** The entity tags in If-Match; undefined where there is no such header, or `*` matches any. */
+export function ifMatch({ request }: Pick<HandlerInput<unknown, unknown>, 'request'>): readonly string[] | undefined {
+  const header = request.header('if-match')
+  return header === undefined || header.trim() === '*' ? undefined : entityTags(header)
 }
 
-/** RFC 9110, 13.1.2: the client has this state already. */
-export function isKnown(ifNoneMatch: string | undefined, tag: string): boolean {
-  if (ifNoneMatch === undefined) return false
-  if (ifNoneMatch.trim() === '*') return true
-  // To take a long list apart costs much.
-  return ifNoneMatch.includes(tag) && (tagsIn(ifNoneMatch) ?? []).some((known) => known.replace(/^W\//, '') === tag)
+const entityTags = (header: string) => header.match(/(?:W\/)?"[^"]*"/g) ?? []
+
+/** The representation, or 304 where If-None-Match has its entity tag (RFC 9110, 13.1.2). */
+export function respondWith(
+  { request }: Pick<HandlerInput<unknown, unknown>, 'request'>,
+  { json, etag }: { readonly json: string | readonly Buffer[]; readonly etag: string },
+): Response {
+  const ifNoneMatch = request.header('if-none-match')
+  if (ifNoneMatch !== undefined && matches(ifNoneMatch, etag)) return empty(304, { etag })
+  return { status: 200, headers: { 'content-type': jsonType, etag }, body: json }
 }
 
-export const notModified = (tag: string): Answer => empty(304, { etag: tag })
+/** Weak comparison. Looks for the text first: taking a long list apart is costly. */
+const matches = (ifNoneMatch: string, etag: string) =>
+  ifNoneMatch.trim() === '*' ||
+  (ifNoneMatch.includes(etag) && entityTags(ifNoneMatch).some((tag) => tag.replace(/^W\//, '') === etag))

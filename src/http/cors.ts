@@ -1,22 +1,28 @@
-import { type Answer, withHeaders } from './answer.ts'
+import type { RequestContext } from './request.ts'
+import { type Response, withHeaders } from './response.ts'
 
-const exposed = 'Location, ETag, Retry-After, WWW-Authenticate'
-const allowed = 'Authorization, Content-Type, If-Match, If-None-Match, traceparent'
-
-/** What an answer says to a page of another origin; nothing to an origin that is not on the list. */
-export function crossOrigin(answer: Answer, origin: string | undefined, origins: readonly string[]): Answer {
-  const varying = withHeaders(answer, { vary: 'Origin' })
-  if (origin === undefined || !origins.includes(origin)) return varying
-  return withHeaders(varying, {
-    'access-control-allow-origin': origin,
-    'access-control-expose-headers': exposed,
-  })
+/** An origin as browsers send it, or undefined. */
+export function parseOrigin(text: string): string | undefined {
+  if (!/^https?:\/\/[^/?#@]+$/i.test(text) || !URL.canParse(text)) return undefined
+  return new URL(text).origin
 }
 
-/** The answer to a browser that asks before it sends: OPTIONS, which says what a path offers, and more. */
-export const preflight = (answer: Answer): Answer =>
-  withHeaders(answer, {
-    'access-control-allow-methods': answer.headers?.allow ?? '',
-    'access-control-allow-headers': allowed,
-    'access-control-max-age': '600',
+/** Adds the headers that let pages of these origins read the response. */
+export function withCors(response: Response, context: RequestContext, origins: readonly string[]): Response {
+  const origin = context.request.header('origin')
+  const isPreflight =
+    context.method === 'OPTIONS' && context.request.header('access-control-request-method') !== undefined
+  return withHeaders(response, {
+    ...(isPreflight && {
+      'access-control-allow-methods': response.headers?.allow ?? '',
+      'access-control-allow-headers': 'Authorization, Content-Type, If-Match, If-None-Match, traceparent',
+      'access-control-max-age': '600',
+    }),
+    vary: 'Origin',
+    ...(origin !== undefined &&
+      origins.includes(origin) && {
+        'access-control-allow-origin': origin,
+        'access-control-expose-headers': 'Location, ETag, Retry-After, WWW-Authenticate',
+      }),
   })
+}

@@ -1,43 +1,36 @@
-import { andThen } from '../eventually.ts'
-import { empty, json, retrySoon } from '../http/answer.ts'
-import { tagsIn } from '../http/conditional.ts'
+import { ifMatch, respondWith } from '../http/conditional.ts'
+import { ApiError, errors } from '../http/errors.ts'
 import { int64 } from '../http/int64.ts'
-import { Refusal, type RefusalCode, refusals } from '../http/refusal.ts'
-import { route } from '../http/route.ts'
-import type { Shape } from '../http/shape.ts'
+import { jsonType, noContent, retryAfter } from '../http/response.ts'
+import { route } from '../http/router.ts'
+import type { ObjectSchema } from '../http/schema.ts'
 import type { NumberedItem, NumberedStore } from '../store/store.ts'
-import { items, itemsTag, list, type Profile, refused, shownTo, tagged } from './profile.ts'
+import { etagHeader, itemsPath, itemsTag, listItems, outcomeErrors, type Profile } from './profile.ts'
 
 const id = { type: 'integer', format: 'int64' } as const
 const fields = { name: { type: 'string', nullable: true, default: null }, isComplete: { type: 'boolean' } } as const
 const example = { name: 'walk the dog', isComplete: false }
 
-const newItem = { name: 'NewTodoItem', members: fields, example } as const satisfies Shape
+const newItem = { name: 'NewTodoItem', members: fields, example } as const satisfies ObjectSchema
 const fullItem = {
   name: 'TodoItemUpdate',
   members: { id, ...fields },
   example: { id: 1, ...example },
-} as const satisfies Shape
-const storedItem: Shape = { ...fullItem, name: 'TodoItem' }
+} as const satisfies ObjectSchema
+const storedItem: ObjectSchema = { ...fullItem, name: 'TodoItem' }
 
-/** A10: what is not written here never leaves the store. */
-const shown = ({ id, name, isComplete }: NumberedItem) => ({ id: Number(id), name, isComplete })
+/** A10: only these members are ever sent. A11: the id is a decimal already, exact where a number would be rounded. */
+const serialize = ({ id, name, isComplete }: NumberedItem) =>
+  `{"id":${id},"name":${name === null ? 'null' : JSON.stringify(name)},"isComplete":${isComplete}}`
 
-/** A11: what is no exact number in JavaScript is put in afterwards. */
-const isExact = ({ id }: NumberedItem) => Number.isSafeInteger(Number(id))
-const wire = (item: NumberedItem) =>
-  isExact(item)
-    ? JSON.stringify(shown(item))
-    : JSON.stringify({ ...shown(item), id: 0 }).replace('"id":0', `"id":${item.id}`)
-const wireList = (all: readonly NumberedItem[]) =>
-  all.every(isExact) ? JSON.stringify(all.map(shown)) : `[${all.map(wire).join(',')}]`
+const serializeList = (items: readonly NumberedItem[]) => `[${items.map(serialize).join(',')}]`
 
 /** The only text of an item is its name. */
-const unstorable = new Refusal('value-refused', { name: ['name must not hold U+0000.'] })
+const unstorableName = new ApiError('value-unstorable', { name: ['name must not contain U+0000.'] })
 
 const item = {
-  path: `${items}/{id}`,
-  id: { schema: id, read: (segment: string | undefined) => int64(segment) ?? new Refusal('id-malformed') },
+  path: `${itemsPath}/{id}`,
+  id: { schema: id, parse: (segment: string | undefined) => int64(segment) ?? new ApiError('id-malformed') },
 }
 
 const routes = (store: NumberedStore) => [
@@ -46,12 +39,12 @@ const routes = (store: NumberedStore) => [
     docs: {
       tag: itemsTag,
       summary: 'List all items, in order of id',
-      success: { status: 200, description: 'All items.', body: { many: storedItem }, headers: tagged },
-      refusals: ['store-unavailable'],
+      success: { status: 200, description: 'All items.', body: { many: storedItem }, headers: etagHeader },
+      errors: ['store-unavailable'],
     },
     method: 'GET',
-    path: items,
-    handle: list(store),
+    path: itemsPath,
+    ...listItems(store),
   }),
   route({
     operation: 'createItem',
@@ -62,20 +55,20 @@ const routes = (store: NumberedStore) => [
         status: 201,
         description: 'The created item.',
         body: { one: storedItem },
-        headers: { Location: 'The URI of the created item.', ...tagged },
+        headers: { Location: 'The URI of the created item.', ...etagHeader },
       },
-      refusals: ['store-unavailable'],
+      errors: ['store-unavailable'],
     },
     method: 'POST',
-    path: items,
+    path: itemsPath,
     body: newItem,
-    handle: (call) =>
-      andThen(store.create(call.body), (created) => {
-        if (created === 'unstorable') return unstorable
-        if (created === 'full') return refused[created]
-        const { id, json: text, tag } = created
-        return json(201, text, { location: `${call.baseUrl}${items}/${id}`, etag: tag })
-      }),
+    execute: ({ body }) => store.create(body),
+    respond(created, input) {
+      if (created === 'unstorable') return unstorableName
+      if (created === 'full') return outcomeErrors.full
+      const location = `${input.baseUrl}${itemsPath}/${created.id}`
+      return { status: 201, headers: { 'content-type': jsonType, location, etag: created.etag }, body: created.json }
+    },
   }),
   route({
     ...item,
@@ -83,12 +76,12 @@ const routes = (store: NumberedStore) => [
     docs: {
       tag: itemsTag,
       summary: 'Read one item',
-      success: { status: 200, description: 'The item.', body: { one: storedItem }, headers: tagged },
-      refusals: ['id-malformed', 'item-missing', 'store-unavailable'],
+      success: { status: 200, description: 'The item.', body: { one: storedItem }, headers: etagHeader },
+      errors: ['id-malformed', 'item-missing', 'store-unavailable'],
     },
     method: 'GET',
-    handle: (call) =>
-      andThen(store.get(call.id), (found) => (found === 'not-found' ? refused[found] : shownTo(call, found))),
+    execute: ({ id }) => store.get(id),
+    respond: (found, input) => (found === 'not-found' ? outcomeErrors[found] : respondWith(input, found)),
   }),
   route({
     ...item,
@@ -97,17 +90,15 @@ const routes = (store: NumberedStore) => [
       tag: itemsTag,
       summary: 'Change the name and completion of an item; the full item is expected',
       success: { status: 204, description: 'The item is changed.' },
-      refusals: ['id-malformed', 'ids-differ', 'item-missing', 'item-changed', 'store-unavailable'],
+      errors: ['id-malformed', 'ids-differ', 'item-missing', 'precondition-failed', 'store-unavailable'],
     },
     method: 'PUT',
     body: fullItem,
-    handle(call) {
-      const { id, body } = call
-      if (body.id !== id) return new Refusal('ids-differ')
-      return andThen(store.update(id, body, tagsIn(call.header('if-match'))), (outcome) => {
-        if (outcome === 'unstorable') return unstorable
-        return outcome === 'updated' ? empty(204) : refused[outcome]
-      })
+    execute: (input) =>
+      input.body.id === input.id ? store.update(input.id, input.body, ifMatch(input)) : new ApiError('ids-differ'),
+    respond(outcome) {
+      if (outcome === 'unstorable') return unstorableName
+      return outcome === 'updated' ? noContent : outcomeErrors[outcome]
     },
   }),
   route({
@@ -117,47 +108,23 @@ const routes = (store: NumberedStore) => [
       tag: itemsTag,
       summary: 'Delete an item',
       success: { status: 204, description: 'The item is gone.' },
-      refusals: ['id-malformed', 'item-missing', 'item-changed', 'store-unavailable'],
+      errors: ['id-malformed', 'item-missing', 'precondition-failed', 'store-unavailable'],
     },
     method: 'DELETE',
-    handle: (call) =>
-      andThen(store.delete(call.id, tagsIn(call.header('if-match'))), (outcome) =>
-        outcome === 'deleted' ? empty(204) : refused[outcome],
-      ),
+    execute: (input) => store.delete(input.id, ifMatch(input)),
+    respond: (outcome) => (outcome === 'deleted' ? noContent : outcomeErrors[outcome]),
   }),
 ]
-
-/** A8, A12–A14; anything else is A15. */
-const statuses: Partial<Record<RefusalCode, number>> = {
-  'host-malformed': 400,
-  'header-doubled': 400,
-  'target-malformed': 400,
-  'framing-refused': 400,
-  'version-refused': 505,
-  'id-malformed': 400,
-  'ids-differ': 400,
-  'body-malformed': 400,
-  'body-invalid': 400,
-  'value-refused': 400,
-  'path-unknown': 404,
-  'item-missing': 404,
-  'item-changed': 412,
-  'body-too-large': 413,
-  'media-type-refused': 415,
-  'too-many-requests': 429,
-  'store-unavailable': 503,
-  'store-full': 503,
-  overloaded: 503,
-}
 
 /** Where RFC 9110 defines each status. */
 const sections: Record<number, string> = {
   400: '15.5.1',
   404: '15.5.5',
+  408: '15.5.9',
   412: '15.5.13',
   413: '15.5.14',
   415: '15.5.16',
-  429: '15.5.1',
+  417: '15.5.18',
   500: '15.6.1',
   503: '15.6.4',
   505: '15.6.6',
@@ -166,21 +133,22 @@ const sections: Record<number, string> = {
 export const profileA: Profile<'a'> = {
   name: 'a',
   title: 'Profile A',
-  about: "To-do items by the classic web-API tutorial's contract: the service assigns numbers as ids.",
+  description: "To-do items by the classic web-API tutorial's contract: the service assigns numbers as ids.",
   defaultPort: 5080,
   defaultHttpsPort: 5081,
   startingItems: [],
-  wire,
-  wireList,
+  serialize,
+  serializeList,
   routes,
-  refuse({ code, errors }, _operation, traceId) {
-    const status = statuses[code] ?? 500
-    const type = `https://www.rfc-editor.org/rfc/rfc9110#section-${sections[status]}`
-    const problem = JSON.stringify({ type, title: refusals[code], status, traceId, errors })
+  /** A13: problem details (RFC 9457). */
+  errorResponse({ code, members }, _operation, traceId) {
+    const { status, title } = errors[code]
+    const section = sections[status]
+    const type = section ? `https://www.rfc-editor.org/rfc/rfc9110#section-${section}` : 'about:blank'
     const headers = {
       'content-type': 'application/problem+json',
-      ...(status === 503 || status === 429 ? retrySoon : {}),
+      ...(status === 503 || status === 429 ? retryAfter : {}),
     }
-    return { status, headers, body: problem }
+    return { status, headers, body: JSON.stringify({ type, title, status, traceId, errors: members }) }
   },
 }

@@ -1,16 +1,15 @@
-import { andThen } from '../eventually.ts'
-import { type Answer, empty, json, retrySoon, text } from '../http/answer.ts'
-import { Refusal, type RefusalCode } from '../http/refusal.ts'
-import { route } from '../http/route.ts'
-import { isLonger, type Shape } from '../http/shape.ts'
+import { ApiError, type ErrorCode, errors } from '../http/errors.ts'
+import { empty, json, noContent, type Response, retryAfter, text } from '../http/response.ts'
+import { route } from '../http/router.ts'
+import { isLongerThan, type ObjectSchema } from '../http/schema.ts'
 import type { NamedItem, NamedStore } from '../store/store.ts'
-import { items, itemsTag, list, type Profile, refused, tagged } from './profile.ts'
+import { etagHeader, itemsPath, itemsTag, listItems, outcomeErrors, type Profile } from './profile.ts'
 
-const idLimit = 1024
-/** B4: a blank string is a missing one. */
+const maxIdLength = 1024
+/** B4: a blank string counts as missing. */
 const notBlank = '\\S'
 
-const id = { type: 'string', pattern: notBlank, maxLength: idLimit } as const
+const id = { type: 'string', pattern: notBlank, maxLength: maxIdLength } as const
 
 const sentItem = {
   name: 'SentTodoItem',
@@ -21,12 +20,13 @@ const sentItem = {
     done: { type: 'boolean', default: false },
   },
   example: { id: 'milk', name: 'Buy milk', notes: '2 litres', done: false },
-} as const satisfies Shape
-const storedItem: Shape = { ...sentItem, name: 'TodoItem' }
+} as const satisfies ObjectSchema
+const storedItem: ObjectSchema = { ...sentItem, name: 'TodoItem' }
 
-const shown = ({ id, name, notes, done }: NamedItem) => ({ id, name, notes, done })
-const wire = (item: NamedItem) => JSON.stringify(shown(item))
-const wireList = (all: readonly NamedItem[]) => JSON.stringify(all.map(shown))
+const serialize = ({ id, name, notes, done }: NamedItem) =>
+  `{"id":${JSON.stringify(id)},"name":${JSON.stringify(name)},"notes":${JSON.stringify(notes)},"done":${done}}`
+
+const serializeList = (items: readonly NamedItem[]) => `[${items.map(serialize).join(',')}]`
 
 const routes = (store: NamedStore) => [
   route({
@@ -34,12 +34,12 @@ const routes = (store: NamedStore) => [
     docs: {
       tag: itemsTag,
       summary: 'List all items, in order of creation',
-      success: { status: 200, description: 'All items.', body: { many: storedItem }, headers: tagged },
-      refusals: ['store-unavailable'],
+      success: { status: 200, description: 'All items.', body: { many: storedItem }, headers: etagHeader },
+      errors: ['store-unavailable'],
     },
     method: 'GET',
-    path: items,
-    handle: list(store),
+    path: itemsPath,
+    ...listItems(store),
   }),
   route({
     operation: 'createItem',
@@ -47,15 +47,13 @@ const routes = (store: NamedStore) => [
       tag: itemsTag,
       summary: 'Create an item; the client supplies its id',
       success: { status: 200, description: 'The created item.', body: { one: storedItem } },
-      refusals: ['id-in-use', 'store-unavailable'],
+      errors: ['id-in-use', 'store-unavailable'],
     },
     method: 'POST',
-    path: items,
+    path: itemsPath,
     body: sentItem,
-    handle: ({ body }) =>
-      andThen(store.create(body), (outcome) =>
-        typeof outcome === 'string' ? refused[outcome] : json(200, outcome.json),
-      ),
+    execute: ({ body }) => store.create(body),
+    respond: (outcome) => (typeof outcome === 'string' ? outcomeErrors[outcome] : json(200, outcome.json)),
   }),
   route({
     operation: 'updateItem',
@@ -63,13 +61,13 @@ const routes = (store: NamedStore) => [
       tag: itemsTag,
       summary: 'Replace the item that has the id in the body',
       success: { status: 204, description: 'The item is replaced.' },
-      refusals: ['item-missing', 'store-unavailable'],
+      errors: ['item-missing', 'store-unavailable'],
     },
     method: 'PUT',
-    path: items,
+    path: itemsPath,
     body: sentItem,
-    handle: ({ body }) =>
-      andThen(store.replace(body), (outcome) => (outcome === 'replaced' ? empty(204) : refused[outcome])),
+    execute: ({ body }) => store.replace(body),
+    respond: (outcome) => (outcome === 'replaced' ? noContent : outcomeErrors[outcome]),
   }),
   route({
     operation: 'deleteItem',
@@ -77,60 +75,60 @@ const routes = (store: NamedStore) => [
       tag: itemsTag,
       summary: 'Delete an item',
       success: { status: 204, description: 'The item is gone.' },
-      refusals: ['id-too-long', 'item-missing', 'store-unavailable'],
+      errors: ['id-too-long', 'item-missing', 'store-unavailable'],
     },
     method: 'DELETE',
-    path: `${items}/{id}`,
-    id: { schema: id, read: readId },
-    handle: ({ id }) => andThen(store.delete(id), (outcome) => (outcome === 'deleted' ? empty(204) : refused[outcome])),
+    path: `${itemsPath}/{id}`,
+    id: { schema: id, parse: parseId },
+    execute: ({ id }) => store.delete(id),
+    respond: (outcome) => (outcome === 'deleted' ? noContent : outcomeErrors[outcome]),
   }),
 ]
 
 /** B11. */
-function readId(segment: string | undefined): string | Refusal {
-  if (segment === undefined) return new Refusal('item-missing')
-  return isLonger(segment, idLimit) ? new Refusal('id-too-long') : segment
-}
-
-/** B6. An operation without a code of its own can only say whose fault it is. */
-const anyOther = (code: RefusalCode, operation = '') =>
-  couldNot[operation] ? text(400, couldNot[operation]) : (blame[code] ?? empty(500))
-
-const blame: Partial<Record<RefusalCode, Answer>> = {
-  'host-malformed': empty(400),
-  'header-doubled': empty(400),
-  'target-malformed': empty(400),
-  'framing-refused': empty(400),
-  'body-too-large': empty(413),
-  'store-unavailable': empty(503, retrySoon),
-  overloaded: empty(503, retrySoon),
-}
-
-const couldNot: Record<string, string> = {
-  createItem: 'CouldNotCreateItem',
-  updateItem: 'CouldNotUpdateItem',
-  deleteItem: 'CouldNotDeleteItem',
+function parseId(segment: string | undefined): string | ApiError {
+  if (segment === undefined) return new ApiError('item-missing')
+  return isLongerThan(segment, maxIdLength) ? new ApiError('id-too-long') : segment
 }
 
 /** B4. */
 const missing = text(400, 'TodoItemNameAndNotesRequired')
 
 /** B4–B9. */
-const failures: Partial<Record<RefusalCode, Answer>> = {
-  'path-unknown': empty(404),
-  'version-refused': empty(505),
-  'too-many-requests': empty(429, retrySoon),
+const responses: Partial<Record<ErrorCode, Response>> = {
   'item-missing': text(404, 'RecordNotFound'),
   'id-in-use': text(409, 'TodoItemIDInUse'),
-  'media-type-refused': missing,
+  'media-type-unsupported': missing,
   'body-malformed': missing,
   'body-invalid': missing,
+  'path-unknown': empty(404),
+  'too-many-requests': empty(429, retryAfter),
+  // The request was not received, so no operation failed.
+  'request-incomplete': empty(400),
+  'request-timeout': empty(408),
+  'expectation-failed': empty(417),
+  'headers-too-many': empty(431),
+  'version-unsupported': empty(505),
+}
+
+const codes: Partial<Record<string, string>> = {
+  createItem: 'CouldNotCreateItem',
+  updateItem: 'CouldNotUpdateItem',
+  deleteItem: 'CouldNotDeleteItem',
+}
+
+/** B6. Only three operations have a code. */
+function anyOtherFailure(code: ErrorCode, operation = ''): Response {
+  if (codes[operation]) return text(400, codes[operation])
+  const { status } = errors[code]
+  return status === 503 ? empty(status, retryAfter) : empty(status)
 }
 
 export const profileB: Profile<'b'> = {
   name: 'b',
   title: 'Profile B',
-  about: "To-do items by a native mobile client's contract: the client supplies ids, errors are plain-text codes.",
+  description:
+    "To-do items by a native mobile client's contract: the client supplies ids, errors are plain-text codes.",
   defaultPort: 5000,
   defaultHttpsPort: 5001,
   /** B2. */
@@ -154,8 +152,8 @@ export const profileB: Profile<'b'> = {
       done: false,
     },
   ],
-  wire,
-  wireList,
+  serialize,
+  serializeList,
   routes,
-  refuse: ({ code }, operation) => failures[code] ?? anyOther(code, operation),
+  errorResponse: ({ code }, operation) => responses[code] ?? anyOtherFailure(code, operation),
 }

@@ -1,51 +1,43 @@
-import { andThen } from '../eventually.ts'
-import { type Answer, json } from '../http/answer.ts'
-import { isKnown, notModified } from '../http/conditional.ts'
-import type { Face } from '../http/handler.ts'
-import { Refusal } from '../http/refusal.ts'
-import type { Call, Route } from '../http/route.ts'
-import type { Kinds, Shown, Stores } from '../store/store.ts'
+import { respondWith } from '../http/conditional.ts'
+import type { Api } from '../http/dispatch.ts'
+import { ApiError } from '../http/errors.ts'
+import type { HandlerInput } from '../http/request.ts'
+import type { Route } from '../http/router.ts'
+import type { ListRepresentation, Serializers, Stores } from '../store/store.ts'
 
 export type ProfileName = keyof Stores
 
-export const items = '/api/todoitems'
+export const itemsPath = '/api/todoitems'
 export const itemsTag = 'To-do items'
 
-/** What a store's outcome means to the client, where it is no success. */
-export const refused = {
-  'not-found': new Refusal('item-missing'),
-  'in-use': new Refusal('id-in-use'),
-  unstorable: new Refusal('value-refused'),
-  changed: new Refusal('item-changed'),
-  full: new Refusal('store-full'),
-}
-
-/** One contract for the to-do items, as a value: everything that sets it apart from the other is in here. */
+/** A contract for the to-do items, as a value: all that differs between the profiles is in here. */
 export interface Profile<Name extends ProfileName> {
   readonly name: Name
   readonly title: string
-  readonly about: string
+  readonly description: string
   readonly defaultPort: number
   readonly defaultHttpsPort: number
-  readonly startingItems: Kinds[Name]['startingItems']
-  readonly wire: Kinds[Name]['wire']
-  readonly wireList: Kinds[Name]['wireList']
+  readonly startingItems: Serializers[Name]['startingItems']
+  readonly serialize: Serializers[Name]['serialize']
+  readonly serializeList: Serializers[Name]['serializeList']
   routes(store: Stores[Name]): Route[]
-  readonly refuse: Face['refuse']
+  readonly errorResponse: Api['errorResponse']
 }
 
-/** A header of every answer that shows something. */
-export const tagged = { ETag: 'A tag for this state, for If-None-Match and If-Match.' }
-
-/** All items, unless the client has them in this state already. */
-export const list = (store: Pick<Stores[ProfileName], 'list'>) => (call: Pick<Call<unknown, unknown>, 'header'>) =>
-  andThen(store.list(), (all) => shownTo(call, all))
-
-/** What the store shows, unless the client has it already. */
-export function shownTo(
-  call: Pick<Call<unknown, unknown>, 'header'>,
-  found: Shown<string | readonly Buffer[]>,
-): Answer {
-  const { tag } = found
-  return isKnown(call.header('if-none-match'), tag) ? notModified(tag) : json(200, found.json, { etag: tag })
+/** Store outcomes that are no success. */
+export const outcomeErrors = {
+  'not-found': new ApiError('item-missing'),
+  'in-use': new ApiError('id-in-use'),
+  unstorable: new ApiError('value-unstorable'),
+  changed: new ApiError('precondition-failed'),
+  full: new ApiError('store-full'),
 }
+
+export const etagHeader = { ETag: 'The entity tag of this state, for If-None-Match and If-Match.' }
+
+/** All items, or 304. */
+export const listItems = (store: Pick<Stores[ProfileName], 'list'>) => ({
+  execute: () => store.list(),
+  respond: (list: ListRepresentation, input: Pick<HandlerInput<unknown, unknown>, 'request'>) =>
+    respondWith(input, list),
+})

@@ -1,12 +1,12 @@
-import { forecast, summaries } from '../forecast.ts'
-import { json, text } from '../http/answer.ts'
-import type { Caller } from '../http/auth.ts'
-import { route } from '../http/route.ts'
-import type { Shape } from '../http/shape.ts'
+import type { Claims } from '../http/auth.ts'
+import { json, text } from '../http/response.ts'
+import { route } from '../http/router.ts'
+import type { ObjectSchema } from '../http/schema.ts'
+import { forecast, summaries } from './forecast.ts'
 
 const tag = 'Samples'
 
-const weatherForecast: Shape = {
+const weatherForecast: ObjectSchema = {
   name: 'WeatherForecast',
   members: {
     date: { type: 'string', format: 'date-time' },
@@ -19,8 +19,8 @@ const weatherForecast: Shape = {
 
 const greeting = 'Hello World!'
 
-/** S3: by what a bearer is called. */
-const nameOf = ({ unique_name, name, sub }: Caller) =>
+/** S3: the caller's identity name. */
+const nameOf = ({ unique_name, name, sub }: Claims) =>
   [unique_name, name, sub].find((claim) => typeof claim === 'string') ?? ''
 const secretGreeting = (name: unknown) => `Hello ${name}. My secret is a well-kept list.`
 
@@ -35,7 +35,7 @@ export const samples = (now: () => Date, random: () => number) => [
     },
     method: 'GET',
     path: '/weatherforecast',
-    handle: () => json(200, JSON.stringify(forecast(now(), random))),
+    execute: () => json(200, JSON.stringify(forecast(now(), random))),
   }),
   route({
     operation: 'greet',
@@ -46,7 +46,7 @@ export const samples = (now: () => Date, random: () => number) => [
     },
     method: 'GET',
     path: '/',
-    handle: () => text(200, greeting),
+    execute: () => text(200, greeting),
   }),
   route({
     operation: 'greetByName',
@@ -58,6 +58,6 @@ export const samples = (now: () => Date, random: () => number) => [
     method: 'GET',
     path: '/secret',
     secured: true,
-    handle: ({ caller = {} }) => text(200, secretGreeting(nameOf(caller))),
+    execute: ({ caller = {} }) => text(200, secretGreeting(nameOf(caller))),
   }),
 ]

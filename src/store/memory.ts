@@ -1,95 +1,103 @@
-import { type Entry, Shelf } from './shelf.ts'
-import type { Condition, Kinds, NamedStore, NumberedStore, Stores } from './store.ts'
+import { type Entry, SerializedList } from './serialized-list.ts'
+import type { IfMatch, NamedStore, NumberedStore, Serializers, Stores } from './store.ts'
 
-/**
- * G7: items live in this process and go with it. `mark` tells the tags of this process from those of any other;
- * `maxItems` is how many of each kind there is room for.
- */
-export function memoryStores({ a, b }: Kinds, mark: string, maxItems = Number.POSITIVE_INFINITY) {
-  return { a: numberedStore(a, mark, maxItems), b: namedStore(b, mark, maxItems) } satisfies Stores
+/** G7: items live in this process. `instanceId` keeps its entity tags apart from those of any other process. */
+export function memoryStores(
+  { a, b }: Serializers,
+  instanceId: string,
+  maxItems = Number.POSITIVE_INFINITY,
+): Stores & { counts(): { a: number; b: number } } {
+  const [storeA, storeB] = [numberedStore(a, instanceId, maxItems), namedStore(b, instanceId, maxItems)]
+  return { a: storeA, b: storeB, counts: () => ({ a: storeA.count(), b: storeB.count() }) }
 }
 
 interface Counted {
   count(): number
 }
 
-const tagger = (mark: string) => (version: number) => `"${mark}-${version}"`
-
-/** Looks at the list's text only when it is asked for. */
-const listOn = (shelf: Shelf, tagOf: (version: number) => string) => ({
-  tag: tagOf(shelf.version),
+/** Serialized only when the body is needed: a request with If-None-Match may not need it. */
+const representation = (list: SerializedList, instanceId: string) => ({
+  etag: etagOf(instanceId, list.version),
   get json() {
-    return shelf.list
+    return list.buffers
   },
 })
 
-function numberedStore({ startingItems, wire }: Kinds['a'], mark: string, maxItems: number): NumberedStore & Counted {
-  const shelf = new Shelf()
-  const entries = new Map(startingItems.map((item) => [item.id, shelf.add(wire(item))]))
-  const secrets = new Map(startingItems.map(({ id, secret }) => [id, secret]))
-  const tagOf = tagger(mark)
+const etagOf = (instanceId: string, version: number) => `"${instanceId}-${version}"`
+
+function numberedStore(
+  { startingItems, serialize }: Serializers['a'],
+  instanceId: string,
+  maxItems: number,
+): NumberedStore & Counted {
+  const list = new SerializedList()
+  const entries = new Map(startingItems.map((item) => [item.id, list.add(serialize(item))]))
+  const secrets = new Map(startingItems.flatMap(({ id, secret }) => (secret === null ? [] : [[id, secret]])))
   let lastId = BigInt(startingItems.at(-1)?.id ?? 0)
 
-  const isMet = (condition: Condition, { version }: Entry) => !condition || condition.includes(tagOf(version))
+  const matches = (ifMatch: IfMatch, { version }: Entry) => !ifMatch || ifMatch.includes(etagOf(instanceId, version))
   return {
     count: () => entries.size,
-    list: () => listOn(shelf, tagOf),
+    list: () => representation(list, instanceId),
     get(id) {
       const entry = entries.get(id)
-      return entry ? { json: entry.json, tag: tagOf(entry.version) } : 'not-found'
+      return entry ? { json: entry.json, etag: etagOf(instanceId, entry.version) } : 'not-found'
     },
     create({ name, isComplete }) {
       if (entries.size >= maxItems) return 'full'
       const id = `${++lastId}`
-      const entry = shelf.add(wire({ id, name, isComplete, secret: null }))
+      const entry = list.add(serialize({ id, name, isComplete, secret: null }))
       entries.set(id, entry)
-      return { id, json: entry.json, tag: tagOf(entry.version) }
+      return { id, json: entry.json, etag: etagOf(instanceId, entry.version) }
     },
-    update(id, { name, isComplete }, condition) {
+    update(id, { name, isComplete }, ifMatch) {
       const entry = entries.get(id)
       if (!entry) return 'not-found'
-      if (!isMet(condition, entry)) return 'changed'
-      shelf.change(entry, wire({ id, name, isComplete, secret: null }))
+      if (!matches(ifMatch, entry)) return 'changed'
+      list.change(entry, serialize({ id, name, isComplete, secret: null }))
       return 'updated'
     },
-    delete(id, condition) {
+    delete(id, ifMatch) {
       const entry = entries.get(id)
       if (!entry) return 'not-found'
-      if (!isMet(condition, entry)) return 'changed'
+      if (!matches(ifMatch, entry)) return 'changed'
       entries.delete(id)
-      secrets.delete(id)
-      shelf.remove(entry)
+      if (secrets.size > 0) secrets.delete(id)
+      list.remove(entry)
       return 'deleted'
     },
     secretOf: (id) => (entries.has(id) ? (secrets.get(id) ?? null) : undefined),
   }
 }
 
-function namedStore({ startingItems, wire }: Kinds['b'], mark: string, maxItems: number): NamedStore & Counted {
-  const shelf = new Shelf()
-  const entries = new Map(startingItems.map((item) => [item.id, shelf.add(wire(item))]))
-  const tagOf = tagger(mark)
+function namedStore(
+  { startingItems, serialize }: Serializers['b'],
+  instanceId: string,
+  maxItems: number,
+): NamedStore & Counted {
+  const list = new SerializedList()
+  const entries = new Map(startingItems.map((item) => [item.id, list.add(serialize(item))]))
   return {
     count: () => entries.size,
-    list: () => listOn(shelf, tagOf),
+    list: () => representation(list, instanceId),
     create(item) {
       if (entries.has(item.id)) return 'in-use'
       if (entries.size >= maxItems) return 'full'
-      const entry = shelf.add(wire(item))
+      const entry = list.add(serialize(item))
       entries.set(item.id, entry)
       return { json: entry.json }
     },
     replace(item) {
       const entry = entries.get(item.id)
       if (!entry) return 'not-found'
-      shelf.change(entry, wire(item))
+      list.change(entry, serialize(item))
       return 'replaced'
     },
     delete(id) {
       const entry = entries.get(id)
       if (!entry) return 'not-found'
       entries.delete(id)
-      shelf.remove(entry)
+      list.remove(entry)
       return 'deleted'
     },
   }

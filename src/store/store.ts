@@ -1,17 +1,23 @@
-import type { Eventually } from '../eventually.ts'
-
 /*
- * What a store offers to each profile. An operation is atomic and gives back an outcome; it throws Unavailable when the
- * items cannot be reached, and otherwise only the unforeseen. 'unstorable': a text that this store cannot hold.
- * 'changed': the item is in none of the states that the client asked for. 'full': there is no room for more.
+ * What a store offers each profile. An operation is atomic and returns an outcome. It throws UnavailableError when the
+ * items cannot be reached; anything else it throws is a bug.
+ *
+ * 'unstorable': a text that this store cannot hold. 'changed': the item matches none of the entity tags in If-Match.
+ * 'full': the store has reached its limit.
  */
+
+/** Memory answers at once, a database later; callers await either. */
+export type Awaitable<T> = T | Promise<T>
+
+/** The items cannot be reached now and may be later. What was asked for may or may not have happened. */
+export class UnavailableError extends Error {}
 
 export interface NumberedItem {
   /** A canonical decimal int64. */
   readonly id: string
   readonly name: string | null
   readonly isComplete: boolean
-  /** A10: kept in the store, never on the wire. */
+  /** A10: kept in the store, never sent to a client. */
   readonly secret: string | null
 }
 
@@ -24,54 +30,57 @@ export interface NamedItem {
   readonly done: boolean
 }
 
-/** One kind of items: what is there at the start, and what an item looks like to clients. */
-interface Kind<Item> {
+interface Serializer<Item> {
+  /** What an empty store starts with. */
   readonly startingItems: readonly Item[]
-  wire(item: Item): string
-  wireList(items: readonly Item[]): string
+  serialize(item: Item): string
+  serializeList(items: readonly Item[]): string
 }
 
-/** One kind for each profile, under the profile's name. */
-export interface Kinds {
-  readonly a: Kind<NumberedItem>
-  readonly b: Kind<NamedItem>
+/** By profile: the JSON of its items, and the items it starts with. */
+export interface Serializers {
+  readonly a: Serializer<NumberedItem>
+  readonly b: Serializer<NamedItem>
 }
 
-/** What clients see, and a tag for its state: another state has another tag. */
-export interface Shown<Json = string> {
+/** JSON as it is sent, and the entity tag of this state. */
+export interface Representation<Json = string> {
   readonly json: Json
-  readonly tag: string
+  readonly etag: string
 }
 
-/** An item is to be in a state with one of these tags; undefined: in whichever. */
-export type Condition = readonly string[] | undefined
+/** Long lists come as several buffers. */
+export type ListRepresentation = Representation<string | readonly Buffer[]>
 
-/** Profile A: the store assigns ids, ascending and never used twice (A4). Lists are in order of id (A1). */
+/** Entity tags of which the item must have one; undefined where the request is unconditional. */
+export type IfMatch = readonly string[] | undefined
+
+/** Profile A: the store assigns ids, ascending and never reused (A4). Lists are ordered by id (A1). */
 export interface NumberedStore {
-  list(): Eventually<Shown<string | readonly Buffer[]>>
-  get(id: string): Eventually<Shown | 'not-found'>
-  create(fields: NumberedFields): Eventually<(Shown & { readonly id: string }) | 'unstorable' | 'full'>
-  /** Changes the fields and leaves everything else of the item as it is (A7, A10). */
+  list(): Awaitable<ListRepresentation>
+  get(id: string): Awaitable<Representation | 'not-found'>
+  create(fields: NumberedFields): Awaitable<(Representation & { readonly id: string }) | 'unstorable' | 'full'>
+  /** Changes the fields and nothing else (A7, A10). */
   update(
     id: string,
     fields: NumberedFields,
-    condition?: Condition,
-  ): Eventually<'updated' | 'not-found' | 'changed' | 'unstorable'>
-  delete(id: string, condition?: Condition): Eventually<'deleted' | 'not-found' | 'changed'>
-  /** A10: for whoever looks after the items. */
-  secretOf(id: string): Eventually<string | null | undefined>
+    ifMatch?: IfMatch,
+  ): Awaitable<'updated' | 'not-found' | 'changed' | 'unstorable'>
+  delete(id: string, ifMatch?: IfMatch): Awaitable<'deleted' | 'not-found' | 'changed'>
+  /** A10: for tests and administration; no route calls it. */
+  secretOf(id: string): Awaitable<string | null | undefined>
 }
 
 /** Profile B: the client supplies ids. Lists are in order of creation (B1); a replaced item keeps its place (B7). */
 export interface NamedStore {
-  list(): Eventually<Shown<string | readonly Buffer[]>>
-  create(item: NamedItem): Eventually<Pick<Shown, 'json'> | 'in-use' | 'unstorable' | 'full'>
-  replace(item: NamedItem): Eventually<'replaced' | 'not-found' | 'unstorable'>
-  delete(id: string): Eventually<'deleted' | 'not-found'>
+  list(): Awaitable<ListRepresentation>
+  create(item: NamedItem): Awaitable<Pick<Representation, 'json'> | 'in-use' | 'unstorable' | 'full'>
+  replace(item: NamedItem): Awaitable<'replaced' | 'not-found' | 'unstorable'>
+  delete(id: string): Awaitable<'deleted' | 'not-found'>
 }
 
 /** One store for each profile, under the profile's name. */
 export interface Stores {
-  a: NumberedStore
-  b: NamedStore
+  readonly a: NumberedStore
+  readonly b: NamedStore
 }

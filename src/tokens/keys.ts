@@ -1,15 +1,30 @@
-import { createPublicKey, type JsonWebKey, type KeyObject } from 'node:crypto'
-import type { TrustedKey } from './trust.ts'
+import { createPublicKey, createSecretKey, type JsonWebKey, type KeyObject } from 'node:crypto'
 
-/** Public keys from the text of a PEM or JWKS file; undefined where it holds none that can be used. */
-export function publicKeys(text: string): readonly TrustedKey[] | undefined {
-  const keys = text.trimStart().startsWith('{') ? jwksKeys(text) : pemKeys(text)
+export interface VerificationKey {
+  readonly kid: string | undefined
+  /** Derived from the key alone; a token's `alg` never extends them. */
+  readonly algorithms: readonly string[]
+  readonly key: KeyObject
+}
+
+export const hmacKey = (key: KeyObject): VerificationKey => ({ kid: undefined, algorithms: ['HS256'], key })
+
+/** A key of at least 32 bytes (RFC 7518, 3.2) in base64. */
+export function parseSharedKey(base64: string): readonly VerificationKey[] | undefined {
+  if (!/^[A-Za-z0-9+/]+={0,2}$/.test(base64)) return undefined
+  const bytes = Buffer.from(base64, 'base64')
+  return bytes.length >= 32 ? [hmacKey(createSecretKey(bytes))] : undefined
+}
+
+/** The usable public keys of a PEM or JWKS file; undefined if there are none. */
+export function parsePublicKeys(text: string): readonly VerificationKey[] | undefined {
+  const keys = text.trimStart().startsWith('{') ? parseJwks(text) : parsePem(text)
   return keys.length > 0 ? keys : undefined
 }
 
-function pemKeys(text: string): TrustedKey[] {
+function parsePem(text: string): VerificationKey[] {
   const blocks = text.match(/-----BEGIN (PUBLIC KEY|RSA PUBLIC KEY|CERTIFICATE)-----[^-]+-----END \1-----/g) ?? []
-  return blocks.flatMap((pem) => trusted(() => createPublicKey(pem)))
+  return blocks.flatMap((pem) => importKey(() => createPublicKey(pem)))
 }
 
 interface Jwk extends JsonWebKey {
@@ -19,25 +34,17 @@ interface Jwk extends JsonWebKey {
   readonly key_ops?: unknown
 }
 
-/** The public signature keys of a JWKS document; what it holds besides them is passed over. */
-export function jwksKeys(text: string): TrustedKey[] {
-  const keys: unknown = parse(text)?.keys
+/** The public signature keys of a JWKS document; other keys are ignored. */
+export function parseJwks(text: string): VerificationKey[] {
+  const keys: unknown = parseJson(text)?.keys
   if (!Array.isArray(keys)) return []
-  return (keys as readonly Jwk[]).flatMap((jwk) => {
-    if (!isSignatureKey(jwk)) return []
+  return keys.filter(isPublicSignatureKey).flatMap((jwk) => {
     const kid = typeof jwk.kid === 'string' ? jwk.kid : undefined
-    return trusted(() => createPublicKey({ key: jwk, format: 'jwk' }), kid, jwk.alg)
+    return importKey(() => createPublicKey({ key: jwk, format: 'jwk' }), kid, jwk.alg)
   })
 }
 
-/** A key for encryption is none of ours, and a private key is nobody's to hand out. */
-function isSignatureKey(jwk: Jwk): boolean {
-  if (typeof jwk !== 'object' || jwk === null || 'd' in jwk) return false
-  const { use = 'sig', key_ops: operations = ['verify'] } = jwk
-  return use === 'sig' && Array.isArray(operations) && operations.includes('verify')
-}
-
-function parse(text: string): { keys?: unknown } | undefined {
+function parseJson(text: string): { keys?: unknown } | undefined {
   try {
     return JSON.parse(text)
   } catch {
@@ -45,9 +52,16 @@ function parse(text: string): { keys?: unknown } | undefined {
   }
 }
 
-function trusted(read: () => KeyObject, kid?: string, alg?: unknown): TrustedKey[] {
+/** Private keys (`d`) are rejected: a published private key cannot prove who signed. */
+function isPublicSignatureKey(jwk: unknown): jwk is Jwk {
+  if (typeof jwk !== 'object' || jwk === null || 'd' in jwk) return false
+  const { use = 'sig', key_ops: operations = ['verify'] } = jwk as Jwk
+  return use === 'sig' && Array.isArray(operations) && operations.includes('verify')
+}
+
+function importKey(create: () => KeyObject, kid?: string, alg?: unknown): VerificationKey[] {
   try {
-    const key = read()
+    const key = create()
     const algorithms = algorithmsOf(key).filter((algorithm) => alg === undefined || alg === algorithm)
     return algorithms.length > 0 ? [{ kid, algorithms, key }] : []
   } catch {
@@ -55,7 +69,6 @@ function trusted(read: () => KeyObject, kid?: string, alg?: unknown): TrustedKey
   }
 }
 
-/** The key alone decides which algorithms are accepted. */
 function algorithmsOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): readonly string[] {
   switch (asymmetricKeyType) {
     case 'rsa':

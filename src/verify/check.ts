@@ -1,33 +1,34 @@
 import { randomUUID } from 'node:crypto'
+import type { Client } from './client.ts'
 import type { Basis } from './rules.ts'
-import type { Service } from './service.ts'
 
-/** One thing a rule says, as something that can be tried on any server. */
+/** One statement of a rule as a test that runs against any server. */
 export interface Check {
   readonly rule: string
   readonly basis: Basis
   readonly name: string
   /**
-   * What must be so for the check to mean anything: a store that looks as at the start,
-   * a server that holds nothing of anybody, or a token at hand.
+   * Precondition: a store in its initial state, a server that may lose all its items (started for the checks),
+   * or a token that the server accepts.
    */
   readonly needs?: 'untouched store' | 'own server' | 'token'
-  /** Throws `Broken` where the rule does not hold. */
-  run(service: Service): Promise<void>
+  /** Rejects with `RuleViolation` when the server breaks the rule. */
+  run(client: Client): Promise<void>
 }
 
 type Run = Check['run']
 
 export const spec = (rule: string, name: string, run: Run): Check => ({ rule, basis: 'spec', name, run })
 export const choice = (rule: string, name: string, run: Run): Check => ({ rule, basis: 'choice', name, run })
-export const onUntouched = (check: Check): Check => ({ ...check, needs: 'untouched store' })
+export const onUntouchedStore = (check: Check): Check => ({ ...check, needs: 'untouched store' })
 export const onOwnServer = (check: Check): Check => ({ ...check, needs: 'own server' })
 export const withToken = (check: Check): Check => ({ ...check, needs: 'token' })
 
-export const items = '/api/todoitems'
+export const itemsPath = '/api/todoitems'
 
-const run = randomUUID()
-let names = 0
-/** A name nobody else has. */
-export const unique = () => `verify ${run} ${++names}`
-export const isOurs = (text: unknown) => typeof text === 'string' && text.toLowerCase().includes(`verify ${run}`)
+const runId = randomUUID()
+let texts = 0
+export const uniqueText = () => `verify ${runId} ${++texts}`
+/** Whether `uniqueText` made the text; a server may have changed its case. */
+export const isFromThisRun = (text: unknown) =>
+  typeof text === 'string' && text.toLowerCase().includes(`verify ${runId}`)

@@ -1,4 +1,4 @@
-/** The contract as data. Basis spec: the specification says so. Basis choice: it is silent, and this is our answer. */
+/** The contract as data. Basis spec: required by the specification. Basis choice: left open there, decided here. */
 
 export type Basis = 'spec' | 'choice'
 
@@ -178,4 +178,15 @@ export const rules: readonly Rule[] = [
     'spec',
     '`/` and `/weatherforecast` need no authorization. The to-do endpoints need none unless the operator asks for it (choice).',
   ),
+]
+
+/** Parts of the rules that cannot be checked over HTTP. */
+export const unobservable: readonly { readonly rule: string; readonly what: string; readonly reason: string }[] = [
+  { rule: 'G7', what: 'a restart loses the items', reason: 'a check cannot restart the server' },
+  { rule: 'G8', what: 'the cause of a failure is logged', reason: 'a check cannot read the log' },
+  { rule: 'A4', what: 'the first id is 1', reason: 'an empty list does not show whether items existed before' },
+  { rule: 'A10', what: "PUT keeps an item's stored secret", reason: 'no request can store or return a secret' },
+  { rule: 'A15', what: 'store failures return 500 or 503', reason: 'a check cannot make the store fail' },
+  { rule: 'B6', what: 'store failures return the CouldNot… codes', reason: 'a check cannot make the store fail' },
+  { rule: 'B12', what: 'the port is 5000', reason: 'the port is part of the URL under test' },
 ]

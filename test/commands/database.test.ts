@@ -5,56 +5,59 @@ import { suite, type TestContext, test } from 'node:test'
 import postgres from 'postgres'
 import { generate } from 'selfsigned'
 import { run, start } from '../support/cli.ts'
-import { newDatabase } from '../support/database.ts'
+import { newDatabase, sharedPostgres } from '../support/database.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { Instance, item } from '../support/instance.ts'
 import { freePort } from '../support/port.ts'
 import { startPostgres } from '../support/postgres.ts'
-import { sharedPostgres } from '../support/stores.ts'
-import { wireTo } from '../support/wire.ts'
+import { startProxy } from '../support/tcp-proxy.ts'
 
 const serve = (t: TestContext, url: string, ...args: string[]) =>
   run(t, ['serve', '--profile', 'a', '--port', '0', ...args], { TODO_DATABASE_URL: url })
 
-/** The start fails with one sentence, and without the password. */
-async function fails(t: TestContext, url: string, sentence: RegExp, ...args: string[]) {
+/** The command fails with one line that does not contain the password. */
+async function assertFails(t: TestContext, url: string, message: RegExp, ...args: string[]) {
   const { code, stdout, stderr } = await serve(t, url, ...args)
   assert.equal(code, 1, stderr)
   assert.equal(stdout, '')
   assert.match(stderr, /^todo-service: [^\n]*\.\n$/)
-  assert.match(stderr, sentence)
+  assert.match(stderr, message)
   assert.doesNotMatch(stderr, /sesame/)
 }
 
-suite('serve --database-url says in one sentence why it cannot start', () => {
-  test('nobody listens', async (t) =>
-    fails(
+suite('serve --database-url exits with code 1 and a one-line message', () => {
+  test('when no server is listening', async (t) =>
+    assertFails(
       t,
       `postgres://u:sesame@127.0.0.1:${await freePort()}/x`,
-      /No server answers \(database x at 127\.0\.0\.1:\d+\)/,
+      /No server is listening \(database x at 127\.0\.0\.1:\d+\)/,
     ))
 
-  test('the host is unknown', async (t) =>
-    fails(t, 'postgres://u:sesame@no.such.host.invalid/x', /unknown \(database x at no\.such\.host\.invalid:5432\)/))
+  test('when the host is unknown', async (t) =>
+    assertFails(
+      t,
+      'postgres://u:sesame@no.such.host.invalid/x',
+      /Unknown host \(database x at no\.such\.host\.invalid:5432\)/,
+    ))
 
-  test('the password is wrong', async (t) => {
+  test('when the password is wrong', async (t) => {
     const { url } = await newDatabase()
-    await fails(t, url.replace('sesame', 'sesame2'), /The user or the password is refused/)
+    await assertFails(t, url.replace('sesame', 'sesame2'), /Authentication failed/)
   })
 
-  test('there is no such database', async (t) => {
+  test('when the database does not exist', async (t) => {
     const { url } = await newDatabase()
-    await fails(t, `${url}_not`, /There is no such database/)
+    await assertFails(t, `${url}_not`, /The database does not exist/)
   })
 
-  test('a right is missing', async (t) => {
+  test('when the role lacks a privilege', async (t) => {
     const { sql } = await sharedPostgres()
     const { url } = await newDatabase('reader')
-    await sql.unsafe(`create role reader login password 'sesame'`)
-    await fails(t, url, /A right is missing .*: permission denied for database/)
+    await sql`create role reader login password 'sesame'`
+    await assertFails(t, url, /Missing privilege .*: permission denied for database/)
   })
 
-  test('a newer version made the tables', async (t) => {
+  test('when the schema was created by a newer version', async (t) => {
     const { url } = await newDatabase()
     const first = await Instance.start(t, url)
     first.running.process.kill('SIGTERM')
@@ -62,31 +65,31 @@ suite('serve --database-url says in one sentence why it cannot start', () => {
     const sql = postgres(url)
     await sql`insert into todo.version values (99)`
     await sql.end()
-    await fails(t, url, /version 99, this program knows \d+/)
-    await fails(t, url, /version 99/, '--wait-for-database')
+    await assertFails(t, url, /version 99, but this program supports versions up to \d+/)
+    await assertFails(t, url, /version 99/, '--wait-for-database')
   })
 
-  test('its encoding cannot hold every text', async (t) => {
+  test('when the database encoding is not UTF8', async (t) => {
     const { sql, url } = await sharedPostgres()
-    await sql.unsafe(`create database latin encoding 'LATIN1' template template0`)
-    await fails(t, url('latin'), /keeps text as LATIN1/)
+    await sql`create database latin encoding 'LATIN1' template template0`
+    await assertFails(t, url('latin'), /encoding is LATIN1/)
   })
 
-  test('a database that takes no writes', async (t) => {
+  test('when the database is read-only', async (t) => {
     const { sql } = await sharedPostgres()
     const { name, url } = await newDatabase()
-    await sql.unsafe(`alter database ${name} set default_transaction_read_only = on`)
-    await fails(t, url, /takes no writes/)
+    await sql`alter database ${sql(name)} set default_transaction_read_only = on`
+    await assertFails(t, url, /is a standby, or the database is read-only/)
   })
 
-  test('the server offers no encryption', async (t) => {
+  test('when TLS is required and the server does not support it', async (t) => {
     const { url } = await newDatabase()
-    await fails(t, `${url}?sslmode=require`, /when asked for encryption/)
+    await assertFails(t, `${url}?sslmode=require`, /when TLS was requested/)
   })
 })
 
-suite('serve, told about a database', () => {
-  test('refuses a URL that it does not understand, and does not repeat it', async (t) => {
+suite('serve with a database', () => {
+  test('rejects an invalid URL without printing it', async (t) => {
     for (const url of [
       'mysql://u:sesame@h/d',
       'postgres://u:ses@me@h/d',
@@ -103,21 +106,21 @@ suite('serve, told about a database', () => {
     }
   })
 
-  test('refuses what needs a database, without one', async (t) => {
+  test('rejects database flags without --database-url', async (t) => {
     const { code, stderr } = await run(t, ['serve', '--database-schema', 'x', '--wait-for-database'])
     assert.equal(code, 2)
     assert.match(stderr, /--database-schema needs --database-url\.\n.*--wait-for-database needs --database-url\./)
   })
 
-  test('refuses a name that is no schema', async (t) => {
+  test('rejects an invalid schema name', async (t) => {
     const { stderr } = await serve(t, 'postgres://h/d', '--database-schema', 'x"; drop')
     assert.match(stderr, /--database-schema must be a lower-case name/)
   })
 
-  test('says where the items are, and never the password', async (t) => {
+  test('logs the location of the items, and never the password', async (t) => {
     const { url, name } = await newDatabase()
-    const { running, url: at } = await Instance.start(t, url, 'a', ['--log-level', 'info'])
-    await fetch(`${at}/api/todoitems`)
+    const { running, url: address } = await Instance.start(t, url, 'a', ['--log-level', 'info'])
+    await fetch(`${address}/api/todoitems`)
     running.process.kill('SIGTERM')
     const { code, stdout, stderr } = await running.ended
     assert.equal(code, 0)
@@ -125,7 +128,7 @@ suite('serve, told about a database', () => {
     assert.doesNotMatch(stdout + stderr, /sesame/)
   })
 
-  test('keeps each schema to itself', async (t) => {
+  test('isolates schemas from each other', async (t) => {
     const { url } = await newDatabase()
     const [one, other] = await Promise.all(
       ['one', 'other'].map((name) => Instance.start(t, url, 'a', ['--database-schema', name])),
@@ -134,15 +137,14 @@ suite('serve, told about a database', () => {
     assert.deepEqual(await other?.list(), [])
   })
 
-  test('needs no more rights than to read and write, once the tables are there', async (t) => {
+  test('needs only read and write privileges once the tables exist', async (t) => {
     const cluster = await sharedPostgres()
     const { name, url } = await newDatabase()
     await Instance.start(t, url)
-    await cluster.sql.unsafe(`create role writer login password 'sesame'`)
+    await cluster.sql`create role writer login password 'sesame'`
     const sql = postgres(url)
-    await sql.unsafe(
-      `grant usage on schema todo to writer; grant select, insert, update, delete on all tables in schema todo to writer`,
-    )
+    await sql`grant usage on schema todo to writer`
+    await sql`grant select, insert, update, delete on all tables in schema todo to writer`
     await sql.end()
     const instance = await Instance.start(t, cluster.url(name, 'writer'))
     assert.equal((await instance.send('POST', '', item('x'))).status, 201)
@@ -151,31 +153,31 @@ suite('serve, told about a database', () => {
     assert.equal((await instance.send('DELETE', '/1')).status, 204)
   })
 
-  test('--wait-for-database: says what it waits for, and starts when it is there', async (t) => {
+  test('--wait-for-database logs once that it waits, and starts when the database is up', async (t) => {
     const cluster = await startPostgres()
     t.after(() => cluster.remove())
     await cluster.kill()
     const args = ['serve', '--profile', 'a', '--port', '0', '--wait-for-database']
     const waiting = start(t, args, { TODO_DATABASE_URL: cluster.url() })
-    await waiting.prints(/^Waiting for the database\. No server answers/)
+    await waiting.prints(/^Waiting for the database\. No server is listening/)
     await cluster.start()
     await waiting.prints(/http:\/\/localhost:\d+/)
     assert.equal(waiting.stdout.match(/Waiting/g)?.length, 1)
   })
 
-  test('a signal ends a start in which the database stops to answer', async (t) => {
+  test('SIGTERM ends a start during which the database stops responding', async (t) => {
     const cluster = await sharedPostgres()
-    const wire = await wireTo(t, cluster.port)
-    wire.cutOn('server_encoding', 'silently')
-    const url = (await newDatabase()).url.replace(`:${cluster.port}/`, `:${wire.port}/`)
+    const proxy = await startProxy(t, cluster.port)
+    proxy.onBytes('server_encoding', 'blackhole')
+    const url = (await newDatabase()).url.replace(`:${cluster.port}/`, `:${proxy.port}/`)
     const args = ['serve', '--profile', 'a', '--port', '0', '--wait-for-database']
     const starting = start(t, args, { TODO_DATABASE_URL: url })
-    await wire.isCaught
+    await proxy.triggered
     starting.process.kill('SIGTERM')
     assert.deepEqual(await starting.ended, { code: 0, stdout: '', stderr: '' })
   })
 
-  test('--wait-for-database: a signal ends the waiting', async (t) => {
+  test('--wait-for-database exits on SIGTERM', async (t) => {
     const args = ['serve', '--profile', 'a', '--port', '0', '--wait-for-database']
     const waiting = start(t, args, { TODO_DATABASE_URL: `postgres://127.0.0.1:${await freePort()}/x` })
     await waiting.prints(/Waiting/)
@@ -185,7 +187,7 @@ suite('serve, told about a database', () => {
 })
 
 suite('TLS to the database', () => {
-  test('sslmode says how much is checked', async (t) => {
+  test('sslmode selects how the certificate is verified', async (t) => {
     const folder = temporaryFolder(t)
     const authority = await generate([{ name: 'commonName', value: 'db.invalid' }], {
       keySize: 2048,
@@ -214,7 +216,7 @@ suite('TLS to the database', () => {
       assert.equal((await running.ended).code, 0)
     }
     await Instance.start(t, `${byName}?sslmode=verify-ca&sslrootcert=${cert}`)
-    await fails(t, `${cluster.url()}?sslmode=verify-full`, /self-signed certificate/)
-    await fails(t, `${byName}?sslmode=verify-full&sslrootcert=${cert}`, /altnames/)
+    await assertFails(t, `${cluster.url()}?sslmode=verify-full`, /self-signed certificate/)
+    await assertFails(t, `${byName}?sslmode=verify-full&sslrootcert=${cert}`, /altnames/)
   })
 })

@@ -8,23 +8,24 @@ import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { connect } from 'node:tls'
 import { generate } from 'selfsigned'
-import { serviceAt } from '../../src/verify/service.ts'
+import { createClient } from '../../src/verify/client.ts'
 import { jsonLines, run, start } from '../support/cli.ts'
 import { temporaryFolder } from '../support/folder.ts'
 
 const items = '/api/todoitems'
-const single = ['serve', '--profile', 'a', '--host', '127.0.0.1', '--port', '0']
+const serveArgs = ['serve', '--profile', 'a', '--host', '127.0.0.1', '--port', '0']
 
-async function startWith(t: TestContext, args: readonly string[], env: NodeJS.ProcessEnv = {}) {
-  const running = start(t, [...single, ...args], env)
-  const [http = ''] = await running.prints(/http:\/\/127\.0\.0\.1:\d+/)
-  const [https] = /https:\/\/127\.0\.0\.1:\d+/.exec(running.stdout) ?? []
+/** Starts the service and waits for the whole line with its URLs. */
+async function startService(t: TestContext, args: readonly string[], env: NodeJS.ProcessEnv = {}) {
+  const running = start(t, [...serveArgs, ...args], env)
+  const [line, httpUrl = ''] = await running.prints(/(http:\/\/127\.0\.0\.1:\d+).*\n/)
+  const [httpsUrl] = /https:\/\/127\.0\.0\.1:\d+/.exec(line) ?? []
   const agent = new Agent({ rejectUnauthorized: false })
   t.after(() => agent.destroy())
-  return { running, plain: serviceAt(http), secure: https ? serviceAt(https, { agent }) : undefined }
+  return { running, http: createClient(httpUrl), https: httpsUrl ? createClient(httpsUrl, { agent }) : undefined }
 }
 
-async function certificateAt(url: string, options: object = {}): Promise<X509Certificate> {
+async function fetchCertificate(url: string, options: object = {}): Promise<X509Certificate> {
   const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', rejectUnauthorized: false, ...options })
   await once(socket, 'secureConnect')
   const certificate = socket.getPeerX509Certificate()
@@ -32,84 +33,85 @@ async function certificateAt(url: string, options: object = {}): Promise<X509Cer
   return certificate as X509Certificate
 }
 
-const day = 86_400_000
+const dayMs = 86_400_000
 
-async function credentialsFor(folder: string, from: number, to: number) {
+/** Writes a certificate and its key to files; it is valid from and to that many days from now. */
+async function createCredentials(folder: string, fromDays: number, toDays: number) {
   const { cert, private: key } = await generate([{ name: 'commonName', value: 'todo.example' }], {
     keyType: 'ec',
     algorithm: 'sha256',
-    notBeforeDate: new Date(Date.now() + from * day),
-    notAfterDate: new Date(Date.now() + to * day),
+    notBeforeDate: new Date(Date.now() + fromDays * dayMs),
+    notAfterDate: new Date(Date.now() + toDays * dayMs),
   })
-  const files = { cert: join(folder, `${from} ${to}.crt`), key: join(folder, `${from} ${to}.key`) }
+  const files = { cert: join(folder, `${fromDays} ${toDays}.crt`), key: join(folder, `${fromDays} ${toDays}.key`) }
   writeFileSync(files.cert, cert)
   writeFileSync(files.key, key)
   return { ...files, pem: `${cert}\n${key}` }
 }
 
 suite('HTTPS in development', () => {
-  test('is beside HTTP, with a certificate that the mobile client trusts', async (t) => {
-    const { plain, secure } = await startWith(t, ['--https-port', '0'])
-    assert.ok(secure)
-    for (const service of [plain, secure]) {
+  test('is served beside HTTP, with the certificate that the mobile client trusts', async (t) => {
+    const { http, https } = await startService(t, ['--https-port', '0'])
+    assert.ok(https)
+    for (const service of [http, https]) {
       const created = await service.send('POST', items, { isComplete: true })
       assert.equal(created.status, 201)
       assert.ok(created.headers.location?.startsWith(`${service.url}${items}/`), created.headers.location)
     }
-    const { subject, issuer, subjectAltName, validTo } = await certificateAt(secure.url)
+    const { subject, issuer, subjectAltName, validTo } = await fetchCertificate(https.url)
     assert.deepEqual([subject, issuer], ['CN=localhost', 'CN=localhost'])
     assert.equal(subjectAltName, 'DNS:localhost, IP Address:127.0.0.1, IP Address:0:0:0:0:0:0:0:1, IP Address:10.0.2.2')
-    assert.ok(new Date(validTo).getTime() > Date.now() + 300 * day)
+    assert.ok(new Date(validTo).getTime() > Date.now() + 300 * dayMs)
   })
 
-  test('keeps its certificate for the next run, and renews it before it ends', async (t) => {
+  test('reuses the certificate of the last run, and replaces one that is expiring, foreign or damaged', async (t) => {
     const XDG_CONFIG_HOME = temporaryFolder(t)
     const fingerprint = async () => {
-      const { secure } = await startWith(t, ['--https-port', '0'], { XDG_CONFIG_HOME })
-      return (await certificateAt(secure?.url ?? '')).fingerprint256
+      const { https } = await startService(t, ['--https-port', '0'], { XDG_CONFIG_HOME })
+      return (await fetchCertificate(https?.url ?? '')).fingerprint256
     }
     const first = await fingerprint()
     assert.equal(await fingerprint(), first)
     const file = join(XDG_CONFIG_HOME, 'todo-item-service', 'localhost.pem')
     const withoutKey = readFileSync(file, 'utf8').replace(/-----BEGIN PRIVATE KEY[\s\S]*/, '')
-    const ending = (await credentialsFor(XDG_CONFIG_HOME, -300, 20)).pem
-    const anothers = (await credentialsFor(XDG_CONFIG_HOME, -1, 300)).pem
-    for (const old of [ending, anothers, withoutKey, 'nonsense']) {
+    const expiring = (await createCredentials(XDG_CONFIG_HOME, -300, 20)).pem
+    const foreign = (await createCredentials(XDG_CONFIG_HOME, -1, 300)).pem
+    for (const old of [expiring, foreign, withoutKey, 'nonsense']) {
       writeFileSync(file, old)
       const renewed = await fingerprint()
       assert.equal(new X509Certificate(readFileSync(file)).fingerprint256, renewed)
-      assert.ok(new Date(new X509Certificate(readFileSync(file)).validTo).getTime() > Date.now() + 300 * day)
+      assert.ok(new Date(new X509Certificate(readFileSync(file)).validTo).getTime() > Date.now() + 300 * dayMs)
     }
   })
 
-  test('works for this run where no certificate can be kept', async (t) => {
+  test('works when the certificate cannot be stored', async (t) => {
     const XDG_CONFIG_HOME = join(temporaryFolder(t), 'a file')
     writeFileSync(XDG_CONFIG_HOME, '')
-    const { secure } = await startWith(t, ['--https-port', '0'], { XDG_CONFIG_HOME })
-    assert.equal((await secure?.send('GET', items))?.status, 200)
+    const { https } = await startService(t, ['--https-port', '0'], { XDG_CONFIG_HOME })
+    assert.equal((await https?.send('GET', items))?.status, 200)
   })
 
-  test('speaks TLS 1.2 and newer', async (t) => {
-    const { secure } = await startWith(t, ['--https-port', '0'])
-    await certificateAt(secure?.url ?? '', { maxVersion: 'TLSv1.2' })
-    await assert.rejects(certificateAt(secure?.url ?? '', { minVersion: 'TLSv1', maxVersion: 'TLSv1.1' }))
+  test('accepts TLS 1.2 and rejects older versions', async (t) => {
+    const { https } = await startService(t, ['--https-port', '0'])
+    await fetchCertificate(https?.url ?? '', { maxVersion: 'TLSv1.2' })
+    await assert.rejects(fetchCertificate(https?.url ?? '', { minVersion: 'TLSv1', maxVersion: 'TLSv1.1' }))
   })
 
-  test('is off with --no-https, and where a profile is moved to another port', async (t) => {
-    for (const args of [['--no-https'], []]) assert.equal((await startWith(t, args)).secure, undefined)
+  test('is disabled by --no-https, and by --port without --https-port', async (t) => {
+    for (const args of [['--no-https'], []]) assert.equal((await startService(t, args)).https, undefined)
   })
 
-  test('B12 plain HTTP is never redirected', async (t) => {
-    const { plain } = await startWith(t, ['--https-port', '0', '--https-redirect-port', '443'])
-    assert.equal((await plain.send('GET', items)).status, 200)
+  test('B12: does not redirect HTTP', async (t) => {
+    const { http } = await startService(t, ['--https-port', '0', '--https-redirect-port', '443'])
+    assert.equal((await http.send('GET', items)).status, 200)
   })
 
-  test('a port in use: exit code 1, which port, and what to do', async (t) => {
-    const holder = createServer().listen(0, '127.0.0.1')
-    t.after(() => holder.close())
-    await once(holder, 'listening')
-    const { port } = holder.address() as AddressInfo
-    const { code, stderr } = await run(t, [...single, '--https-port', `${port}`])
+  test('exits with code 1 when the HTTPS port is in use, and suggests another one', async (t) => {
+    const blocker = createServer().listen(0, '127.0.0.1')
+    t.after(() => blocker.close())
+    await once(blocker, 'listening')
+    const { port } = blocker.address() as AddressInfo
+    const { code, stderr } = await run(t, [...serveArgs, '--https-port', `${port}`])
     assert.equal(code, 1)
     assert.match(
       stderr,
@@ -123,9 +125,9 @@ suite('HTTPS in development', () => {
 suite('HTTPS in production', () => {
   const production = ['--mode', 'production']
 
-  test('B12 plain HTTP is redirected to its own HTTPS port: 307, same path and query', async (t) => {
-    const { cert, key } = await credentialsFor(temporaryFolder(t), -1, 10)
-    const { plain, secure } = await startWith(t, [
+  test('B12: redirects HTTP to the HTTPS port with 307, same path and query', async (t) => {
+    const { cert, key } = await createCredentials(temporaryFolder(t), -1, 10)
+    const { http, https } = await startService(t, [
       ...production,
       '--https-port',
       '0',
@@ -134,66 +136,66 @@ suite('HTTPS in production', () => {
       '--tls-key',
       key,
     ])
-    assert.ok(secure)
+    assert.ok(https)
     for (const [method, target] of [
       ['GET', `${items}?a=b&c=%20`],
       ['POST', items],
       ['DELETE', `${items}/a%2Fb`],
       ['GET', '//x/y'],
     ] as const) {
-      const { status, headers, text } = await plain.send(
+      const { status, headers, text } = await http.send(
         method,
         target,
         method === 'POST' ? { isComplete: true } : undefined,
       )
-      assert.deepEqual([status, headers.location, text], [307, `${secure.url}${target}`, ''])
+      assert.deepEqual([status, headers.location, text], [307, `${https.url}${target}`, ''])
     }
-    assert.equal((await secure.send('GET', items)).text, '[]')
-    assert.equal((await certificateAt(secure.url)).subject, 'CN=todo.example')
+    assert.equal((await https.send('GET', items)).text, '[]')
+    assert.equal((await fetchCertificate(https.url)).subject, 'CN=todo.example')
   })
 
-  test('B12 a redirect port that is named comes before its own HTTPS port', async (t) => {
-    const { cert, key } = await credentialsFor(temporaryFolder(t), -1, 10)
-    const own = ['--https-port', '0', '--tls-cert', cert, '--tls-key', key]
-    const { plain } = await startWith(t, [...production, ...own, '--https-redirect-port', '443'])
-    const { headers } = await plain.send('GET', '/x', undefined, { host: 'todo.example' })
+  test('B12: prefers --https-redirect-port to the HTTPS port', async (t) => {
+    const { cert, key } = await createCredentials(temporaryFolder(t), -1, 10)
+    const httpsArgs = ['--https-port', '0', '--tls-cert', cert, '--tls-key', key]
+    const { http } = await startService(t, [...production, ...httpsArgs, '--https-redirect-port', '443'])
+    const { headers } = await http.send('GET', '/x', undefined, { host: 'todo.example' })
     assert.equal(headers.location, 'https://todo.example/x')
   })
 
-  test('B12 behind a balancer it is redirected to the port that is named', async (t) => {
+  test('B12: redirects to --https-redirect-port when it does not serve HTTPS itself', async (t) => {
     for (const [port, target] of [
       ['443', 'https://todo.example/x?y=z'],
       ['8443', 'https://todo.example:8443/x?y=z'],
     ] as const) {
-      const { plain } = await startWith(t, [...production, '--https-redirect-port', port])
-      const { status, headers } = await plain.send('GET', '/x?y=z', undefined, { host: 'todo.example:80' })
+      const { http } = await startService(t, [...production, '--https-redirect-port', port])
+      const { status, headers } = await http.send('GET', '/x?y=z', undefined, { host: 'todo.example:80' })
       assert.deepEqual([status, headers.location], [307, target])
     }
   })
 
-  test('B12 where no HTTPS port is known it is not redirected, and the start message says so', async (t) => {
-    const { running, plain } = await startWith(t, production)
-    assert.equal((await plain.send('GET', items)).status, 200)
+  test('B12: does not redirect when no HTTPS port is known, and logs a note at startup', async (t) => {
+    const { running, http } = await startService(t, production)
+    assert.equal((await http.send('GET', items)).status, 200)
     assert.match(jsonLines(running.stdout)[0].notes.join(), /Plain HTTP is not redirected: no HTTPS port is known\./)
   })
 
-  test('a forwarded scheme and host count only where the proxy is trusted', async (t) => {
+  test('uses X-Forwarded-Proto and X-Forwarded-Host only from a trusted proxy', async (t) => {
     const forwarded = { 'x-forwarded-proto': 'https', 'x-forwarded-host': 'public.example' }
-    const redirecting = [...production, '--https-redirect-port', '443']
-    const { plain: stranger } = await startWith(t, redirecting)
-    assert.equal((await stranger.send('GET', items, undefined, forwarded)).status, 307)
-    for (const trust of ['1', '127.0.0.0/8', '::1,127.0.0.1']) {
-      const { plain } = await startWith(t, [...redirecting, '--trust-proxy', trust])
-      const created = await plain.send('POST', items, { isComplete: true }, forwarded)
+    const redirectArgs = [...production, '--https-redirect-port', '443']
+    const { http: untrusting } = await startService(t, redirectArgs)
+    assert.equal((await untrusting.send('GET', items, undefined, forwarded)).status, 307)
+    for (const proxies of ['1', '127.0.0.0/8', '::1,127.0.0.1']) {
+      const { http } = await startService(t, [...redirectArgs, '--trust-proxy', proxies])
+      const created = await http.send('POST', items, { isComplete: true }, forwarded)
       assert.deepEqual([created.status, created.headers.location], [201, 'https://public.example/api/todoitems/1'])
-      assert.equal((await plain.send('GET', items)).status, 307)
+      assert.equal((await http.send('GET', items)).status, 307)
     }
-    const { plain } = await startWith(t, [...redirecting, '--trust-proxy', '10.0.0.0/8'])
-    assert.equal((await plain.send('GET', items, undefined, forwarded)).status, 307)
+    const { http } = await startService(t, [...redirectArgs, '--trust-proxy', '10.0.0.0/8'])
+    assert.equal((await http.send('GET', items, undefined, forwarded)).status, 307)
   })
 
-  test('a key or a password that is given in the wrong place is not shown', async (t) => {
-    const { key } = await credentialsFor(temporaryFolder(t), -1, 10)
+  test('does not print a key or password that is passed to the wrong option', async (t) => {
+    const { key } = await createCredentials(temporaryFolder(t), -1, 10)
     const pem = readFileSync(key, 'utf8')
     for (const [args, env] of [
       [[], { TODO_TLS_KEY: pem }],
@@ -201,23 +203,23 @@ suite('HTTPS in production', () => {
       [['--jwt-jwks', 'https://user:hunter2@keys.example/'], {}],
       [['--base-url', 'https://user:hunter2@todo.example/'], {}],
     ] as const) {
-      const { code, stderr } = await run(t, [...single, ...args], env)
+      const { code, stderr } = await run(t, [...serveArgs, ...args], env)
       assert.equal(code, 2)
       assert.doesNotMatch(stderr, /BEGIN|hunter2/)
     }
   })
 
-  test('what is wrong with a certificate or its key is said at start', async (t) => {
+  test('exits with code 2 and the reason when the TLS or proxy settings are invalid', async (t) => {
     const folder = temporaryFolder(t)
-    const [good, other] = [await credentialsFor(folder, -1, 10), await credentialsFor(folder, -2, 20)]
-    const [ended, early] = [await credentialsFor(folder, -20, -10), await credentialsFor(folder, 5, 10)]
+    const [good, other] = [await createCredentials(folder, -1, 10), await createCredentials(folder, -2, 20)]
+    const [expired, notYetValid] = [await createCredentials(folder, -20, -10), await createCredentials(folder, 5, 10)]
     mkdirSync(join(folder, 'a folder'))
-    for (const [args, words] of [
+    for (const [args, message] of [
       [['--tls-cert', good.cert], '--tls-cert needs --tls-key'],
       [['--tls-key', good.key], '--tls-key needs --tls-cert'],
       [['--tls-cert', good.cert, '--tls-key', other.key], 'does not belong to the certificate'],
-      [['--tls-cert', ended.cert, '--tls-key', ended.key], 'The certificate in --tls-cert expired on 20'],
-      [['--tls-cert', early.cert, '--tls-key', early.key], 'is valid only from 20'],
+      [['--tls-cert', expired.cert, '--tls-key', expired.key], 'The certificate in --tls-cert expired on 20'],
+      [['--tls-cert', notYetValid.cert, '--tls-key', notYetValid.key], 'is not valid before 20'],
       [['--tls-cert', good.key, '--tls-key', good.cert], '--tls-cert must be a readable file with a certificate'],
       [
         ['--tls-cert', good.cert, '--tls-key', join(folder, 'a folder')],
@@ -232,9 +234,9 @@ suite('HTTPS in production', () => {
       [['--trust-proxy', '10.0.0.0/33'], '--trust-proxy must be a number of hops'],
       [['--trust-proxy', 'true'], '--trust-proxy must be a number of hops'],
     ] as const) {
-      const { code, stdout, stderr } = await run(t, [...single, ...production, ...args])
+      const { code, stdout, stderr } = await run(t, [...serveArgs, ...production, ...args])
       assert.deepEqual([code, stdout], [2, ''], args.join(' '))
-      assert.ok(stderr.includes(words), stderr)
+      assert.ok(stderr.includes(message), stderr)
     }
   })
 })

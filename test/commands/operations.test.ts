@@ -1,277 +1,142 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { openSync, writeFileSync } from 'node:fs'
-import { Agent, request } from 'node:http'
 import { get } from 'node:https'
 import { join } from 'node:path'
-import { suite, type TestContext, test } from 'node:test'
-import { cli, jsonLines, run, serve, start } from '../support/cli.ts'
+import { suite, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { spawnTied } from '../support/child-process.ts'
+import { cli, jsonLines, run, runCommand, serve, sharedService } from '../support/cli.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/port.ts'
-import { Raw } from '../support/raw.ts'
+import { RawConnection } from '../support/raw.ts'
 
 const items = '/api/todoitems'
 const json = { 'content-type': 'application/json' }
 const body = JSON.stringify({ name: 'x', isComplete: true })
-
 const production = ['--mode', 'production']
+const getRoot = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
+const post = (headers: string) =>
+  `POST ${items} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${headers}\r\n`
 
-suite('health', () => {
-  test('a balancer is told, without a token and without a redirect', async (t) => {
-    const { url } = await serve(t, [...production, '--https-redirect-port', '443', '--require-auth'])
-    for (const [path, text] of [
-      ['/health/live', 'live'],
-      ['/health/ready', 'ready'],
-    ]) {
-      const answer = await fetch(`${url}${path}`, { redirect: 'manual' })
-      assert.deepEqual([answer.status, await answer.text()], [200, text])
-    }
-    assert.equal((await fetch(`${url}/`, { redirect: 'manual' })).status, 307)
-  })
+/** A response of 1.5 MB. */
+const getLarge = 'GET /swagger/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n'
 
-  test('a stop: not ready at once, answers end their connections, what is in flight is answered, exit 0', async (t) => {
-    const { running, url, port } = await serve(t, [...production, '--drain-delay', '1'])
-    const half = new Raw(t, port)
-    half.socket.write(
-      `POST ${items} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`,
-    )
-    const idle = new Agent({ keepAlive: true, maxSockets: 1 })
-    t.after(() => idle.destroy())
-    await ask(idle, `${url}/health/ready`)
-    running.process.kill('SIGTERM')
-    let answer = await ask(idle, `${url}/health/ready`)
-    while (answer.status === 200) answer = await ask(idle, `${url}/health/ready`)
-    assert.deepEqual([answer.status, answer.text, answer.connection], [503, 'stopping', 'close'])
-    assert.equal((await ask(idle, `${url}${items}`)).status, 200)
-    half.socket.write(body)
-    assert.deepEqual(await half.answers(1), [201])
-    assert.match(half.received, /connection: close/i)
-    assert.equal((await running.ended).code, 0)
-  })
-
-  test('a second signal ends it at once, with exit code 1', async (t) => {
-    const { running, port } = await serve(t, [...production, '--drain-delay', '60'])
-    const half = new Raw(t, port)
-    half.socket.write(`POST ${items} HTTP/1.1\r\nHost: x\r\n`)
-    running.process.kill('SIGTERM')
-    running.process.kill('SIGINT')
-    assert.equal((await running.ended).code, 1)
-  })
+test('health checks get 200 without a token and without a redirect', async (t) => {
+  const { url } = await serve(t, [...production, '--https-redirect-port', '443', '--require-auth'])
+  for (const [path, text] of [
+    ['/health/live', 'live'],
+    ['/health/ready', 'ready'],
+  ]) {
+    const response = await fetch(`${url}${path}`, { redirect: 'manual' })
+    assert.deepEqual([response.status, await response.text()], [200, text])
+  }
+  assert.equal((await fetch(`${url}/`, { redirect: 'manual' })).status, 307)
 })
 
-function ask(agent: Agent, url: string): Promise<{ status: number; text: string; connection: string | undefined }> {
-  return new Promise((resolve, reject) => {
-    request(url, { agent }, (incoming) => {
-      let text = ''
-      incoming.on('data', (data) => {
-        text += data
-      })
-      incoming.on('end', () =>
-        resolve({ status: incoming.statusCode ?? 0, text, connection: incoming.headers.connection }),
-      )
-    })
-      .on('error', reject)
-      .end()
-  })
-}
-
-suite('a stop under load', () => {
-  for (const delay of ['0', '1'])
-    test(`no client on an open connection sees a failure: --drain-delay ${delay}`, async (t) => {
-      const { running, url } = await serve(t, [...production, '--drain-delay', delay])
-      let answers = 0
-      const client = async () => {
-        const agent = new Agent({ keepAlive: true, maxSockets: 1 })
-        for (;;) {
-          const { status, connection } = await ask(agent, `${url}${items}`)
-          assert.equal(status, 200)
-          answers++
-          if (connection === 'close') return agent.destroy()
-        }
-      }
-      const clients = Promise.all(Array.from({ length: 20 }, client))
-      while (answers < 1_000) await new Promise((next) => setImmediate(next))
-      running.process.kill('SIGTERM')
-      await clients
-      assert.equal((await running.ended).code, 0)
-    })
-})
-
-test('a stop lets a slow client take its whole answer', async (t) => {
-  const { running, url, port } = await serve(t, [...production, '--drain-delay', '0'])
-  const text = JSON.stringify({ name: 'x'.repeat(900_000), isComplete: true })
-  for (let at = 0; at < 10; at++)
-    await (await fetch(`${url}${items}`, { method: 'POST', headers: json, body: text })).text()
-  const slow = new Raw(t, port)
-  slow.socket.write(`GET ${items} HTTP/1.1\r\nHost: x\r\n\r\n`)
-  await slow.answers(1)
-  slow.socket.pause()
-  const idle = new Raw(t, port)
-  idle.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
-  await idle.answers(1)
-  running.process.kill('SIGTERM')
-  await idle.closed
-  slow.socket.resume()
-  await slow.closed
-  assert.ok(slow.received.length > 9_000_000, `${slow.received.length} bytes`)
-  assert.equal((await running.ended).code, 0)
-})
-
-/** Code that runs in the service when it gets SIGUSR2. */
-function onSignal(t: TestContext, code: string): NodeJS.ProcessEnv {
-  const file = join(temporaryFolder(t), 'on-signal.cjs')
-  writeFileSync(file, `process.on('SIGUSR2', () => { ${code} })`)
-  return { NODE_OPTIONS: `--require=${file}` }
-}
-
-suite('what goes wrong inside', { skip: process.platform === 'win32' }, () => {
-  test('a process that is late: 503 with Retry-After, B its code, then normal again', {
-    timeout: 40_000,
-  }, async (t) => {
-    const late = onSignal(t, 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1500)')
-    const { running, url } = await serve(t, production, late)
-    const other = start(t, ['serve', '--profile', 'b', '--port', '0', '--no-https'], late)
-    const [urlOfB] = await other.prints(/http:\/\/localhost:\d+/)
-    const list = async () => {
-      const answer = await fetch(`${url}${items}`)
-      await answer.text()
-      return [answer.status, answer.headers.get('retry-after')]
-    }
-    let answer: unknown[] = [200]
-    while (answer[0] === 200) {
-      running.process.kill('SIGUSR2')
-      answer = await list()
-    }
-    assert.deepEqual(answer, [503, '1'])
-    while (answer[0] === 503) answer = await list()
-    assert.equal(answer[0], 200)
-    const remove = async () => (await fetch(`${urlOfB}${items}/x`, { method: 'DELETE' })).text()
-    let code = 'RecordNotFound'
-    while (code === 'RecordNotFound') {
-      other.process.kill('SIGUSR2')
-      code = await remove()
-    }
-    assert.equal(code, 'CouldNotDeleteItem')
-    while (code === 'CouldNotDeleteItem') code = await remove()
-    assert.equal(code, 'RecordNotFound')
-  })
-
-  for (const [mode, code] of [
-    ['production', `throw new Error('boom')`],
-    ['development', `Promise.reject(new Error('boom'))`],
+suite('failures of the process', { skip: process.platform === 'win32' && 'needs signals', concurrency: true }, () => {
+  for (const [mode, kind, statement] of [
+    ['production', 'exception', `throw new Error('boom')`],
+    ['development', 'rejection', `Promise.reject(new Error('boom'))`],
   ] as const)
-    test(`what nobody caught is one line in the log, and exit code 1: ${mode}`, async (t) => {
-      const { running } = await serve(t, ['--mode', mode], onSignal(t, code))
+    test(`an uncaught ${kind} is logged as one line, exit code 1: ${mode}`, async (t) => {
+      const file = join(temporaryFolder(t), 'on-signal.cjs')
+      writeFileSync(file, `process.on('SIGUSR2', () => { ${statement} })`)
+      const { running } = await serve(t, ['--mode', mode], { NODE_OPTIONS: `--require=${file}` })
+      await running.prints(/\n$/)
       const before = running.stdout
       running.process.kill('SIGUSR2')
-      const ended = await running.ended
-      assert.equal(ended.code, 1)
-      const [line = '', ...more] = ended.stdout.slice(before.length).trim().split('\n')
-      assert.match(line, /The service cannot go on.*boom/)
-      assert.deepEqual([more, ended.stderr], [[], ''])
+      const { code, stdout, stderr } = await running.ended
+      assert.equal(code, 1)
+      const [line = '', ...more] = stdout.slice(before.length).trim().split('\n')
+      assert.match(line, /Uncaught exception, exiting.*boom/)
+      assert.deepEqual([more, stderr], [[], ''])
     })
 
-  test('a disk that is full does not stop the service', { skip: process.platform !== 'linux' }, async (t) => {
+  test('a full disk under the log does not stop the service', {
+    skip: process.platform !== 'linux' && 'needs /dev/full',
+  }, async (t) => {
     const port = await freePort()
-    const log = openSync('/dev/full', 'w')
-    const service = spawn(
-      process.execPath,
-      [cli, 'serve', '--profile', 'a', '--port', `${port}`, '--host', '127.0.0.1'],
-      {
-        stdio: ['ignore', log, 'ignore'],
-      },
-    )
-    const ended = once(service, 'exit')
+    const args = [cli, 'serve', '--profile', 'a', '--port', `${port}`, '--host', '127.0.0.1']
+    const service = spawnTied(process.execPath, args, { stdio: ['ignore', openSync('/dev/full', 'w'), 'ignore'] })
+    const exited = once(service, 'exit')
     t.after(() => service.kill('SIGKILL'))
-    const ask = () => fetch(`http://127.0.0.1:${port}/`).catch(() => undefined)
-    while (!(await ask()) && service.exitCode === null);
-    for (let at = 0; at < 20; at++) assert.equal((await ask())?.status, 200)
+    const getStatus = async () => (await fetch(`http://127.0.0.1:${port}/`)).status
+    while ((await getStatus().catch(() => 0)) !== 200) {
+      assert.equal(service.exitCode, null)
+      await sleep(20)
+    }
+    for (let count = 0; count < 20; count++) assert.equal(await getStatus(), 200)
     service.kill('SIGTERM')
-    assert.deepEqual(await ended, [0, null])
+    assert.deepEqual(await exited, [0, null])
   })
 })
 
-suite('clients that take their time', () => {
-  test('are cut off: in the head, in the body, between requests, and when they take nothing', async (t) => {
+suite('slow clients', { concurrency: true }, () => {
+  test('are disconnected: in the head, in the body, between requests, and when they read nothing', async (t) => {
     const timeouts = ['header', 'request', 'stalled'].flatMap((name) => [`--${name}-timeout`, '1'])
-    const { url, port } = await serve(t, [...production, ...timeouts, '--keep-alive-timeout', '3'])
-    for (let at = 0; at < 40; at++)
-      await fetch(`${url}${items}`, {
-        method: 'POST',
-        headers: json,
-        body: JSON.stringify({ name: 'x'.repeat(500_000), isComplete: true }),
-      })
-    const head = new Raw(t, port)
-    head.socket.write(`GET ${items} HTTP/1.1\r\nHost: x\r\nX: `)
-    const half = new Raw(t, port)
-    half.socket.write(
-      `POST ${items} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{`,
-    )
-    const silent = new Raw(t, port)
-    const idle = new Raw(t, port)
-    idle.socket.write(`GET / HTTP/1.1\r\nHost: x\r\n\r\n`)
-    const stalled = new Raw(t, port)
+    const { url, port } = await serve(t, [...timeouts, '--keep-alive-timeout', '3'])
+    const incompleteHead = new RawConnection(t, port)
+    incompleteHead.socket.write(`GET ${items} HTTP/1.1\r\nHost: x\r\nX: `)
+    const incompleteBody = new RawConnection(t, port)
+    incompleteBody.socket.write(`${post('Content-Length: 9\r\n')}{`)
+    const silent = new RawConnection(t, port)
+    const idle = new RawConnection(t, port)
+    idle.socket.write(getRoot)
+    const stalled = new RawConnection(t, port)
     stalled.socket.pause()
-    stalled.socket.write(`GET ${items} HTTP/1.1\r\nHost: x\r\n\r\n`)
-    await Promise.all([head.closed, half.closed, silent.closed, idle.closed])
-    assert.deepEqual([head.statuses, half.statuses, idle.statuses], [[408], [408], [200]])
+    stalled.socket.write(getLarge.repeat(15))
+    await Promise.all([incompleteHead, incompleteBody, silent, idle].map(({ closed }) => closed))
+    assert.deepEqual([incompleteHead.statuses, incompleteBody.statuses, idle.statuses], [[408], [408], [200]])
     stalled.socket.resume()
     await stalled.closed
     assert.ok(stalled.received.length < 20_000_000)
     assert.equal((await fetch(`${url}/`)).status, 200)
   })
-})
 
-suite('clients that never shake hands', () => {
-  test('do not keep others out of the HTTPS port', async (t) => {
+  test('that read a part of their responses now and then get all of them', async (t) => {
+    const { port } = await serve(t, ['--stalled-timeout', '2'])
+    const slow = new RawConnection(t, port)
+    let pauseAt = 2_000_000
+    slow.socket.on('data', () => {
+      if (slow.received.length < pauseAt) return
+      pauseAt += 2_000_000
+      slow.socket.pause()
+      setTimeout(() => slow.socket.resume(), 300)
+    })
+    slow.socket.write(`${getLarge.repeat(15)}${getRoot.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n')}`)
+    await slow.closed
+    assert.equal(slow.statuses.length, 16)
+    assert.ok(slow.received.length > 20_000_000, `${slow.received.length} bytes`)
+  })
+
+  test('without a TLS handshake are disconnected', async (t) => {
+    const { running } = await serve(t, ['--https-port', '0', '--header-timeout', '1'])
+    const [, port] = await running.prints(/https:\/\/127\.0\.0\.1:(\d+)/)
+    const silent = new RawConnection(t, Number(port))
+    const incomplete = new RawConnection(t, Number(port))
+    incomplete.socket.write('\x16\x03\x01\x01')
+    await Promise.all([silent.closed, incomplete.closed])
+  })
+
+  test('without a TLS handshake, 1,100 of them, do not keep others from connecting', async (t) => {
     const { running } = await serve(t, ['--https-port', '0'])
     const [, port] = await running.prints(/https:\/\/127\.0\.0\.1:(\d+)/)
-    const silent = Array.from({ length: 1_100 }, () => new Raw(t, Number(port)))
+    const silent = Array.from({ length: 1_100 }, () => new RawConnection(t, Number(port)))
     await Promise.all(silent.map(({ socket }) => new Promise((connected) => socket.once('connect', connected))))
-    const status = await new Promise((answered, failed) =>
-      get({ port, path: '/weatherforecast', rejectUnauthorized: false }, (answer) => answered(answer.statusCode)).on(
-        'error',
-        failed,
-      ),
+    const status = await new Promise((resolve, reject) =>
+      get({ port, path: '/weatherforecast', rejectUnauthorized: false, agent: false }, (response) => {
+        response.resume()
+        resolve(response.statusCode)
+      }).on('error', reject),
     )
     assert.equal(status, 200)
   })
-
-  test('are cut off on the HTTPS port, and do not hold up a stop', async (t) => {
-    const { running } = await serve(t, ['--https-port', '0', '--header-timeout', '1'])
-    const [, port] = await running.prints(/https:\/\/127\.0\.0\.1:(\d+)/)
-    const silent = new Raw(t, Number(port))
-    const begun = new Raw(t, Number(port))
-    begun.socket.write('\x16\x03\x01\x01')
-    await Promise.all([silent.closed, begun.closed])
-    const late = new Raw(t, Number(port))
-    await new Promise((connected) => late.socket.once('connect', connected))
-    running.process.kill('SIGTERM')
-    assert.equal((await running.ended).code, 0)
-  })
 })
 
-suite('clients that are slow but fair', () => {
-  test('get the whole of a long list, however long they take', async (t) => {
-    const { url, port } = await serve(t, ['--stalled-timeout', '1'])
-    const name = 'x'.repeat(900_000)
-    const text = JSON.stringify({ name, isComplete: true })
-    for (let at = 0; at < 10; at++) await fetch(`${url}${items}`, { method: 'POST', headers: json, body: text })
-    const slow = new Raw(t, port)
-    slow.socket.write(`GET ${items} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)
-    const reading = setInterval(() => {
-      slow.socket.resume()
-      setTimeout(() => slow.socket.pause(), 5)
-    }, 60)
-    await slow.closed
-    clearInterval(reading)
-    assert.equal(slow.received.length > 9_000_000, true, `${slow.received.length} bytes`)
-  })
-})
-
-suite('limits', () => {
-  test('more items than there is room for: A 503, B its code; what is there can be read and deleted', async (t) => {
+suite('limits', { concurrency: true }, () => {
+  test('--max-items: POST gets 503 with Retry-After in profile A; items can be read and deleted', async (t) => {
     const { url } = await serve(t, ['--max-items', '1', '--no-https'])
     const create = () => fetch(`${url}${items}`, { method: 'POST', headers: json, body })
     assert.equal((await create()).status, 201)
@@ -280,21 +145,23 @@ suite('limits', () => {
     assert.equal((await fetch(`${url}${items}/1`)).status, 200)
     assert.equal((await fetch(`${url}${items}/1`, { method: 'DELETE' })).status, 204)
     assert.equal((await create()).status, 201)
-    const other = start(t, ['serve', '--profile', 'b', '--port', '0', '--max-items', '3', '--no-https'])
-    const [at] = await other.prints(/http:\/\/localhost:\d+/)
-    const named = JSON.stringify({ id: 'x', name: 'x', notes: 'x' })
-    const refused = await fetch(`${at}${items}`, { method: 'POST', headers: json, body: named })
-    assert.deepEqual([refused.status, await refused.text()], [400, 'CouldNotCreateItem'])
   })
 
-  test('more connections than there is room for: 503 and the end, then normal again', async (t) => {
+  test('B6 --max-items: POST gets CouldNotCreateItem in profile B', async (t) => {
+    const { url } = await serve(t, ['--max-items', '3', '--no-https'], {}, 'b')
+    const item = JSON.stringify({ id: 'x', name: 'x', notes: 'x' })
+    const response = await fetch(`${url}${items}`, { method: 'POST', headers: json, body: item })
+    assert.deepEqual([response.status, await response.text()], [400, 'CouldNotCreateItem'])
+  })
+
+  test('--max-connections: a connection beyond gets 503 and is closed, until another one closes', async (t) => {
     const { url, port } = await serve(t, ['--max-connections', '2'])
-    const [first, second, third] = [new Raw(t, port), new Raw(t, port), new Raw(t, port)]
+    const [first, second, third] = [new RawConnection(t, port), new RawConnection(t, port), new RawConnection(t, port)]
     for (const raw of [first, second]) {
-      raw.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
-      assert.deepEqual(await raw.answers(1), [200])
+      raw.socket.write(getRoot)
+      assert.deepEqual(await raw.responses(1), [200])
     }
-    third.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+    third.socket.write(getRoot)
     await third.closed
     assert.deepEqual(third.statuses, [503])
     assert.match(third.received, /retry-after: 1/i)
@@ -304,129 +171,142 @@ suite('limits', () => {
     assert.equal(status, 200)
   })
 
-  test('a client that asks too often: 429, by the address that trusted proxies tell', async (t) => {
-    const { url } = await serve(t, ['--rate-limit', '2/s', '--trust-proxy', '1'])
-    const ask = (client: string) => fetch(`${url}/`, { headers: { 'x-forwarded-for': client } })
-    const statuses = (await Promise.all([1, 2, 3, 4].map(() => ask('10.0.0.1')))).map(({ status }) => status)
-    assert.deepEqual(statuses.sort(), [200, 200, 429, 429])
-    assert.equal((await ask('10.0.0.2')).status, 200)
-    assert.equal((await fetch(`${url}/health/live`, { headers: { 'x-forwarded-for': '10.0.0.1' } })).status, 200)
+  test('--rate-limit: 429 for a client, known by X-Forwarded-For with --trust-proxy, but not for health checks', async (t) => {
+    const { port } = await serve(t, ['--rate-limit', '2/s', '--trust-proxy', '1'])
+    const raw = new RawConnection(t, port)
+    const request = (client: string, path = '/') =>
+      `GET ${path} HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: ${client}\r\n\r\n`
+    raw.socket.write(request('10.0.0.1').repeat(4) + request('10.0.0.2') + request('10.0.0.1', '/health/live'))
+    assert.deepEqual(await raw.responses(6), [200, 200, 429, 429, 200, 200])
   })
 })
 
-suite('headers', () => {
-  test('pages of the origins on the list may use the service, others may not', async (t) => {
-    const { url } = await serve(t, ['--cors', 'https://app.example.com', '--cors', 'http://localhost:3000'])
-    const from = (origin: string, method = 'GET', headers = {}) =>
-      fetch(`${url}${items}`, { method, headers: { origin, ...headers } })
-    const allowed = await from('https://app.example.com')
+const curlMissing = spawnSync('curl', ['--version']).status !== 0 && 'curl is not on the PATH'
+
+suite('A14 curl gets 413 for a body over the limit', { skip: curlMissing, concurrency: true }, () => {
+  const service = sharedService([])
+  for (const megabytes of [2, 20])
+    for (const [name, headers] of [
+      ['with Expect: 100-continue', []],
+      ['without Expect', ['-H', 'Expect:']],
+    ] as const)
+      test(`${megabytes} MiB ${name}`, async (t) => {
+        const file = join(temporaryFolder(t), 'body')
+        writeFileSync(file, Buffer.alloc(megabytes * 2 ** 20, 'x'))
+        const args = [
+          '-s',
+          '-o',
+          join(temporaryFolder(t), 'response'),
+          '-w',
+          '%{http_code}',
+          '--data-binary',
+          `@${file}`,
+        ]
+        const type = ['-H', 'Content-Type: application/json']
+        const { code, stdout } = await runCommand(t, 'curl', [...args, ...type, ...headers, `${service.url}${items}`])
+        assert.deepEqual([stdout, code], ['413', 0])
+      })
+})
+
+suite('response headers', () => {
+  const service = sharedService([])
+
+  test('name no origins without --cors, and never the server software', async () => {
+    const { headers } = await fetch(`${service.url}${items}`, { headers: { origin: 'http://x' } })
+    assert.deepEqual(
+      [...headers.keys()].filter((name) => /^access-control|^vary$|^server$|^x-powered-by$/.test(name)),
+      [],
+    )
+    assert.equal(headers.get('x-content-type-options'), 'nosniff')
+  })
+
+  test('forbid caching of what needs a token', async () => {
+    for (const path of ['/secret', '/swagger/v1/swagger.json'])
+      assert.equal((await fetch(`${service.url}${path}`)).headers.get('cache-control'), 'no-store')
+  })
+
+  test('A13 traceId is the trace id of traceparent, or a new one where that is invalid', async () => {
+    const trace = '4bf92f3577b34da6a3ce929d0e0e4736'
+    const traceIdFor = async (traceparent: string) => {
+      const response = await fetch(`${service.url}/nothing`, { headers: { traceparent } })
+      return ((await response.json()) as { traceId: string }).traceId
+    }
+    assert.equal(await traceIdFor(`00-${trace}-00f067aa0ba902b7-01`), trace)
+    for (const invalid of ['', 'x', `00-${'0'.repeat(32)}-00f067aa0ba902b7-01`, `ff-${trace}-00f067aa0ba902b7-01`]) {
+      const traceId = await traceIdFor(invalid)
+      assert.match(traceId, /^[\da-f]{32}$/)
+      assert.notEqual(traceId, trace)
+    }
+  })
+})
+
+suite('response headers with --cors and --hsts', () => {
+  const origins = ['--cors', 'https://app.example.com', '--cors', 'http://localhost:3000']
+  const service = sharedService([...origins, '--hsts', '--trust-proxy', '1'])
+
+  test('allow the listed origins and no others', async () => {
+    const send = (origin: string, method = 'GET', headers = {}) =>
+      fetch(`${service.url}${items}`, { method, headers: { origin, ...headers } })
+    const allowed = await send('https://app.example.com')
     assert.equal(allowed.headers.get('access-control-allow-origin'), 'https://app.example.com')
     assert.match(allowed.headers.get('access-control-expose-headers') ?? '', /Location/)
     assert.equal(allowed.headers.get('vary'), 'Origin')
-    const other = await from('https://evil.example.com')
+    const other = await send('https://evil.example.com')
     assert.equal(other.headers.get('access-control-allow-origin'), null)
-    const preflight = await from('http://localhost:3000', 'OPTIONS', { 'access-control-request-method': 'POST' })
+    const preflight = await send('http://localhost:3000', 'OPTIONS', { 'access-control-request-method': 'POST' })
     assert.equal(preflight.status, 204)
     assert.match(preflight.headers.get('access-control-allow-methods') ?? '', /POST/)
     assert.match(preflight.headers.get('access-control-allow-headers') ?? '', /Content-Type/)
     assert.equal(preflight.headers.get('access-control-allow-credentials'), null)
   })
 
-  test('without --cors no answer mentions origins; nothing says what serves', async (t) => {
-    const { url } = await serve(t, [])
-    const answer = await fetch(`${url}${items}`, { headers: { origin: 'http://x' } })
-    assert.deepEqual(
-      [...answer.headers.keys()].filter((name) => /^access-control|^vary$|^server$|^x-powered-by$/.test(name)),
-      [],
-    )
-    assert.equal(answer.headers.get('x-content-type-options'), 'nosniff')
-  })
-
-  test('what a token protects is not to be kept', async (t) => {
-    const { url } = await serve(t, [])
-    for (const path of ['/secret', '/swagger/v1/swagger.json'])
-      assert.equal((await fetch(`${url}${path}`)).headers.get('cache-control'), 'no-store')
-  })
-
-  test('a problem carries the trace id of the caller', async (t) => {
-    const { url } = await serve(t, [])
-    const trace = '4bf92f3577b34da6a3ce929d0e0e4736'
-    const traceOf = async (traceparent: string) => {
-      const answer = await fetch(`${url}/nothing`, { headers: { traceparent } })
-      return ((await answer.json()) as { traceId: string }).traceId
+  test('have Strict-Transport-Security over HTTPS only', async () => {
+    const hstsOver = async (scheme: string) => {
+      const { headers } = await fetch(`${service.url}/`, { headers: { 'x-forwarded-proto': scheme } })
+      return headers.get('strict-transport-security')
     }
-    assert.equal(await traceOf(`00-${trace}-00f067aa0ba902b7-01`), trace)
-    for (const bad of ['', 'x', `00-${'0'.repeat(32)}-00f067aa0ba902b7-01`, `ff-${trace}-00f067aa0ba902b7-01`]) {
-      const own = await traceOf(bad)
-      assert.match(own, /^[\da-f]{32}$/)
-      assert.notEqual(own, trace)
-    }
-  })
-
-  test('HSTS: over HTTPS, when asked for', async (t) => {
-    const { url } = await serve(t, ['--hsts', '--trust-proxy', '1'])
-    const over = async (scheme: string) =>
-      (await fetch(`${url}/`, { headers: { 'x-forwarded-proto': scheme } })).headers.get('strict-transport-security')
-    assert.deepEqual([await over('http'), await over('https')], [null, 'max-age=31536000'])
+    assert.deepEqual([await hstsOver('http'), await hstsOver('https')], [null, 'max-age=31536000'])
   })
 })
 
-suite('what a client was told', () => {
-  test('is in the log, also when the request did not come in full, or was none', async (t) => {
-    const port = await freePort()
-    const metrics = ['--metrics-port', `${port}`]
-    const { running, ...at } = await serve(t, ['--request-timeout', '1', '--header-timeout', '1', ...metrics])
-    const said = async (words: string) => {
-      const raw = new Raw(t, at.port)
-      raw.socket.write(words)
-      await raw.closed
-    }
-    const post = `POST ${items} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n`
-    await said(`${post}Content-Length: 9\r\n\r\n{`)
-    await said(`${post}Transfer-Encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(3_000_000)}`)
-    await said('GET / HTTP/1.1\r\nHost: canary\x01\r\n\r\n')
-    await said('GET / HTTP/1.1\r\nX')
-    await said(`GET / HTTP/1.1\r\nX: ${'x'.repeat(40_000)}\r\n\r\n`)
-    await said('CONNECT canary:1 HTTP/1.1\r\nHost: x\r\n\r\n')
-    await said('GET  /canary HTTP/1.1\r\nHost: x\r\n\r\n')
-    const lines = [
-      `POST ${items} 408 [\\d.]+ ms \\(a\\): it did not come in full`,
-      `POST ${items} 413 [\\d.]+ ms \\(a\\): it did not come in full`,
-      'No request: 400 \\(a\\): Invalid header value char',
-      'No request: 408 \\(a\\): Request timeout',
-      'No request: 431 \\(a\\): Header overflow',
-      'No request: 501 \\(a\\): CONNECT',
-      'No request: 400 \\(a\\): Invalid request line',
-    ]
-    await running.prints(new RegExp(`${lines.join('\n')}\n`))
+suite('log', { concurrency: true }, () => {
+  test('has incomplete and malformed requests, which metrics count, too', async (t) => {
+    const metricsPort = await freePort()
+    const timeouts = ['--request-timeout', '1', '--header-timeout', '1']
+    const { running, port } = await serve(t, [...timeouts, '--metrics-port', `${metricsPort}`])
+    await Promise.all(
+      [
+        `${post('Content-Length: 9\r\n')}{`,
+        post('Content-Length: 99999999\r\n'),
+        `${post('Transfer-Encoding: chunked\r\n')}zz\r\n`,
+        'GET / HTTP/1.1\r\nHost: canary\x01\r\n\r\n',
+        'GET / HTTP/1.1\r\nX',
+        `GET / HTTP/1.1\r\nX: ${'x'.repeat(40_000)}\r\n\r\n`,
+        'BREW /canary HTTP/1.1\r\nHost: x\r\n\r\n',
+        'CONNECT canary:1 HTTP/1.1\r\nHost: x\r\n\r\n',
+      ].map(async (request) => {
+        const raw = new RawConnection(t, port)
+        raw.socket.write(request)
+        await raw.closed
+      }),
+    )
+    for (const line of [
+      `POST ${items} 408 [\\d.]+ ms \\(a\\)`,
+      `POST ${items} 413 [\\d.]+ ms \\(a\\)`,
+      `POST ${items} 400 [\\d.]+ ms \\(a\\)`,
+      'Malformed request: 400 \\(a\\): Invalid header value char',
+      'Malformed request: 408 \\(a\\): Request timeout',
+      'Malformed request: 431 \\(a\\): Header overflow',
+      'Malformed request: 501 \\(a\\): Invalid method encountered',
+    ])
+      await running.prints(new RegExp(`^${line}\n`, 'm'))
     assert.doesNotMatch(running.stdout, /canary/)
-    const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+    const text = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text()
     assert.match(text, /todo_requests_total\{profile="a",operation="createItem",method="POST",status="408"\} 1/)
     assert.match(text, /todo_requests_total\{profile="a",operation="none",method="other",status="431"\} 1/)
   })
-})
 
-suite('metrics', () => {
-  test('are on a port of their own; no label comes from a client', async (t) => {
-    const port = await freePort()
-    const { url } = await serve(t, ['--metrics-port', `${port}`])
-    await fetch(`${url}${items}`, { method: 'POST', headers: json, body })
-    await fetch(`${url}/canary-path?canary=1`)
-    assert.equal((await fetch(`${url}/metrics`)).status, 404)
-    const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
-    assert.match(text, /todo_requests_total\{profile="a",operation="createItem",method="POST",status="201"\} 1/)
-    assert.match(text, /todo_requests_total\{profile="a",operation="none",method="GET",status="404"\} 2/)
-    assert.match(text, /todo_items\{profile="a"\} 1/)
-    assert.match(text, /todo_store_duration_seconds_count\{profile="a",operation="create"\} 1/)
-    assert.match(text, /todo_request_duration_seconds_bucket/)
-    assert.match(text, /nodejs_eventloop_lag_seconds/)
-    assert.match(text, /process_resident_memory_bytes/)
-    assert.doesNotMatch(text, /canary/)
-  })
-})
-
-suite('what must not be shown', () => {
-  test('tokens, keys and bodies are in no log; a path cannot forge a line', async (t) => {
+  test('has no tokens, keys or bodies; a path cannot forge a line', async (t) => {
     const key = Buffer.from('canary-key-canary-key-canary-key-1').toString('base64')
     const { running, url } = await serve(t, ['--log-level', 'info'], {
       TODO_JWT_KEY: key,
@@ -442,7 +322,7 @@ suite('what must not be shown', () => {
     assert.doesNotMatch(running.stdout, new RegExp(key))
   })
 
-  test('in production each line is one JSON object', async (t) => {
+  test('has one JSON object per line in production', async (t) => {
     const { running, url } = await serve(t, [...production, '--log-level', 'info', '--drain-delay', '0'])
     await fetch(`${url}/%0a%22forged%22`)
     running.process.kill('SIGTERM')
@@ -454,19 +334,32 @@ suite('what must not be shown', () => {
   })
 })
 
-test('flags that make no sense are refused', async (t) => {
-  const { code, stderr } = await run(t, [
-    'serve',
-    '--rate-limit',
-    '5',
-    '--cors',
-    '*',
-    '--metrics-host',
-    'x',
-    '--drain-delay',
-    '-1',
-  ])
+test('metrics have their own port, and no labels from clients', async (t) => {
+  const port = await freePort()
+  const { url } = await serve(t, ['--metrics-port', `${port}`])
+  await fetch(`${url}${items}`, { method: 'POST', headers: json, body })
+  await fetch(`${url}/canary-path?canary=1`)
+  assert.equal((await fetch(`${url}/metrics`)).status, 404)
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+  assert.match(text, /todo_requests_total\{profile="a",operation="createItem",method="POST",status="201"\} 1/)
+  assert.match(text, /todo_requests_total\{profile="a",operation="none",method="GET",status="404"\} 2/)
+  assert.match(text, /todo_items\{profile="a"\} 1/)
+  assert.match(text, /todo_store_duration_seconds_count\{profile="a",operation="create"\} 1/)
+  assert.match(text, /todo_request_duration_seconds_bucket/)
+  assert.match(text, /nodejs_eventloop_lag_seconds/)
+  assert.match(text, /process_resident_memory_bytes/)
+  assert.doesNotMatch(text, /canary/)
+})
+
+test('rejects invalid values of flags with exit code 2', async (t) => {
+  const flags = ['--rate-limit', '5', '--cors', '*', '--metrics-host', 'x', '--drain-delay', '-1']
+  const { code, stderr } = await run(t, ['serve', ...flags])
   assert.equal(code, 2)
-  for (const flag of ['--rate-limit must be', '--cors must be', '--metrics-host needs --metrics-port', '--drain-delay'])
-    assert.match(stderr, new RegExp(flag))
+  for (const problem of [
+    '--rate-limit must be',
+    '--cors must be',
+    '--metrics-host needs --metrics-port',
+    '--drain-delay',
+  ])
+    assert.match(stderr, new RegExp(problem))
 })

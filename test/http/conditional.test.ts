@@ -8,34 +8,34 @@ const item = { name: 'x', isComplete: false }
 const none = { a: [], b: [] }
 
 for (const [kind, open] of Object.entries(stores))
-  suite(`tags of items and lists, ${kind} store`, () => {
-    test('If-None-Match: 304 without a body while nothing has changed, and the new state after that', async (t) => {
+  suite(`entity tags, ${kind} store`, () => {
+    test('If-None-Match gets 304 without a body until the item changes', async (t) => {
       const service = await transports['over a socket'](t, 'a', { stores: await open(t, none) })
       const created = await service.send('POST', items, item)
       for (const path of [items, `${items}/1`]) {
         const first = await service.send('GET', path)
-        const tag = `${first.headers.etag}`
-        assert.match(tag, /^"[\w.+/=-]+"$/)
-        for (const header of [tag, `W/${tag}`, `"other", ${tag}`, '*']) {
+        const etag = `${first.headers.etag}`
+        assert.match(etag, /^"[\w.+/=-]+"$/)
+        for (const header of [etag, `W/${etag}`, `"other", ${etag}`, '*']) {
           const again = await service.send('GET', path, undefined, { 'if-none-match': header })
-          assert.deepEqual([again.status, again.text, again.headers.etag], [304, '', tag], header)
+          assert.deepEqual([again.status, again.text, again.headers.etag], [304, '', etag], header)
           assert.equal(again.headers['content-type'], undefined)
         }
         const other = await service.send('GET', path, undefined, { 'if-none-match': '"other"' })
         assert.deepEqual([other.status, other.text], [200, first.text])
-        assert.equal((await service.send('HEAD', path, undefined, { 'if-none-match': tag })).status, 304)
+        assert.equal((await service.send('HEAD', path, undefined, { 'if-none-match': etag })).status, 304)
       }
       assert.equal(created.headers.etag, (await service.send('GET', `${items}/1`)).headers.etag)
       const before = await Promise.all([items, `${items}/1`].map((path) => service.send('GET', path)))
       await service.send('PUT', `${items}/1`, { id: 1, name: 'y', isComplete: true })
-      for (const { sent, headers } of before) {
-        const after = await service.send('GET', sent.path, undefined, { 'if-none-match': headers.etag })
+      for (const { request, headers } of before) {
+        const after = await service.send('GET', request.path, undefined, { 'if-none-match': headers.etag })
         assert.equal(after.status, 200)
         assert.match(after.text, /"y"/)
       }
     })
 
-    test("If-Match: 412 when the item has changed since, and nothing is written; A's own refusals come first", async (t) => {
+    test('If-Match gets 412 when the item has changed, and nothing is written; A8 400 and 404 come first', async (t) => {
       const service = await transports['over a socket'](t, 'a', { stores: await open(t, none) })
       const { headers } = await service.send('POST', items, item)
       const old = { 'if-match': headers.etag }
@@ -43,8 +43,8 @@ for (const [kind, open] of Object.entries(stores))
         service.send('PUT', `${items}/1`, { id: 1, name, isComplete: true }, { ...condition })
       assert.equal((await put('first', old)).status, 204)
       for (const condition of [old, { 'if-match': '"1' }, { 'if-match': `W/${headers.etag}` }]) {
-        const refused = await put('second', condition)
-        assert.deepEqual([refused.status, refused.headers['content-type']], [412, 'application/problem+json'])
+        const response = await put('second', condition)
+        assert.deepEqual([response.status, response.headers['content-type']], [412, 'application/problem+json'])
         assert.equal((await service.send('DELETE', `${items}/1`, undefined, { ...condition })).status, 412)
       }
       assert.match((await service.send('GET', items)).text, /"first"/)
@@ -55,7 +55,7 @@ for (const [kind, open] of Object.entries(stores))
       assert.equal((await service.send('DELETE', `${items}/1`, undefined, { 'if-match': `"0", ${now}` })).status, 204)
     })
 
-    test("Profile B's list has a tag, too", async (t) => {
+    test('If-None-Match gets 304 for the list of profile B until it changes', async (t) => {
       const service = await transports['over a socket'](t, 'b', { stores: await open(t, none) })
       const { headers } = await service.send('GET', items)
       const again = () => service.send('GET', items, undefined, { 'if-none-match': headers.etag })
@@ -65,7 +65,7 @@ for (const [kind, open] of Object.entries(stores))
     })
   })
 
-test('a tag of one process means nothing to another', async (t) => {
+test('an entity tag of another process does not match', async (t) => {
   const [first, second] = [await transports['over a socket'](t, 'a'), await transports['over a socket'](t, 'a')]
   assert.equal((await first.send('GET', items)).headers.etag, '"test-0"')
   assert.equal((await second.send('GET', items, undefined, { 'if-none-match': '"other-0"' })).status, 200)

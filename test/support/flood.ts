@@ -1,108 +1,127 @@
+import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import type { TestContext } from 'node:test'
+import { Worker } from 'node:worker_threads'
 import { statusesIn } from './raw.ts'
 
 const items = '/api/todoitems'
+const chunked = 'Transfer-Encoding: chunked\r\n'
 const post = (headers: string) =>
   `POST ${items} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${headers}\r\n`
-const whole = (body: string) => Buffer.from(`${post(`Content-Length: ${body.length}\r\n`)}${body}`)
-const many = (text: string) => Buffer.from(text.repeat(Math.ceil(40_000 / text.length)))
+const postOf = (body: string) => Buffer.from(`${post(`Content-Length: ${body.length}\r\n`)}${body}`)
+const repeat = (text: string) => Buffer.from(text.repeat(Math.ceil(40_000 / text.length)))
+const chunksOf = (bytes: number) => repeat(`${bytes.toString(16)}\r\n${'x'.repeat(bytes)}\r\n`)
+const chunkedDelete = `DELETE ${items}/1 HTTP/1.1\r\nHost: x\r\n${chunked}\r\n`
 
-/** What a client says first, and then over and over, as fast as it can. */
+/** What a client sends first, and then again and again, as fast as the server reads. */
 export interface Flood {
   readonly first?: string
-  readonly again: Buffer
-  /** Whether it takes nothing of what is sent to it. */
-  readonly isDeaf?: boolean
+  readonly repeated: Uint8Array
+  readonly readsNothing?: boolean
 }
 
 export const floods: Readonly<Record<string, Flood>> = {
-  'bodies declared with 100 MB': { first: post('Content-Length: 104857600\r\n'), again: Buffer.alloc(65_536, 'x') },
-  'endless chunked bodies': {
-    first: post('Transfer-Encoding: chunked\r\n'),
-    again: many(`8000\r\n${'x'.repeat(32_768)}\r\n`),
+  'bodies declared with 100 MB': { first: post('Content-Length: 104857600\r\n'), repeated: Buffer.alloc(65_536, 'x') },
+  'endless chunks of 32 KiB': { first: post(chunked), repeated: chunksOf(32_768) },
+  'endless chunks of one byte': { first: post(chunked), repeated: chunksOf(1) },
+  'endless chunks of sixty bytes': { first: post(chunked), repeated: chunksOf(60) },
+  'endless chunks of one byte, rejected by the head': {
+    first: post(chunked).replace('application/json', 'text/plain'),
+    repeated: chunksOf(1),
   },
-  'endless chunks of one byte': { first: post('Transfer-Encoding: chunked\r\n'), again: many('1\r\nx\r\n') },
-  'endless chunks of sixty bytes': {
-    first: post('Transfer-Encoding: chunked\r\n'),
-    again: many(`3c\r\n${'x'.repeat(60)}\r\n`),
-  },
-  'endless chunks that nobody asked for': {
-    first: `DELETE ${items}/1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n`,
-    again: many('1\r\nx\r\n'),
-  },
-  'endless chunks of a refused body': {
-    first: `POST ${items} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n`,
-    again: many('1\r\nx\r\n'),
-  },
-  'endless bodies that nobody asked for': {
-    first: `DELETE ${items}/1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n`,
-    again: many(`8000\r\n${'x'.repeat(32_768)}\r\n`),
-  },
+  'endless chunks of one byte in a DELETE': { first: chunkedDelete, repeated: chunksOf(1) },
+  'endless chunks of 32 KiB in a DELETE': { first: chunkedDelete, repeated: chunksOf(32_768) },
   'endless headers': {
     first: 'GET / HTTP/1.1\r\nHost: x\r\n',
-    again: many('X-Header: 0123456789012345678901234567890\r\n'),
+    repeated: repeat('X-Header: 0123456789012345678901234567890\r\n'),
   },
   'thousands of short headers': {
-    again: Buffer.from(
-      `GET / HTTP/1.1\r\nHost: x\r\n${Array.from({ length: 8_000 }, (_, at) => `${at.toString(36).padStart(4, 'a')}:\r\n`).join('')}\r\n`,
+    repeated: Buffer.from(
+      `GET / HTTP/1.1\r\nHost: x\r\n${Array.from({ length: 8_000 }, (_, index) => `${index.toString(36).padStart(4, 'a')}:\r\n`).join('')}\r\n`,
     ),
   },
-  'endless paths': { first: 'GET /', again: Buffer.alloc(65_536, 'a') },
-  'endless trailers': {
-    first: `${post('Transfer-Encoding: chunked\r\n')}0\r\n`,
-    again: many('X-Header: 01234567890123\r\n'),
+  'endless paths': { first: 'GET /', repeated: Buffer.alloc(65_536, 'a') },
+  'endless trailers': { first: `${post(chunked)}0\r\n`, repeated: repeat('X-Header: 01234567890123\r\n') },
+  'thousands of trailers': { repeated: Buffer.from(`${post(chunked)}0\r\n${'X: \r\n'.repeat(5_000)}\r\n`) },
+  'deeply nested JSON': { repeated: postOf('['.repeat(1_000_000)) },
+  'JSON with many values': { repeated: postOf(`[${'{},'.repeat(300_000)}0]`) },
+  'pipelined GETs': { repeated: repeat(`GET ${items} HTTP/1.1\r\nHost: x\r\n\r\n`) },
+  'pipelined GETs, no response read': {
+    repeated: repeat(`GET ${items} HTTP/1.1\r\nHost: x\r\n\r\n`),
+    readsNothing: true,
   },
-  'thousands of trailers': {
-    again: Buffer.from(`${post('Transfer-Encoding: chunked\r\n')}0\r\n${'X: \r\n'.repeat(5_000)}\r\n`),
-  },
-  'deep JSON': { again: whole('['.repeat(1_000_000)) },
-  'JSON of many values': { again: whole(`[${'{},'.repeat(300_000)}0]`) },
-  'pipelines of GET': { again: many(`GET ${items} HTTP/1.1\r\nHost: x\r\n\r\n`) },
-  'pipelines of GET, nothing read': { again: many(`GET ${items} HTTP/1.1\r\nHost: x\r\n\r\n`), isDeaf: true },
-  'pipelines of POST': { again: many(whole('{"name":1}').toString()) },
-  'pipelines with tokens': {
-    again: many('GET /secret HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a.b.c\r\n\r\n'),
-    isDeaf: true,
+  'pipelined POSTs': { repeated: repeat(postOf('{"name":1}').toString()) },
+  'pipelined requests with tokens, no response read': {
+    repeated: repeat('GET /secret HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a.b.c\r\n\r\n'),
+    readsNothing: true,
   },
 }
 
-/** How often each status came back. */
+/** Responses by status. */
 export type Statuses = Record<string, number>
 
-export function tally(socket: Socket, statuses: Statuses): void {
+export function countStatuses(socket: Socket, statuses: Statuses): void {
   socket.on('data', (data) => {
     for (const status of statusesIn(data.toString('latin1'))) statuses[status] = (statuses[status] ?? 0) + 1
   })
 }
 
-/** So many clients at once, each of which comes again when it is cut off. */
-export function flood(port: number, { first, again, isDeaf }: Flood, clients: number) {
+export interface FloodOptions {
+  readonly clients: number
+  /** The flood ends by itself after this time or so many connections. */
+  readonly durationMs?: number
+  readonly maxConnections?: number
+}
+
+const reconnectDelayMs = 5
+
+/** Clients that send at the same time; each connects again when its connection is closed. */
+export function flood(
+  port: number,
+  { first, repeated, readsNothing }: Flood,
+  { clients, durationMs = 60_000, maxConnections = 50_000 }: FloodOptions,
+) {
   const statuses: Statuses = {}
-  const open = new Set<Socket>()
-  let isOver = false
-  const begin = () => {
-    if (isOver) return
+  const sockets = new Set<Socket>()
+  let connections = 0
+  const timer = setTimeout(stop, durationMs)
+  const open = () => {
+    if (connections++ >= maxConnections) return
     const socket = connect(port, '127.0.0.1')
-    const push = () => {
-      while (!socket.destroyed && socket.write(again));
+    const send = () => {
+      while (!socket.destroyed && socket.write(repeated));
     }
-    open.add(socket)
+    sockets.add(socket)
     socket.on('error', () => {})
-    socket.on('drain', push)
+    socket.on('drain', send)
     socket.on('close', () => {
-      open.delete(socket)
-      setTimeout(begin, 5)
+      sockets.delete(socket)
+      setTimeout(open, reconnectDelayMs)
     })
-    if (!isDeaf) tally(socket, statuses)
+    if (!readsNothing) countStatuses(socket, statuses)
     if (first) socket.write(first)
-    push()
+    send()
   }
-  for (let at = 0; at < clients; at++) begin()
+  for (let client = 0; client < clients; client++) open()
+
+  function stop(): void {
+    clearTimeout(timer)
+    connections = maxConnections
+    for (const socket of sockets) socket.destroy()
+  }
+  return { statuses, stop, connected: Promise.all([...sockets].map((socket) => once(socket, 'connect'))) }
+}
+
+/** A flood from a thread of its own: what the test measures does not wait for it. Returns once all clients are connected. */
+export async function startFlood(t: TestContext, port: number, name: string, options: FloodOptions) {
+  const worker = new Worker(new URL('flood-worker.js', import.meta.url), { workerData: { port, name, options } })
+  t.after(() => worker.terminate())
+  await once(worker, 'message')
   return {
-    statuses,
-    stop(): void {
-      isOver = true
-      for (const socket of open) socket.destroy()
+    async stop(): Promise<Statuses> {
+      worker.postMessage('stop')
+      const [statuses] = await once(worker, 'message')
+      return statuses
     },
   }
 }

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
-import { setTimeout as pause } from 'node:timers/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Running, start } from './cli.ts'
-import { newDatabase } from './database.ts'
-import { sharedPostgres } from './stores.ts'
-import { type Wire, wireTo } from './wire.ts'
+import { newDatabase, sharedPostgres } from './database.ts'
+import { Stopwatch } from './stopwatch.ts'
+import { startProxy, type TcpProxy } from './tcp-proxy.ts'
+
+const responseTimeoutMs = 60_000
 
 /** A `todo-service` process with one profile, on the database at `url`. */
 export class Instance {
@@ -23,72 +25,80 @@ export class Instance {
     return new Instance(running, `${address}`.replace('localhost', '127.0.0.1'))
   }
 
-  /** Sends once: nothing in between repeats what may have happened. */
+  /** Without retries. */
   async send(method: string, path: string, body?: object) {
     const response = await fetch(`${this.url}/api/todoitems${path}`, {
       method,
       ...(body && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
-      signal: AbortSignal.timeout(20_000),
+      signal: AbortSignal.timeout(responseTimeoutMs),
     })
     return { status: response.status, headers: response.headers, text: await response.text() }
   }
 
-  /** Reads all items. */
   async list<Item>(): Promise<Item[]> {
     const { status, text } = await this.send('GET', '')
     assert.equal(status, 200, text)
     return JSON.parse(text)
   }
+
+  /** The promise of docs/operations.md: 3 seconds after the database is back, requests succeed again. */
+  async assertRecovers(): Promise<void> {
+    const stopwatch = new Stopwatch()
+    while ((await this.send('GET', '')).status !== 200) await sleep(20)
+    stopwatch.assertWithin(3_000)
+  }
 }
 
-/** Creates items of profile A on some instances, many at a time, and knows which of them were acknowledged. */
+/** Concurrent clients that create items of profile A and record which were acknowledged. */
 export class Writers {
   readonly acknowledged: string[] = []
-  readonly refused: number[] = []
-  readonly #ended: Promise<unknown>
-  #goOn = true
-  #made = 0
+  /** Statuses other than 201; 0 for a request without response. */
+  readonly failures: number[] = []
+  readonly #stopped: Promise<unknown>
+  #isStopping = false
+  #count = 0
 
   constructor(instances: readonly Instance[], perInstance = 4) {
-    const all = instances.flatMap((instance) => Array.from({ length: perInstance }, () => this.#write(instance)))
-    this.#ended = Promise.all(all)
+    this.#stopped = Promise.all(
+      instances.flatMap((instance) => Array.from({ length: perInstance }, () => this.#write(instance))),
+    )
   }
 
   async #write(instance: Instance): Promise<void> {
-    while (this.#goOn) {
-      const name = `item ${++this.#made}`
-      const status = await instance.send('POST', '', { name, isComplete: false }).then(
-        (received) => received.status,
+    while (!this.#isStopping) {
+      const name = `item ${++this.#count}`
+      const status = await instance.send('POST', '', item(name)).then(
+        (response) => response.status,
         () => 0,
       )
       if (status === 201) this.acknowledged.push(name)
       else {
-        this.refused.push(status)
-        await pause(10)
+        this.failures.push(status)
+        await sleep(10)
       }
     }
   }
 
-  /** Waits until so many more are acknowledged. */
-  async more(count: number): Promise<void> {
-    const enough = this.acknowledged.length + count
-    while (this.acknowledged.length < enough) await pause(5)
+  /** Waits until this many more items are acknowledged. */
+  async waitFor(count: number): Promise<void> {
+    const target = this.acknowledged.length + count
+    while (this.acknowledged.length < target) await sleep(5)
   }
 
   async stop(): Promise<void> {
-    this.#goOn = false
-    await this.#ended
+    this.#isStopping = true
+    await this.#stopped
   }
 
-  /** Nothing that was acknowledged is lost, nothing is there twice. */
-  async holdAgainst(instance: Instance): Promise<void> {
+  /** Each acknowledged item is in the list, and no item is in it twice. */
+  async assertStored(instance: Instance): Promise<void> {
     const names = (await instance.list<{ name: string }>()).map(({ name }) => name)
-    const there = new Set(names)
-    assert.equal(names.length - there.size, 0, 'doubled')
+    const stored = new Set(names)
+    assert.equal(names.length - stored.size, 0, 'duplicate items')
     assert.deepEqual(
-      this.acknowledged.filter((name) => !there.has(name)),
+      this.acknowledged.filter((name) => !stored.has(name)),
       [],
-      'lost',
+      'lost items',
     )
   }
 }
@@ -96,21 +106,14 @@ export class Writers {
 /** The body of a new item of profile A. */
 export const item = (name: string) => ({ name, isComplete: false })
 
-/** An instance whose line to its database is in our hands. */
-export async function wired(
+/** An instance that reaches its database through a proxy. */
+export async function startBehindProxy(
   t: TestContext,
   profile: 'a' | 'b' = 'a',
-): Promise<{ wire: Wire; instance: Instance; database: string }> {
+): Promise<{ proxy: TcpProxy; instance: Instance; database: string }> {
   const { port } = await sharedPostgres()
   const { name, url } = await newDatabase()
-  const wire = await wireTo(t, port)
-  const through = url.replace(`:${port}/`, `:${wire.port}/`)
-  return { wire, instance: await Instance.start(t, through, profile), database: name }
-}
-
-/** Milliseconds until the service does again what it is for. */
-export async function timeToRecover(instance: Instance): Promise<number> {
-  const since = performance.now()
-  while ((await instance.send('GET', '')).status !== 200) await pause(20)
-  return performance.now() - since
+  const proxy = await startProxy(t, port)
+  const proxyUrl = url.replace(`:${port}/`, `:${proxy.port}/`)
+  return { proxy, instance: await Instance.start(t, proxyUrl, profile), database: name }
 }

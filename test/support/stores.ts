@@ -1,58 +1,51 @@
-import { after, type TestContext } from 'node:test'
+import type { TestContext } from 'node:test'
 import { profiles } from '../../src/app.ts'
-import { readDatabaseUrl } from '../../src/database-url.ts'
+import { readDatabaseUrl } from '../../src/config/database-url.ts'
 import { memoryStores } from '../../src/store/memory.ts'
-import { postgresStores } from '../../src/store/postgres.ts'
+import { postgresStores } from '../../src/store/postgres/store.ts'
 import type { NamedItem, NumberedItem, Stores } from '../../src/store/store.ts'
-import { type Cluster, startPostgres } from './postgres.ts'
-
-/** A cluster for the tests of one file, started by the first that asks for it. */
-let shared: Promise<Cluster> | undefined
-after(async () => (await shared)?.remove())
-
-export const sharedPostgres = () => {
-  shared ??= startPostgres()
-  return shared
-}
-
-let schemas = 0
-export const newSchema = () => `todo_${++schemas}`
+import { sharedPostgres } from './database.ts'
 
 interface StartingItems {
   readonly a: readonly NumberedItem[]
   readonly b: readonly NamedItem[]
 }
 
-/** What the service keeps, with other items to start with. */
+/** The serializers of the service with other starting items. */
 export const startingWith = ({ a, b }: StartingItems) => ({
   a: { ...profiles.a, startingItems: a },
   b: { ...profiles.b, startingItems: b },
 })
 
-/** What clients see of a store, as text. */
+/** The JSON text of a list. */
 export async function listIn(store: Stores['a'] | Stores['b']): Promise<string> {
   const { json } = await store.list()
   return typeof json === 'string' ? json : Buffer.concat(json).toString()
 }
 
-/** What clients see of a store. */
 export const itemsIn = async (store: Stores['a'] | Stores['b']): Promise<unknown[]> => JSON.parse(await listIn(store))
 
-/** Every kind of store, fresh; it is gone when the test ends. */
+let schemas = 0
+
+/** Opens new stores of each kind; they are closed after the test. */
 export const stores = {
   memory: async (_: TestContext, starting: StartingItems): Promise<Stores> =>
     memoryStores(startingWith(starting), 'test'),
-  PostgreSQL: async (t: TestContext, starting: StartingItems, schema = newSchema()): Promise<Stores> => {
+  PostgreSQL: async (t: TestContext, starting: StartingItems): Promise<Stores> => {
     const database = readDatabaseUrl((await sharedPostgres()).url())
-    if (!database) throw new Error('The URL of the test database is not understood.')
-    const settings = {
-      database,
-      schema,
-      stop: new AbortController().signal,
-      ticks: () => performance.now(),
-      random: Math.random,
-    }
-    const opened = await postgresStores({ ...settings, onDown: () => {}, onUp: () => {} }, startingWith(starting))
+    if (!database) throw new Error('readDatabaseUrl rejects the URL of the test database.')
+    const opened = await postgresStores(
+      {
+        database,
+        schema: `todo_${++schemas}`,
+        stop: new AbortController().signal,
+        monotonicNow: () => performance.now(),
+        random: Math.random,
+        onDown: () => {},
+        onUp: () => {},
+      },
+      startingWith(starting),
+    )
     t.after(() => opened.close())
     return opened
   },

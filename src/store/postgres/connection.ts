@@ -1,32 +1,27 @@
 import { connect, isIP, type Socket } from 'node:net'
 import postgres, { type Sql } from 'postgres'
-import type { Database, Host } from '../../database-url.ts'
-import { Unavailable } from '../../unavailable.ts'
+import type { Database, Host } from '../../config/database-url.ts'
+import { NotSentError, ReadOnlyError, sqlStateOf } from './errors.ts'
 
-/** How long it may take until a connection is open. */
-const connectTimeout = 5_000
-/** After how long PostgreSQL gives up a statement. */
-const statementTimeout = 5_000
-/** After how many seconds without a word the other side is asked whether it is still there. */
-const keepAlive = 10
+const connectTimeoutMs = 5_000
+/** PostgreSQL cancels longer statements. */
+const statementTimeoutMs = 5_000
+const keepAliveSeconds = 10
 
-/** One connection. It opens once: when it is lost it stays lost, and nothing is sent on it unnoticed. */
+/** One connection. A lost connection is not reopened, so no query is sent twice unnoticed. */
 export interface Connection {
   readonly sql: Sql
   readonly isOpen: boolean
-  /** Leaves at once; whatever is under way fails. */
+  /** Closes at once; a running query fails. */
   drop(): void
-  /** Leaves at once, and asks the server to give up what is under way: it may not notice that nobody waits for it. */
-  abandon(): void
-  /** Says goodbye. */
+  /** Like drop, and cancels the running query: the server may not notice that the client is gone. */
+  abort(): void
+  /** Closes in an orderly way. */
   end(): Promise<void>
 }
 
-/** What was asked for has not been sent. */
-export class NotSent extends Unavailable {}
-
-/** A connection to the host that takes writes, whichever it is; the first to answer wins. */
-export async function openPrimary(
+/** Connects to all hosts at once; the first that accepts writes wins. */
+export async function connectToPrimary(
   database: Database,
   stop: AbortSignal,
   onLost: (lost: Connection) => void = () => {},
@@ -40,16 +35,11 @@ export async function openPrimary(
         () => {},
       )
     return winner
-  } catch (cause) {
-    const { errors } = cause as AggregateError
-    throw errors.find(codeOf) ?? errors.find((error) => !(error instanceof ReadOnly)) ?? errors[0]
+  } catch (error) {
+    const { errors } = error as AggregateError
+    throw errors.find(sqlStateOf) ?? errors.find((one) => !(one instanceof ReadOnlyError)) ?? errors[0]
   }
 }
-
-/** The SQLSTATE, where a server said it. */
-export const codeOf = (cause: unknown) => (cause instanceof postgres.PostgresError ? cause.code : undefined)
-
-class ReadOnly extends NotSent {}
 
 async function open(
   database: Database,
@@ -59,57 +49,60 @@ async function open(
 ): Promise<Connection> {
   let socket: Socket | undefined
   let isOpen = false
-  let giveUp: (reason: Error) => void = () => {}
-  let reason = `The server at ${host.name}:${host.port} closed the connection.`
+  let rejectConnect: (error: Error) => void = () => {}
+  let closeReason = `The server at ${host.name}:${host.port} closed the connection.`
 
-  // The driver would connect again by itself, and send on the new connection what was meant for the old one.
+  // The driver reconnects by itself and would send queries meant for the old connection on the new one.
   const connectOnce = () =>
     new Promise<Socket>((resolve, reject) => {
-      if (socket) return reject(new NotSent(reason))
-      giveUp = reject
-      const opened = reach(host)
-      socket = opened.once('connect', () => resolve(opened)).once('error', reject)
+      if (socket) return reject(new NotSentError(closeReason))
+      rejectConnect = reject
+      const connecting = connectTo(host)
+      socket = connecting.once('connect', () => resolve(connecting)).once('error', reject)
     })
 
-  const sql = postgres({
+  // `socket` is documented in the driver's README but missing from its types.
+  const options: postgres.Options<Record<string, never>> & { socket(): Promise<Socket> } = {
     ...(database.user !== undefined && { user: database.user }),
     ...(database.password !== undefined && { password: database.password }),
     ...(database.name !== undefined && { database: database.name }),
     host: host.name,
     port: host.port,
-    ssl: tlsTo(host, database),
+    ssl: tlsOptions(host, database),
     socket: connectOnce,
     max: 1,
-    connect_timeout: connectTimeout / 1000,
-    keep_alive: keepAlive,
+    connect_timeout: connectTimeoutMs / 1000,
+    keep_alive: keepAliveSeconds,
     idle_timeout: 0,
     max_lifetime: 0,
     fetch_types: false,
     prepare: true,
-    connection: { application_name: 'todo-item-service', statement_timeout: statementTimeout },
+    connection: { application_name: 'todo-item-service', statement_timeout: statementTimeoutMs },
     onnotice: () => {},
-    onclose: () => lose(),
-  } as postgres.Options<Record<string, never>>)
+    onclose: () => markLost(),
+  }
+  const sql = postgres(options)
 
-  const lose = () => {
+  const markLost = () => {
     const wasOpen = isOpen
     isOpen = false
     if (wasOpen) onLost(connection)
   }
   const drop = () => {
-    lose()
-    giveUp(new NotSent(reason))
+    markLost()
+    rejectConnect(new NotSentError(closeReason))
     socket?.destroy()
   }
+  let backend: BackendKey | undefined
   const connection: Connection = {
     sql,
     get isOpen() {
       return isOpen && socket?.destroyed === false
     },
     drop,
-    abandon() {
+    abort() {
       drop()
-      cancel(host, backend)
+      if (backend) sendCancelRequest(host, backend)
     },
     async end() {
       isOpen = false
@@ -117,52 +110,50 @@ async function open(
     },
   }
 
-  let backend: Backend | undefined
   stop.addEventListener('abort', drop)
   const timer = setTimeout(() => {
-    reason = `No answer from ${host.name}:${host.port} within ${connectTimeout / 1000} seconds.`
+    closeReason = `No response from ${host.name}:${host.port} within ${connectTimeoutMs / 1000} seconds.`
     drop()
-  }, connectTimeout)
+  }, connectTimeoutMs)
   try {
-    const shown = await sql.unsafe('show transaction_read_only')
-    backend = shown.state as unknown as Backend
-    if (shown[0]?.transaction_read_only === 'on')
-      throw new ReadOnly(`The database at ${host.name}:${host.port} takes no writes: it is a standby, or read-only.`)
+    const result = await sql`show transaction_read_only`
+    backend = result.state
+    if (result[0]?.transaction_read_only === 'on')
+      throw new ReadOnlyError(`The server at ${host.name}:${host.port} is a standby, or the database is read-only.`)
     isOpen = true
     return connection
-  } catch (cause) {
+  } catch (error) {
     drop()
-    throw cause
+    throw error
   } finally {
     clearTimeout(timer)
     stop.removeEventListener('abort', drop)
   }
 }
 
-const reach = ({ name, port }: Host) =>
+const connectTo = ({ name, port }: Host) =>
   name.startsWith('/') ? connect(`${name}/.s.PGSQL.${port}`) : connect(port, name)
 
-/** Who serves a connection, and the word that lets others speak for it. */
-interface Backend {
-  readonly pid: number
-  readonly secret: number
-}
+/** PostgreSQL's BackendKeyData: who to cancel, and the permission to do so. */
+type BackendKey = Pick<postgres.State, 'pid' | 'secret'>
 
-/** PostgreSQL's CancelRequest, on a connection of its own; nobody answers it. */
-function cancel(host: Host, backend: Backend | undefined): void {
-  if (!backend) return
+/**
+ * PostgreSQL's CancelRequest: a connection of its own, no response. Unlike pg_cancel_backend() it needs no free
+ * connection slot and cannot hit another session that got the same PID.
+ */
+function sendCancelRequest(host: Host, { pid, secret }: BackendKey): void {
   const message = Buffer.alloc(16)
-  message.writeInt32BE(16, 0)
-  message.writeInt32BE(80877102, 4)
-  message.writeUInt32BE(backend.pid, 8)
-  message.writeUInt32BE(backend.secret, 12)
-  const socket = reach(host)
-  socket.setTimeout(connectTimeout, () => socket.destroy())
+  message.writeInt32BE(message.length, 0)
+  message.writeInt32BE(80877102, 4) // the request code
+  message.writeUInt32BE(pid, 8)
+  message.writeUInt32BE(secret, 12)
+  const socket = connectTo(host)
+  socket.setTimeout(connectTimeoutMs, () => socket.destroy())
   socket.on('error', () => {}).end(message)
   socket.unref()
 }
 
-function tlsTo({ name }: Host, { tls: { mode, ca } }: Database): object | 'prefer' | false {
+function tlsOptions({ name }: Host, { tls: { mode, ca } }: Database): object | 'prefer' | false {
   if (mode === 'disable' || name.startsWith('/')) return false
   if (mode === 'prefer') return 'prefer'
   const identity = mode === 'verify-full' ? {} : { checkServerIdentity: () => undefined }

@@ -1,121 +1,117 @@
-import postgres, { type Sql } from 'postgres'
-import { Unavailable } from '../../unavailable.ts'
-import { type Connection, codeOf, NotSent } from './connection.ts'
+import type { Sql } from 'postgres'
+import { UnavailableError } from '../store.ts'
+import type { Connection } from './connection.ts'
+import { hadNoEffect, isReadOnlyTransaction, leavesConnectionUsable, NotSentError, toStoreError } from './errors.ts'
 
-/** Connections that are open or being opened; while some of them do not answer, up to as many again. */
-const mostConnections = 10
-/** Requests that wait for one of them. */
-const mostWaiting = 1_000
-/** How long a request may take in all. */
-const patience = 5_500
-/** How long a request waits while no connection can be had. */
-const patienceWhileDown = 1_000
-/** After how long without an answer nobody may be there any more. */
-const silence = 2_000
-/** After how long without an answer nobody is there any more: PostgreSQL would have given the statement up. */
-const death = 5_250
-/** How often all of this is looked at. */
-const beat = 250
-/** How often a connection is tried for while there is none, or while some do not answer. */
-const knock = 500
-/** How often one request is tried when nothing of it can have happened. */
-const mostAttempts = 10
+/** Open or being opened; up to twice as many while some are suspect. */
+const maxConnections = 10
+const maxWaiting = 1_000
+/** From the call to its outcome, waiting and retries included. */
+const totalTimeoutMs = 5_500
+/** Waiting for a connection while the database is down. */
+const downTimeoutMs = 1_000
+/** A query without response for this long makes its connection suspect. */
+const suspectAfterMs = 2_000
+/** Longer than statement_timeout (5 s): by then the server has cancelled the query, so the connection is dead. */
+const queryTimeoutMs = 5_250
+const checkIntervalMs = 250
+/** While the database is down, or connections are suspect. */
+const reconnectIntervalMs = 500
+/** For a query that had no effect. */
+const maxAttempts = 10
 
 export interface Pool {
-  /** Runs one statement; again only when it is certain that it had no effect. Throws Unavailable in bounded time. */
-  run<T>(statement: (sql: Sql) => Promise<T>): Promise<T>
+  /** Runs one query; again only when it certainly had no effect. Throws UnavailableError in bounded time. */
+  query<T>(execute: (sql: Sql) => Promise<T>): Promise<T>
   close(): Promise<void>
 }
 
-export interface PoolSettings {
-  open(stop: AbortSignal, onLost: (lost: Connection) => void): Promise<Connection>
-  onDown(cause: unknown): void
+export interface PoolOptions {
+  connect(stop: AbortSignal, onLost: (lost: Connection) => void): Promise<Connection>
+  onDown(error: unknown): void
   onUp(): void
-  /** Milliseconds on a clock that never jumps. */
-  readonly ticks: () => number
+  readonly monotonicNow: () => number
   readonly random: () => number
 }
 
-/** One request's turn with the database. */
-interface Turn {
-  readonly askedAt: number
+interface PendingQuery {
+  readonly startedAt: number
   attempts: number
-  isOver: boolean
-  send(sql: Sql): Promise<unknown>
+  isSettled: boolean
+  execute(sql: Sql): Promise<unknown>
   resolve(result: never): void
-  reject(cause: unknown): void
+  reject(error: unknown): void
 }
 
-/** A statement that has no answer yet. */
-interface Work {
+interface RunningQuery {
   readonly sentAt: number
-  isSilent: boolean
+  isSuspect: boolean
 }
 
-export function poolOf({ open, onDown, onUp, ticks, random }: PoolSettings): Pool {
+export function createPool({ connect, onDown, onUp, monotonicNow, random }: PoolOptions): Pool {
   const idle: Connection[] = []
-  const busy = new Map<Connection, Work>()
-  const turns = new Set<Turn>()
-  /** Those of them that have no connection yet, first come, first served. */
-  const waiting = new Set<Turn>()
-  let opening = 0
+  const busy = new Map<Connection, RunningQuery>()
+  const pending = new Set<PendingQuery>()
+  /** The pending queries without a connection, in order of arrival. */
+  const waiting = new Set<PendingQuery>()
+  let connecting = 0
   let isDown = false
+  let lastReconnectAt = 0
   const closed = new AbortController()
-  let knockedAt = 0
-  const heart = setInterval(look, beat)
-  heart.unref()
+  const timer = setInterval(check, checkIntervalMs)
+  timer.unref()
 
   return {
-    run: (statement) =>
+    query: (execute) =>
       new Promise((resolve, reject) => {
-        const turn: Turn = { askedAt: ticks(), attempts: 0, isOver: false, send: statement, resolve, reject }
-        turns.add(turn)
-        enter(turn)
+        const query = { startedAt: monotonicNow(), attempts: 0, isSettled: false, execute, resolve, reject }
+        pending.add(query)
+        sendOrWait(query)
       }),
 
     async close() {
       closed.abort()
-      clearInterval(heart)
-      for (const turn of waiting) refuse(turn, new Unavailable('The service stops.'))
+      clearInterval(timer)
+      for (const query of waiting) reject(query, new UnavailableError('The service is stopping.'))
       await Promise.all([...idle, ...busy.keys()].map((connection) => connection.end()))
     },
   }
 
-  function enter(turn: Turn): void {
+  function sendOrWait(query: PendingQuery): void {
     let connection = idle.pop()
     while (connection && !connection.isOpen) connection = idle.pop()
-    if (connection) send(connection, turn)
-    else if (waiting.size >= mostWaiting) refuse(turn, new Unavailable('Too many requests wait for the database.'))
+    if (connection) send(connection, query)
+    else if (waiting.size >= maxWaiting) reject(query, new UnavailableError('Too many queries wait for a connection.'))
     else {
-      waiting.add(turn)
-      grow()
+      waiting.add(query)
+      connectIfNeeded()
     }
   }
 
-  function send(connection: Connection, turn: Turn): void {
-    turn.attempts++
-    busy.set(connection, { sentAt: ticks(), isSilent: false })
-    turn.send(connection.sql).then(
+  function send(connection: Connection, query: PendingQuery): void {
+    query.attempts++
+    busy.set(connection, { sentAt: monotonicNow(), isSuspect: false })
+    query.execute(connection.sql).then(
       (result) => {
-        answered(connection)
-        end(turn)
-        turn.resolve(result as never)
+        release(connection)
+        settle(query)
+        query.resolve(result as never)
       },
-      (cause: unknown) => {
-        if (isReadOnly(cause)) dropIdle()
-        if (isReadOnly(cause) || !isAnswer(cause)) connection.drop()
-        answered(connection)
-        failed(turn, cause)
+      (error: unknown) => {
+        if (isReadOnlyTransaction(error)) dropIdle()
+        if (isReadOnlyTransaction(error) || !leavesConnectionUsable(error)) connection.drop()
+        release(connection)
+        retryOrReject(query, error)
       },
     )
   }
 
-  function answered(connection: Connection): void {
+  function release(connection: Connection): void {
     busy.delete(connection)
-    if (connection.isOpen) give(connection)
+    if (connection.isOpen) useForNext(connection)
   }
 
-  function give(connection: Connection): void {
+  function useForNext(connection: Connection): void {
     if (closed.signal.aborted) return void connection.end()
     const [next] = waiting
     if (!next) return void idle.push(connection)
@@ -123,113 +119,97 @@ export function poolOf({ open, onDown, onUp, ticks, random }: PoolSettings): Poo
     send(connection, next)
   }
 
-  function failed(turn: Turn, cause: unknown): void {
-    if (turn.isOver) return
-    if (turn.attempts < mostAttempts && hadNoEffect(cause)) {
-      const pause = cause instanceof NotSent ? 0 : random() * 10 * 2 ** turn.attempts
-      setTimeout(() => turn.isOver || enter(turn), pause)
-    } else refuse(turn, meaningOf(cause))
+  function retryOrReject(query: PendingQuery, error: unknown): void {
+    if (query.isSettled) return
+    if (query.attempts < maxAttempts && hadNoEffect(error)) {
+      const delayMs = error instanceof NotSentError ? 0 : random() * 10 * 2 ** query.attempts
+      setTimeout(() => query.isSettled || sendOrWait(query), delayMs)
+    } else reject(query, toStoreError(error))
   }
 
-  function refuse(turn: Turn, cause: unknown): void {
-    end(turn)
-    turn.reject(cause)
+  function reject(query: PendingQuery, error: unknown): void {
+    settle(query)
+    query.reject(error)
   }
 
-  function end(turn: Turn): void {
-    turn.isOver = true
-    turns.delete(turn)
-    waiting.delete(turn)
+  function settle(query: PendingQuery): void {
+    query.isSettled = true
+    pending.delete(query)
+    waiting.delete(query)
   }
 
-  function grow(): void {
-    if (isDown || opening >= waiting.size || idle.length + busy.size + opening >= mostConnections) return
-    if (!isSomeSilent()) tryToOpen()
+  function connectIfNeeded(): void {
+    if (isDown || connecting >= waiting.size || idle.length + busy.size + connecting >= maxConnections) return
+    if (!hasSuspect()) openConnection()
   }
 
-  /** While the database may be gone, a fresh attempt now and then finds out when it is back. */
-  function tryNowAndThen(now: number): void {
-    const isNeeded = isDown || (waiting.size > 0 && isSomeSilent())
-    if (!isNeeded || now - knockedAt < knock || idle.length + busy.size + opening >= 2 * mostConnections) return
-    knockedAt = now
-    tryToOpen()
+  /** A new connection shows whether the database is back. */
+  function reconnectIfDue(now: number): void {
+    const isNeeded = isDown || (waiting.size > 0 && hasSuspect())
+    const isDue = now - lastReconnectAt >= reconnectIntervalMs
+    if (!isNeeded || !isDue || idle.length + busy.size + connecting >= 2 * maxConnections) return
+    lastReconnectAt = now
+    openConnection()
   }
 
-  function tryToOpen(): void {
-    opening++
-    open(closed.signal, onLost).then(
+  function openConnection(): void {
+    connecting++
+    connect(closed.signal, onLost).then(
       (connection) => {
-        opening--
-        if (isDown) up()
-        give(connection)
-        grow()
+        connecting--
+        if (isDown) {
+          isDown = false
+          onUp()
+        }
+        useForNext(connection)
+        connectIfNeeded()
       },
-      (cause: unknown) => {
-        opening--
-        if (idle.length + busy.size === 0) down(cause)
+      (error: unknown) => {
+        connecting--
+        if (idle.length + busy.size === 0) markDown(error)
       },
     )
   }
 
   function onLost(connection: Connection): void {
-    const at = idle.indexOf(connection)
-    if (at >= 0) idle.splice(at, 1)
+    const index = idle.indexOf(connection)
+    if (index >= 0) idle.splice(index, 1)
   }
 
-  function down(cause: unknown): void {
+  function markDown(error: unknown): void {
     if (isDown) return
     isDown = true
-    onDown(cause)
+    onDown(error)
   }
 
-  function up(): void {
-    isDown = false
-    onUp()
-  }
-
-  /** What is wrong with one connection is likely to be wrong with those that nobody used since. */
+  /** When one connection fails, the idle ones have probably failed too. */
   function dropIdle(): void {
     for (const connection of [...idle]) connection.drop()
   }
 
-  function isSomeSilent(): boolean {
-    for (const { isSilent } of busy.values()) if (isSilent) return true
+  function hasSuspect(): boolean {
+    for (const { isSuspect } of busy.values()) if (isSuspect) return true
     return false
   }
 
-  function look(): void {
-    const now = ticks()
-    for (const [connection, work] of busy) {
-      if (now - work.sentAt >= death) {
+  function check(): void {
+    const now = monotonicNow()
+    for (const [connection, running] of busy) {
+      if (now - running.sentAt >= queryTimeoutMs) {
         busy.delete(connection)
-        connection.abandon()
-        down(new Unavailable('The database does not answer.'))
-      } else if (now - work.sentAt >= silence && !work.isSilent) {
-        work.isSilent = true
+        connection.abort()
+        markDown(new UnavailableError('The database does not respond.'))
+      } else if (now - running.sentAt >= suspectAfterMs && !running.isSuspect) {
+        running.isSuspect = true
         dropIdle()
       }
     }
-    for (const turn of turns) {
-      const limit = isDown && waiting.has(turn) ? patienceWhileDown : patience
-      if (now - turn.askedAt >= limit) refuse(turn, new Unavailable('The database does not answer in time.'))
+    for (const query of pending) {
+      const timeoutMs = isDown && waiting.has(query) ? downTimeoutMs : totalTimeoutMs
+      if (now - query.startedAt >= timeoutMs)
+        reject(query, new UnavailableError('The database does not respond in time.'))
     }
-    grow()
-    tryNowAndThen(now)
+    connectIfNeeded()
+    reconnectIfDue(now)
   }
-}
-
-/** Nothing was sent, or the database says that it undid everything. */
-const hadNoEffect = (cause: unknown) =>
-  cause instanceof NotSent || isReadOnly(cause) || codeOf(cause) === '40001' /* serialization failure */
-
-/** The database refuses a statement and goes on; anything else is the end of the connection. */
-const isAnswer = (cause: unknown) => cause instanceof postgres.PostgresError && cause.severity === 'ERROR'
-
-const isReadOnly = (cause: unknown) => codeOf(cause) === '25006'
-
-/** Trouble of the database, not with the statement: connections, conflicts, resources, a shutdown, its machine. */
-function meaningOf(cause: unknown): unknown {
-  const code = codeOf(cause)
-  if (code && !/^(?:08|25|40|53|57|58)/.test(code)) return cause
-  return cause instanceof Unavailable ? cause : new Unavailable((cause as Error).message, { cause })
 }

@@ -1,18 +1,13 @@
-import type { Verification } from '../verify.ts'
-import { curlOf } from './curl.ts'
+import type { Verification } from '../run.ts'
+import { toCurl } from './curl.ts'
 
-/** For programs: docs/verify-report.schema.json describes it. */
+/** Described by docs/verify-report.schema.json. */
 export function json(verification: Verification): string {
   const { outcomes, ...rest } = verification
-  const written = outcomes.map(({ failure, ...outcome }) => ({
-    ...outcome,
-    ...(failure && {
-      failure: {
-        expected: failure.expected,
-        got: failure.got,
-        ...(failure.sent && { request: curlOf(verification.url, failure.sent) }),
-      },
-    }),
-  }))
-  return `${JSON.stringify({ ...rest, outcomes: written }, null, 2)}\n`
+  const reported = outcomes.map(({ failure, ...outcome }) => {
+    if (!failure) return outcome
+    const { expected, got, sent } = failure
+    return { ...outcome, failure: { expected, got, ...(sent && { request: toCurl(verification.url, sent) }) } }
+  })
+  return `${JSON.stringify({ ...rest, outcomes: reported }, null, 2)}\n`
 }

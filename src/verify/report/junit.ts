@@ -1,67 +1,69 @@
-import type { Outcome } from '../outcome.ts'
-import type { Verification } from '../verify.ts'
-import { curlOf } from './curl.ts'
+import type { Outcome, Verification } from '../run.ts'
+import { toCurl } from './curl.ts'
 
-/** For CI: a test suite for each rule, a test case for each check. */
+/** A test suite for each rule, a test case for each check. */
 export function junit({ url, profile, outcomes, unobservable, leftovers }: Verification): string {
   const rules = [...new Set(outcomes.map(({ rule }) => rule))]
-  const suites = rules.map((rule) =>
-    suite(
-      url,
-      rule,
-      outcomes.filter((outcome) => outcome.rule === rule),
+  const suites = rules.map((rule) => {
+    const ofRule = outcomes.filter((outcome) => outcome.rule === rule)
+    const skipped = ofRule.filter(({ status }) => status === 'skipped').length
+    const cases = ofRule.map((outcome) => testCase(url, outcome))
+    return testSuite({ name: rule, ...totals(ofRule), skipped }, cases)
+  })
+  const notChecked = [
+    ...unobservable.map(({ rule, what, reason }) => skippedCase({ name: what, classname: rule, time: '0' }, reason)),
+    ...leftovers.map((path) =>
+      skippedCase({ name: path, classname: 'clean-up', time: '0' }, 'this item could not be deleted'),
     ),
-  )
-  const sums = attributes({ name: `profile ${profile} at ${url}`, ...counts(outcomes) })
-  const unseen = unobservable.map(({ rule, what, reason }) => unseenCase(rule, what, reason))
-  const left = leftovers.map((path) => unseenCase('clean-up', path, 'this item could not be deleted'))
-  const rest = [...unseen, ...left]
-  const further = `  <testsuite${attributes({ name: 'not checked', tests: rest.length, skipped: rest.length })}>\n${rest.join('')}  </testsuite>\n`
-  return `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites${sums}>\n${suites.join('')}${further}</testsuites>\n`
+  ]
+  return [
+    '<?xml version="1.0" encoding="UTF-8"?>\n',
+    `<testsuites${attributes({ name: `profile ${profile} at ${url}`, ...totals(outcomes) })}>\n`,
+    ...suites,
+    testSuite({ name: 'not checked', tests: notChecked.length, skipped: notChecked.length }, notChecked),
+    '</testsuites>\n',
+  ].join('')
 }
 
-function suite(url: string, rule: string, own: readonly Outcome[]): string {
-  const cases = own.map((outcome) => testCase(url, outcome))
-  return `  <testsuite${attributes({ name: rule, ...counts(own), skipped: own.filter(({ status }) => status === 'skipped').length })}>\n${cases.join('')}  </testsuite>\n`
-}
+type Attributes = Readonly<Record<string, string | number>>
+
+const testSuite = (own: Attributes, cases: readonly string[]) =>
+  `  <testsuite${attributes(own)}>\n${cases.join('')}  </testsuite>\n`
 
 function testCase(url: string, { rule, name, status, reason, failure, sentence, milliseconds }: Outcome): string {
-  const head = `    <testcase${attributes({ name, classname: rule, time: seconds(milliseconds) })}`
-  if (status === 'skipped')
-    return `${head}>\n      <skipped${attributes({ message: reason ?? '' })}/>\n    </testcase>\n`
-  if (!failure) return `${head}/>\n`
-  const words = [
-    sentence,
-    failure.sent && curlOf(url, failure.sent),
-    `expected ${failure.expected}`,
-    `got ${failure.got}`,
-  ]
-  const text = escaped(words.filter((line) => line).join('\n'))
-  const element = status === 'failed' ? 'failure' : 'system-out'
-  const message = status === 'failed' ? attributes({ message: `expected ${failure.expected}`, type: rule }) : ''
-  return `${head}>\n      <${element}${message}>${text}</${element}>\n    </testcase>\n`
+  const own = { name, classname: rule, time: toSeconds(milliseconds) }
+  if (status === 'skipped') return skippedCase(own, reason ?? '')
+  if (!failure) return `    <testcase${attributes(own)}/>\n`
+  const { sent, expected, got } = failure
+  const lines = [sentence, ...(sent ? [toCurl(url, sent)] : []), `expected ${expected}`, `got ${got}`]
+  const text = escapeXml(lines.join('\n'))
+  const content =
+    status === 'failed'
+      ? `<failure${attributes({ message: `expected ${expected}`, type: rule })}>${text}</failure>`
+      : `<system-out>${text}</system-out>`
+  return `    <testcase${attributes(own)}>\n      ${content}\n    </testcase>\n`
 }
 
-const unseenCase = (classname: string, name: string, message: string) =>
-  `    <testcase${attributes({ name, classname, time: '0' })}>\n      <skipped${attributes({ message })}/>\n    </testcase>\n`
+const skippedCase = (own: Attributes, message: string) =>
+  `    <testcase${attributes(own)}>\n      <skipped${attributes({ message })}/>\n    </testcase>\n`
 
-function counts(outcomes: readonly Outcome[]) {
-  const time = outcomes.reduce((sum, { milliseconds }) => sum + milliseconds, 0)
+function totals(outcomes: readonly Outcome[]) {
+  const milliseconds = outcomes.reduce((sum, outcome) => sum + outcome.milliseconds, 0)
   const failures = outcomes.filter(({ status }) => status === 'failed').length
-  return { tests: outcomes.length, failures, errors: 0, time: seconds(time) }
+  return { tests: outcomes.length, failures, errors: 0, time: toSeconds(milliseconds) }
 }
 
-const seconds = (milliseconds: number) => (milliseconds / 1000).toFixed(3)
+const toSeconds = (milliseconds: number) => (milliseconds / 1000).toFixed(3)
 
-const attributes = (all: Record<string, string | number>) =>
-  Object.entries(all)
-    .map(([name, value]) => ` ${name}="${escaped(`${value}`)}"`)
+const attributes = (values: Attributes) =>
+  Object.entries(values)
+    .map(([name, value]) => ` ${name}="${escapeXml(`${value}`)}"`)
     .join('')
 
 const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }
 
-/** XML has no way to write most control characters, nor half a surrogate pair. */
-const escaped = (text: string) =>
+/** XML 1.0 cannot represent most control characters, nor lone surrogates. */
+const escapeXml = (text: string) =>
   text
     .toWellFormed()
     .replace(/[&<>"]/g, (char) => entities[char] as string)

@@ -1,23 +1,22 @@
-import type { Outcome } from '../outcome.ts'
-import type { Verification } from '../verify.ts'
-import { curlOf } from './curl.ts'
-import { printable } from './pretty.ts'
+import type { Outcome, Verification } from '../run.ts'
+import { toCurl } from './curl.ts'
+import { escapeControls } from './pretty.ts'
 
 /** For a pull request or a wiki. */
 export function markdown(verification: Verification): string {
   const { url, profile, ok, passed, failed, deviations, skipped, outcomes, unobservable, leftovers } = verification
-  const of = (status: Outcome['status']) => outcomes.filter((outcome) => outcome.status === status)
-  return [
+  const withStatus = (status: Outcome['status']) => outcomes.filter((outcome) => outcome.status === status)
+  const blocks = [
     `# Profile ${profile.toUpperCase()} at ${url}: ${ok ? 'the contract holds' : 'the contract is broken'}`,
     `${passed} passed, ${failed} failed, ${skipped} skipped, ${deviations} notes`,
-    ...of('failed').map((outcome) => broken(url, outcome, 'Failed')),
-    ...of('deviates').map((outcome) => broken(url, outcome, 'Note')),
+    ...withStatus('failed').map((outcome) => failureSection(url, outcome, 'Failed')),
+    ...withStatus('deviates').map((outcome) => failureSection(url, outcome, 'Note')),
     ...table(
       'Skipped',
-      of('skipped').map(({ rule, name, reason }) => [rule, name, reason ?? '']),
+      withStatus('skipped').map(({ rule, name, reason }) => [rule, name, reason ?? '']),
     ),
     ...table(
-      'Not to be seen from outside',
+      'Not observable over HTTP',
       unobservable.map(({ rule, what, reason }) => [rule, what, reason]),
     ),
     ...table(
@@ -25,12 +24,11 @@ export function markdown(verification: Verification): string {
       leftovers.map((path) => [path]),
     ),
   ]
-    .map((block) => `${block}\n`)
-    .join('\n')
+  return blocks.map((block) => `${block}\n`).join('\n')
 }
 
-function broken(url: string, { rule, basis, name, sentence, failure }: Outcome, title: string): string {
-  const request = failure?.sent ? `\n${fenced(curlOf(url, failure.sent))}\n` : ''
+function failureSection(url: string, { rule, basis, name, sentence, failure }: Outcome, title: string): string {
+  const request = failure?.sent ? `\n${fence(toCurl(url, failure.sent))}\n` : ''
   return `## ${title}: ${rule} ${name}\n\n> ${sentence} (${basis})\n${request}\n- expected ${code(failure?.expected ?? '')}\n- got ${code(failure?.got ?? '')}`
 }
 
@@ -42,11 +40,11 @@ function table(title: string, rows: readonly (readonly string[])[]): string[] {
   return [`## ${title}\n\n${[...head, ...rows.map(line)].join('\n')}`]
 }
 
-/** A fence longer than any run of backticks inside. */
-function fenced(text: string): string {
-  const longest = Math.max(2, ...(text.match(/`+/g) ?? []).map(({ length }) => length))
-  const fence = '`'.repeat(longest + 1)
-  return `${fence}\n${text}\n${fence}`
+/** The fence must be longer than any run of backticks inside. */
+function fence(text: string): string {
+  const longestRun = Math.max(2, ...(text.match(/`+/g) ?? []).map(({ length }) => length))
+  const marker = '`'.repeat(longestRun + 1)
+  return `${marker}\n${text}\n${marker}`
 }
 
-const code = (text: string) => `\`${printable(text.replaceAll('`', "'").replace(/\s+/g, ' '))}\``
+const code = (text: string) => `\`${escapeControls(text.replaceAll('`', "'").replace(/\s+/g, ' '))}\``

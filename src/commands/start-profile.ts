@@ -1,0 +1,99 @@
+import { networkInterfaces } from 'node:os'
+import { type AppSettings, app } from '../app.ts'
+import type { Config } from '../config/config.ts'
+import type { Mode } from '../config/token-options.ts'
+import type { ProfileUrls } from '../log.ts'
+import type { Profile, ProfileName } from '../profiles/profile.ts'
+import type { Credentials } from '../server/dev-certificate.ts'
+import { type Address, listen } from '../server/listen.ts'
+import type { OverloadMonitor } from '../server/overload.ts'
+import type { Stores } from '../store/store.ts'
+
+export interface RunningProfile {
+  readonly urls: ProfileUrls
+  close(): Promise<void>
+}
+
+interface StartSettings {
+  readonly stores: Stores
+  readonly config: Config
+  readonly appSettings: AppSettings
+  readonly overload: OverloadMonitor
+  readonly credentials: Credentials | undefined
+}
+
+/** Listens on the profile's ports; returns an error message where one cannot be bound. */
+export async function startProfile<Name extends ProfileName>(
+  profile: Profile<Name>,
+  { stores, config, appSettings, overload, credentials }: StartSettings,
+): Promise<RunningProfile | string> {
+  const { host, port = profile.defaultPort } = config
+  const open = async (address: Address, redirectPort?: number) =>
+    listen(app(profile, stores, { ...appSettings, redirectPort }), address, config.limits, overload).catch(
+      (cause: NodeJS.ErrnoException) => describeListenError(cause, profile.name, address, port),
+    )
+  const httpsPort = httpsPortOf(profile, config)
+  const https = credentials && httpsPort !== undefined ? await open({ host, port: httpsPort, credentials }) : undefined
+  if (typeof https === 'string') return https
+  const redirectPort = config.mode === 'production' ? (config.httpsRedirectPort ?? https?.port) : undefined
+  const http = await open({ host, port }, redirectPort)
+  if (typeof http === 'string') {
+    await https?.close()
+    return http
+  }
+  const ports = { http: http.port, ...(https && { https: https.port }) }
+  return {
+    urls: { title: profile.title, ...urlsOf(host, ports, config.mode) },
+    async close() {
+      await Promise.all([http.close(), https?.close()])
+    },
+  }
+}
+
+/** A profile on another port than its default has HTTPS only with --https-port. */
+function httpsPortOf({ defaultPort, defaultHttpsPort }: Profile<ProfileName>, { port = defaultPort, https }: Config) {
+  return https?.port ?? (port === defaultPort || https?.credentials ? defaultHttpsPort : undefined)
+}
+
+function urlsOf(host: string | undefined, ports: Record<string, number>, mode: Mode): Omit<ProfileUrls, 'title'> {
+  const urlsAt = (name: string) => Object.entries(ports).map(([scheme, port]) => `${scheme}://${name}:${port}`)
+  const isEveryInterface = host === undefined || host === '0.0.0.0' || host === '::'
+  const name = isEveryInterface ? 'localhost' : host.includes(':') ? `[${host}]` : host
+  const addresses = Object.values(networkInterfaces()).flatMap((all = []) =>
+    all.filter(({ internal, family }) => !internal && family === 'IPv4'),
+  )
+  if (mode === 'production') return { urls: urlsAt(name) }
+  return {
+    urls: urlsAt(name),
+    ...(name === 'localhost' && { emulatorUrls: urlsAt('10.0.2.2') }),
+    ...(isEveryInterface && { networkUrls: addresses.flatMap(({ address }) => urlsAt(address)) }),
+    page: `${urlsAt(name)[0]}/swagger`,
+  }
+}
+
+/** The ports in between may be those of HTTPS. */
+const alternative = (port: number) => (port < 65_525 ? port + 10 : port - 10)
+
+function describeListenError(
+  { code, message }: NodeJS.ErrnoException,
+  profile: string,
+  { host = '', port, credentials }: Address,
+  plainPort: number,
+): string {
+  const flag = credentials ? '--https-port' : '--port'
+  switch (code) {
+    case 'EADDRINUSE': {
+      const airPlay =
+        port === 5000 ? ' (on macOS it is often AirPlay Receiver: System Settings, AirDrop & Handoff)' : ''
+      const another = `todo-service serve --profile ${profile} --port ${alternative(plainPort)}${credentials ? ` --https-port ${alternative(port)}` : ''}`
+      return `Port ${port} is in use. Stop the program that uses it${airPlay}, or choose another port: ${another}`
+    }
+    case 'EACCES':
+      return `Port ${port} needs privileges that this process does not have. Choose a port above 1023 with ${flag}.`
+    case 'ENOTFOUND':
+    case 'EADDRNOTAVAIL':
+      return `Host ${host} is not an address of this machine. Leave --host out, or name one that is.`
+    default:
+      return `Cannot listen on ${host} port ${port}: ${message}.`
+  }
+}

@@ -1,0 +1,51 @@
+import { link, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { homedir } from 'node:os'
+import { isAbsolute, join } from 'node:path'
+
+/** This program's directory for user configuration: under XDG_CONFIG_HOME, APPDATA (Windows) or ~/.config. */
+export function configDirectory(env: NodeJS.ProcessEnv): string {
+  const parent = [env.XDG_CONFIG_HOME, env.APPDATA].find((path) => path && isAbsolute(path))
+  return join(parent ?? join(homeDirectory(), '.config'), 'todo-item-service')
+}
+
+/** `homedir` throws for a user without a home directory; reading and writing files then fails with ENOENT. */
+function homeDirectory(): string {
+  try {
+    return homedir()
+  } catch {
+    return '/nonexistent'
+  }
+}
+
+/**
+ * Returns the content of a file, which is created if it is missing or `isValid` rejects its content. Only the user can
+ * read it. It is linked into the directory when complete, so processes that start at the same time agree on the content.
+ */
+export async function readOrCreate(
+  directory: string,
+  name: string,
+  create: () => string | Promise<string>,
+  isValid: (content: string) => boolean = () => true,
+): Promise<string> {
+  const file = join(directory, name)
+  const existing = await readFile(file, 'utf8').catch(ignore('ENOENT'))
+  if (existing !== undefined && isValid(existing)) return existing
+  await mkdir(directory, { recursive: true, mode: 0o700 })
+  const temporaryDirectory = await mkdtemp(join(directory, '.tmp-'))
+  try {
+    const temporaryFile = join(temporaryDirectory, name)
+    await writeFile(temporaryFile, await create(), { mode: 0o600 })
+    const isUnchanged = (await readFile(file, 'utf8').catch(ignore('ENOENT'))) === existing
+    if (existing !== undefined && isUnchanged) await rm(file, { force: true })
+    await link(temporaryFile, file).catch(ignore('EEXIST'))
+  } finally {
+    await rm(temporaryDirectory, { recursive: true, force: true })
+  }
+  return readFile(file, 'utf8')
+}
+
+const ignore =
+  (code: string) =>
+  (error: NodeJS.ErrnoException): undefined => {
+    if (error.code !== code) throw error
+  }

@@ -1,0 +1,229 @@
+import { parseOrigin } from '../http/cors.ts'
+import { type ProxyTrust, parseProxyTrust, trustNoProxy } from '../http/proxy.ts'
+import { type LogLevel, logLevels } from '../log.ts'
+import type { ProfileName } from '../profiles/profile.ts'
+import { type Credentials, findCredentialsError, readCertificate, readPrivateKey } from '../server/dev-certificate.ts'
+import type { ServerLimits } from '../server/node-server.ts'
+import { type Database, databaseUrlFormat, readDatabaseUrl } from './database-url.ts'
+import {
+  choice,
+  file,
+  integer,
+  many,
+  type Options,
+  option,
+  type ParsedOptions,
+  readInteger,
+  readOptions,
+  rejectArguments,
+  toggle,
+} from './options.ts'
+import { type Mode, readTokenSettings, type TokenSettings, tokenOptions } from './token-options.ts'
+
+export function readBaseUrl(url: string): string | undefined {
+  if (!/^https?:\/\/[^?#@]+$/i.test(url) || !URL.canParse(url)) return undefined
+  return new URL(url).href.replace(/\/+$/, '')
+}
+
+export const baseUrlFormat = 'an http or https URL without credentials, query or fragment'
+
+const host = (help: string) =>
+  option('HOST', 'a host name or an address', help, (name) =>
+    /^(?:[\w.:%-]+|\[[\da-f:]+\])$/i.exec(name)?.[0].replace(/[[\]]/g, ''),
+  )
+const port = (help: string, min = 0) => integer('N', min, 65535, help)
+const seconds = (help: string, min = 1) => integer('SECONDS', min, 3600, help)
+
+export const serveOptions = {
+  profile: choice('a|b|both', ['a', 'b', 'both'], 'contract to serve (both)'),
+  host: host('address to listen on (development: localhost; production: all interfaces)'),
+  port: port('HTTP port of a single profile, 0 for any free port (A: 5080, B: 5000)'),
+  'base-url': option(
+    'URL',
+    baseUrlFormat,
+    'public URL for Location headers (scheme and host of the request)',
+    readBaseUrl,
+  ),
+  'body-limit': integer('BYTES', 1, 2 ** 28, 'maximum size of a request body (1048576)'),
+  'log-level': choice('LEVEL', logLevels, 'what to log, see below (development: info; production: error)'),
+  'https-port': port('HTTPS port of a single profile, 0 for any free port (A: 5081, B: 5001)'),
+  'no-https': toggle('disable HTTPS in development'),
+  'tls-cert': file(
+    'a readable file with a certificate in PEM form',
+    'certificate for HTTPS, PEM (development: self-signed)',
+    readCertificate,
+  ),
+  'tls-key': file(
+    'a readable file with a private key in PEM form, without passphrase',
+    'private key of the certificate, PEM',
+    readPrivateKey,
+  ),
+  'https-redirect-port': port(
+    'port to which production redirects HTTP, if a load balancer terminates TLS (the HTTPS port)',
+    1,
+  ),
+  'trust-proxy': option(
+    'HOPS|NETWORKS',
+    'a number of hops from 1 to 99, or networks such as 10.0.0.0/8,::1',
+    'trust X-Forwarded-* from this many proxies, or from these networks (none)',
+    parseProxyTrust,
+  ),
+  'database-url': {
+    ...option(
+      'URL',
+      databaseUrlFormat,
+      'PostgreSQL database for the items (none: items are in memory)',
+      readDatabaseUrl,
+    ),
+    secret: true,
+  },
+  'database-schema': option(
+    'NAME',
+    'a lower-case name of at most 63 letters, digits and underscores that does not begin with pg_',
+    'schema of the tables, created if missing (todo)',
+    (name) => /^(?!pg_)[a-z_][a-z\d_]{0,62}$/.exec(name)?.[0],
+  ),
+  'wait-for-database': toggle('keep retrying if the database is unavailable at startup'),
+  'header-timeout': seconds('how long to wait for the headers of a request (10)'),
+  'request-timeout': seconds('how long to wait for a whole request (30)'),
+  'keep-alive-timeout': seconds('how long to keep an idle connection open (65)'),
+  'stalled-timeout': seconds('how long to wait for a client that reads nothing of its response (30)'),
+  'drain-delay': seconds('how long to accept connections after a signal (production: 1, development: 0)', 0),
+  'drain-timeout': seconds('how long to wait after that for requests in flight (10)'),
+  'max-connections': integer('N', 1, 1_000_000, 'maximum number of open connections; further ones get 503 (12000)'),
+  'max-items': integer('N', 1, 100_000_000, 'maximum number of items in memory, per profile (1000000)'),
+  'rate-limit': option(
+    'N/s',
+    'a number of requests a second, such as 100/s',
+    'maximum request rate per client address; further requests get 429 (no limit)',
+    (rate) => readInteger(1, 1_000_000)(/^(\d+)\/s$/.exec(rate)?.[1] ?? ''),
+  ),
+  cors: many(
+    option(
+      'ORIGIN',
+      'an origin such as https://app.example.com',
+      'origins allowed to make cross-origin requests (none)',
+      parseOrigin,
+    ),
+  ),
+  hsts: toggle('send Strict-Transport-Security in responses over HTTPS'),
+  'metrics-port': port('port for Prometheus metrics at /metrics (none)'),
+  'metrics-host': host('address of the metrics port (127.0.0.1)'),
+  'require-auth': toggle('require a token for the to-do endpoints too'),
+  ...tokenOptions,
+} as const satisfies Options
+
+interface HttpsConfig {
+  /** Undefined: the default HTTPS port of each profile. */
+  readonly port: number | undefined
+  /** Undefined: the development certificate. */
+  readonly credentials: Credentials | undefined
+}
+
+export interface Config extends TokenSettings {
+  readonly profiles: readonly ProfileName[]
+  /** Undefined: all interfaces. */
+  readonly host: string | undefined
+  /** Undefined: the default port of each profile. */
+  readonly port: number | undefined
+  readonly baseUrl: string | undefined
+  readonly maxBodyBytes: number
+  readonly limits: ServerLimits
+  readonly maxItems: number
+  /** Per client address; undefined: no limit. */
+  readonly maxRequestsPerSecond: number | undefined
+  readonly corsOrigins: readonly string[]
+  readonly hsts: boolean
+  /** Undefined: no metrics. */
+  readonly metricsPort: number | undefined
+  readonly metricsHost: string
+  readonly logLevel: LogLevel
+  readonly requireAuth: boolean
+  /** Undefined: no HTTPS. */
+  readonly https: HttpsConfig | undefined
+  /** Undefined: the port of `https`, if any. */
+  readonly httpsRedirectPort: number | undefined
+  readonly trustProxy: ProxyTrust
+  /** Undefined: items are in memory. */
+  readonly database: Database | undefined
+  readonly databaseSchema: string
+  readonly waitForDatabase: boolean
+}
+
+export function readConfig(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+  now: Date,
+): Config | { problems: string[] } {
+  const parsed = readOptions(serveOptions, args, env)
+  const { values, problems, rest, sourceOf } = parsed
+  rejectArguments(rest, problems)
+  // An invalid --profile is reported once, not also as a conflict with --port.
+  const profile = sourceOf('profile') ? values.profile : 'both'
+  for (const name of ['port', 'https-port'] as const)
+    if (profile === 'both' && sourceOf(name))
+      problems.push(`${sourceOf(name)} needs a single profile: add --profile a or --profile b.`)
+  if (values.port && values.port === values['https-port'])
+    problems.push(`${sourceOf('port')} and ${sourceOf('https-port')} must differ.`)
+  const tokenSettings = readTokenSettings(parsed, env)
+  const { mode } = tokenSettings
+  const https = readHttpsConfig(parsed, mode, now)
+  for (const name of ['database-schema', 'wait-for-database'] as const)
+    if (sourceOf(name) && !sourceOf('database-url')) problems.push(`${sourceOf(name)} needs --database-url.`)
+  if (sourceOf('metrics-host') && !sourceOf('metrics-port'))
+    problems.push(`${sourceOf('metrics-host')} needs --metrics-port.`)
+  if (problems.length > 0) return { problems }
+  const isDevelopment = mode === 'development'
+  return {
+    profiles: (['a', 'b'] as const).filter((name) => profile === name || profile === 'both'),
+    ...tokenSettings,
+    host: values.host ?? (isDevelopment ? 'localhost' : undefined),
+    port: values.port,
+    baseUrl: values['base-url'],
+    maxBodyBytes: values['body-limit'] ?? 2 ** 20,
+    limits: {
+      headersTimeoutMs: 1000 * (values['header-timeout'] ?? 10),
+      requestTimeoutMs: 1000 * (values['request-timeout'] ?? 30),
+      keepAliveTimeoutMs: 1000 * (values['keep-alive-timeout'] ?? 65),
+      stalledTimeoutMs: 1000 * (values['stalled-timeout'] ?? 30),
+      drainDelayMs: 1000 * (values['drain-delay'] ?? (isDevelopment ? 0 : 1)),
+      drainTimeoutMs: 1000 * (values['drain-timeout'] ?? 10),
+      maxConnections: values['max-connections'] ?? 12_000,
+    },
+    maxItems: values['max-items'] ?? 1_000_000,
+    maxRequestsPerSecond: values['rate-limit'],
+    corsOrigins: values.cors,
+    hsts: values.hsts ?? false,
+    metricsPort: values['metrics-port'],
+    metricsHost: values['metrics-host'] ?? '127.0.0.1',
+    logLevel: values['log-level'] ?? (isDevelopment ? 'info' : 'error'),
+    requireAuth: values['require-auth'] ?? false,
+    https,
+    httpsRedirectPort: values['https-redirect-port'],
+    trustProxy: values['trust-proxy'] ?? trustNoProxy,
+    database: values['database-url'],
+    databaseSchema: values['database-schema'] ?? 'todo',
+    waitForDatabase: values['wait-for-database'] ?? false,
+  }
+}
+
+function readHttpsConfig(
+  { values, problems, sourceOf }: ParsedOptions<typeof serveOptions>,
+  mode: Mode,
+  now: Date,
+): HttpsConfig | undefined {
+  const [port, cert, key] = [sourceOf('https-port'), sourceOf('tls-cert'), sourceOf('tls-key')]
+  if (cert && !key) problems.push(`${cert} needs --tls-key: the private key of the certificate.`)
+  if (key && !cert) problems.push(`${key} needs --tls-cert: the certificate of the key.`)
+  if (mode === 'production' && port && !cert) problems.push(`${port} needs --tls-cert and --tls-key in production.`)
+  if (values['no-https']) {
+    for (const other of [port, cert])
+      if (other) problems.push(`${sourceOf('no-https')} and ${other} contradict each other.`)
+    return undefined
+  }
+  const credentials =
+    values['tls-cert'] && values['tls-key'] ? { cert: values['tls-cert'], key: values['tls-key'] } : undefined
+  const error = credentials && findCredentialsError(credentials, now)
+  if (error) problems.push(error)
+  return mode === 'development' || credentials ? { port: values['https-port'], credentials } : undefined
+}

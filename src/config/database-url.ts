@@ -1,0 +1,69 @@
+import { readFileSync } from 'node:fs'
+
+/** Connection settings of a PostgreSQL database. */
+export interface Database {
+  /** Connected to at the same time; the first primary to respond is used. */
+  readonly hosts: readonly Host[]
+  /** Undefined: PGUSER, else the name of the operating system's user. */
+  readonly user: string | undefined
+  readonly password: string | undefined
+  /** Undefined: the same as the user. */
+  readonly name: string | undefined
+  readonly tls: Tls
+}
+
+export interface Host {
+  /** A host name, an address, or the directory of a Unix socket. */
+  readonly name: string
+  readonly port: number
+}
+
+interface Tls {
+  readonly mode: 'disable' | 'prefer' | 'require' | 'verify-ca' | 'verify-full'
+  /** CA certificates, PEM; undefined: the default CAs of Node. */
+  readonly ca: string | undefined
+}
+
+const modes: readonly Tls['mode'][] = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full']
+
+export const databaseUrlFormat =
+  'a URL such as postgres://user:password@host:5432/database, special characters percent-encoded, hosts separated by ' +
+  'commas, with no parameters but sslmode (disable, prefer, require, verify-ca, verify-full) and sslrootcert (a readable PEM file)'
+
+/** Reads a connection URI of libpq. Returns undefined for an invalid URI or an unsupported parameter. */
+export function readDatabaseUrl(url: string): Database | undefined {
+  const [, user, password, authority, name, query] =
+    /^postgres(?:ql)?:\/\/(?:([^:@/?#]*)(?::([^@/?#]*))?@)?([^@/?#]*)(?:\/([^/?#]*))?(?:\?([^#]*))?$/i.exec(url) ?? []
+  if (authority === undefined) return undefined
+  try {
+    const hosts = authority.split(',').map(readHost)
+    const tls = readTls(new URLSearchParams(query))
+    if (!tls || hosts.includes(undefined)) return undefined
+    return { hosts: hosts as Host[], user: decode(user), password: decode(password), name: decode(name), tls }
+  } catch {
+    // Malformed percent-encoding, or sslrootcert is unreadable.
+    return undefined
+  }
+}
+
+const decode = (text: string | undefined) => (text ? decodeURIComponent(text) : undefined)
+
+function readHost(text: string): Host | undefined {
+  const [, address, name, port = '5432'] = /^(?:\[([\da-f:.]+)\]|([^:[\]]*))(?::(\d{1,5}))?$/i.exec(text) ?? []
+  if ((address ?? name) === undefined || Number(port) < 1 || Number(port) > 65535) return undefined
+  return { name: address ?? (decodeURIComponent(name ?? '') || 'localhost'), port: Number(port) }
+}
+
+function readTls(parameters: URLSearchParams): Tls | undefined {
+  const { sslmode = 'disable', sslrootcert, ...others } = Object.fromEntries(parameters)
+  const mode = modes.find((one) => one === sslmode)
+  if (!mode || Object.keys(others).length > 0) return undefined
+  const ca = sslrootcert === undefined ? undefined : readFileSync(sslrootcert, 'utf8')
+  if (ca !== undefined && !ca.includes('-----BEGIN CERTIFICATE-----')) return undefined
+  // As in libpq, a CA file makes `require` verify the certificate.
+  return { mode: mode === 'require' && ca ? 'verify-ca' : mode, ca }
+}
+
+/** For messages; without the password. */
+export const describeDatabase = ({ hosts, name }: Database) =>
+  `${name ? `database ${name} ` : ''}at ${hosts.map((host) => `${host.name}:${host.port}`).join(', ')}`

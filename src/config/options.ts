@@ -1,0 +1,210 @@
+import { readFileSync } from 'node:fs'
+import { type ParseArgsConfig, parseArgs } from 'node:util'
+
+/** A setting of a command: a flag, an environment variable, or both. */
+interface Option<T = unknown> {
+  /** Placeholder of the value in the help text; absent for a boolean flag. */
+  readonly takes?: string
+  readonly short?: string
+  /** Can be repeated; in the variable, values are separated by commas. */
+  readonly many?: true
+  /** Absent: flag and TODO_… variable. `none`: flag only. `only`: variable only, because command lines are public. */
+  readonly variable?: 'none' | 'only'
+  /** Error messages do not show the value. */
+  readonly secret?: true
+  /** Completes the error message "--flag must be …". */
+  readonly expects: string
+  readonly help: string
+  /** Returns undefined for an invalid value. */
+  read(text: string): T | undefined
+}
+
+export type Options = Readonly<Record<string, Option>>
+
+type ValueOf<O extends Option> =
+  O extends Option<infer T> ? (O extends { many: true } ? readonly T[] : T | undefined) : never
+
+export interface ParsedOptions<O extends Options> {
+  readonly values: { readonly [Name in keyof O]: ValueOf<O[Name]> }
+  /** The flag or variable that set the option, for error messages. */
+  sourceOf(name: keyof O): string | undefined
+  /** Positional arguments. */
+  readonly rest: readonly string[]
+  readonly problems: string[]
+}
+
+/** The unparsed values of an option. */
+interface Input {
+  readonly source: string
+  readonly texts: readonly string[]
+}
+
+const variableOf = (name: string) => `TODO_${name.toUpperCase().replaceAll('-', '_')}`
+
+/** Flags win over environment variables. Reports every mistake, not just the first. */
+export function readOptions<O extends Options>(
+  options: O,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+): ParsedOptions<O> {
+  const inputs = new Map<string, Input>()
+  const rest: string[] = []
+  const problems: string[] = []
+  readFlags(options, args, { inputs, rest, problems })
+  for (const [name, { variable, many }] of Object.entries(options)) {
+    const text = variable === 'none' ? undefined : env[variableOf(name)]
+    if (text && !inputs.has(name))
+      inputs.set(name, { source: variableOf(name), texts: many ? text.split(',').map((part) => part.trim()) : [text] })
+  }
+  const values = Object.entries(options).map(([name, { many, variable, secret, expects, read }]) => {
+    const { source, texts = [] } = inputs.get(name) ?? {}
+    const results = texts.map((text) => {
+      const value = read(text)
+      const actual = secret || variable === 'only' || containsSecret(text) ? '' : `, not ${quote(text)}`
+      if (value === undefined) problems.push(`${source} must be ${expects}${actual}.`)
+      return value
+    })
+    return [name, many ? results.filter((value) => value !== undefined) : results.at(-1)]
+  })
+  return {
+    values: Object.fromEntries(values),
+    sourceOf: (name) => inputs.get(name as string)?.source,
+    rest,
+    problems,
+  }
+}
+
+/** Parses without `strict`, which would throw at the first mistake. After a mistake, parsing restarts behind it. */
+function readFlags(
+  options: Options,
+  args: readonly string[],
+  parsed: { readonly inputs: Map<string, Input>; readonly rest: string[]; readonly problems: string[] },
+): void {
+  const { inputs, rest, problems } = parsed
+  const flags: NonNullable<ParseArgsConfig['options']> = {}
+  for (const [name, { takes, short, variable }] of Object.entries(options))
+    if (variable !== 'only') flags[name] = { type: takes ? 'string' : 'boolean', ...(short && { short }) }
+  const { tokens } = parseArgs({ args, options: flags, strict: false, allowPositionals: true, tokens: true })
+  for (const token of tokens) {
+    if (token.kind === 'positional') rest.push(token.value)
+    if (token.kind !== 'option') continue
+    const { name, index, rawName: source, inlineValue } = token
+    const [argument = '', next] = args.slice(index)
+    // parseArgs would read -output as -o with the value "utput", and -o=x as -o with the value "=x".
+    const isKnown = Object.hasOwn(flags, name) && argument.split('=', 1)[0] === source
+    const option = isKnown ? options[name] : undefined
+    if (!option) {
+      problems.push(unknownFlag(argument, Object.keys(flags)))
+      // The value of an unknown flag is not a second mistake.
+      const hasValue = !argument.includes('=') && !next?.startsWith('--')
+      readFlags(options, args.slice(index + (hasValue ? 2 : 1)), parsed)
+      return
+    }
+    const value = inlineValue ? argument.slice(source.length + 1) : token.value
+    // parseArgs would accept the next flag as a value.
+    if (option.takes && (value === undefined || (!inlineValue && value.startsWith('--')))) {
+      problems.push(`${source} needs a value: ${option.expects}.`)
+      readFlags(options, args.slice(index + 1), parsed)
+      return
+    }
+    inputs.set(name, { source, texts: [...(inputs.get(name)?.texts ?? []), value ?? 'true'] })
+  }
+}
+
+function unknownFlag(argument: string, known: readonly string[]): string {
+  const [, flag, name] = /^(--?(\w[\w-]{0,40}))(?:=|$)/.exec(argument) ?? []
+  // Not shown: it could be a secret, such as a private key in PEM format.
+  if (!flag || !name) return 'An argument starts with - but is not a flag.'
+  const within = (edits: number) => known.find((one) => name.length > edits && isWithinEdits(name, one, edits))
+  const nearest = within(0) ?? within(1) ?? within(2)
+  return nearest ? `Unknown flag ${flag}. Did you mean --${nearest}?` : `Unknown flag ${flag}.`
+}
+
+/** Whether the Levenshtein distance of two words is at most `edits`. */
+function isWithinEdits(a: string, b: string, edits: number): boolean {
+  if (a === b) return true
+  if (a !== '' && a[0] === b[0]) return isWithinEdits(a.slice(1), b.slice(1), edits)
+  return (
+    edits > 0 &&
+    [
+      [a.slice(1), b],
+      [a, b.slice(1)],
+      [a.slice(1), b.slice(1)],
+    ].some(([x = '', y = '']) => isWithinEdits(x, y, edits - 1))
+  )
+}
+
+/** A private key or a URL with a password, passed to the wrong option. */
+const containsSecret = (text: string) => /PRIVATE KEY|\/\/[^/]*@/.test(text)
+
+const quote = (text: string) => JSON.stringify(text.slice(0, 100))
+
+/** Reports the positional arguments of a command that takes none. */
+export function rejectArguments(rest: readonly string[], problems: string[]): void {
+  for (const argument of rest)
+    problems.push(containsSecret(argument) ? 'Unexpected argument.' : `Unexpected argument ${quote(argument)}.`)
+}
+
+/** The lines of the help text: flag, variable and description of each option. */
+export function optionsHelp(options: Options): string {
+  const lines = Object.entries(options).map(([name, { takes, short, many, variable, help }]) => {
+    const flag = `${short ? `-${short}, ` : ''}--${name}${takes ? ` ${takes}` : ''}${many ? ' …' : ''}`
+    return { flag: variable === 'only' ? '' : flag, variable: variable === 'none' ? '' : variableOf(name), help }
+  })
+  const flagWidth = Math.max(...lines.map(({ flag }) => flag.length))
+  const variableWidth = Math.max(...lines.map(({ variable }) => variable.length))
+  return lines
+    .map(({ flag, variable, help }) => {
+      const column = variableWidth > 0 ? `${variable.padEnd(variableWidth)}  ` : ''
+      return `  ${flag.padEnd(flagWidth)}  ${column}${help}\n`
+    })
+    .join('')
+}
+
+/** An option that takes a value. `expects` completes the error message "--flag must be …". */
+export const option = <T>(takes: string, expects: string, help: string, read: (text: string) => T | undefined) => ({
+  takes,
+  expects,
+  help,
+  read,
+})
+
+/** A boolean flag. */
+export const toggle = (help: string) => ({
+  expects: 'true or false',
+  help,
+  read: (text: string) => (/^(?:true|1|yes)$/i.test(text) ? true : /^(?:false|0|no)$/i.test(text) ? false : undefined),
+})
+
+export const integer = (takes: string, min: number, max: number, help: string) =>
+  option(takes, `a whole number from ${min} to ${max}`, help, readInteger(min, max))
+
+export const readInteger = (min: number, max: number) => (text: string) => {
+  const number = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN
+  return number >= min && number <= max ? number : undefined
+}
+
+export const choice = <const T extends string>(takes: string, choices: readonly T[], help: string) =>
+  option(takes, choices.join(', ').replace(/, (?=[^,]*$)/, ' or '), help, (text) =>
+    choices.find((candidate) => candidate === text),
+  )
+
+/** Any text that is not blank. */
+export const text = (takes: string, expects: string, help: string) =>
+  option(takes, expects, help, (value) => (value.trim() === '' ? undefined : value))
+
+/** A file that `read` understands; undefined if the file is unreadable or its content is invalid. */
+export const file = <T>(expects: string, help: string, read: (content: string) => T | undefined) =>
+  option('FILE', expects, help, (path) => {
+    try {
+      return read(readFileSync(path, 'utf8'))
+    } catch {
+      return undefined
+    }
+  })
+
+export const many = <O extends object>(repeated: O) => ({ ...repeated, many: true as const })
+
+/** Options without a variable. */
+export const flagsOnly = <O extends Options>(options: O) =>
+  Object.fromEntries(Object.entries(options).map(([name, one]) => [name, { ...one, variable: 'none' }])) as O

@@ -1,0 +1,85 @@
+import { parsePublicKeys, parseSharedKey, type VerificationKey } from '../tokens/keys.ts'
+import { choice, file, integer, many, type Options, option, type ParsedOptions, text } from './options.ts'
+
+export type Mode = 'development' | 'production'
+
+/** Options that decide which tokens are accepted, for `serve` and `token verify`. */
+export const tokenOptions = {
+  mode: choice(
+    'MODE',
+    ['development', 'production'],
+    'development or production (from NODE_ENV, development if it is not set)',
+  ),
+  'jwt-key': {
+    variable: 'only',
+    expects: 'a key of at least 32 bytes in base64',
+    help: 'shared key (HS256), at least 32 bytes in base64',
+    read: parseSharedKey,
+  },
+  'jwt-public-key': file(
+    'a file with public keys: PEM or JWKS; RSA, P-256 or Ed25519',
+    'public keys, PEM or JWKS (RS256, PS256, ES256, EdDSA)',
+    parsePublicKeys,
+  ),
+  'jwt-jwks': option(
+    'URL',
+    'an https URL, or an http URL on this machine, without credentials',
+    'URL of public keys, JWKS',
+    parseJwksUrl,
+  ),
+  'jwt-issuer': many(text('ISSUER', 'an issuer', 'accepted issuers')),
+  'jwt-audience': many(text('AUDIENCE', 'an audience', 'accepted audiences')),
+  'jwt-clock-tolerance': integer('SECONDS', 0, 3600, 'accepted clock difference (60)'),
+} as const satisfies Options
+
+interface TokenConfig {
+  readonly keys: readonly VerificationKey[] | { readonly jwksUrl: string }
+  readonly issuers: readonly string[]
+  readonly audiences: readonly string[]
+}
+
+export interface TokenSettings {
+  readonly mode: Mode
+  /** Undefined: only development tokens are accepted. */
+  readonly tokens: TokenConfig | undefined
+  readonly clockToleranceSeconds: number
+}
+
+type ParsedTokenOptions = Pick<ParsedOptions<typeof tokenOptions>, 'values' | 'problems'> & {
+  sourceOf(name: keyof typeof tokenOptions): string | undefined
+}
+
+export function readTokenSettings(parsed: ParsedTokenOptions, env: NodeJS.ProcessEnv): TokenSettings {
+  const { mode, 'jwt-clock-tolerance': clockToleranceSeconds = 60 } = parsed.values
+  // Any other NODE_ENV means production (fail safe).
+  const defaultMode = ['', 'development', 'test'].includes(env.NODE_ENV ?? '') ? 'development' : 'production'
+  return { mode: mode ?? defaultMode, tokens: readTokenConfig(parsed), clockToleranceSeconds }
+}
+
+function readTokenConfig({ values, problems, sourceOf }: ParsedTokenOptions): TokenConfig | undefined {
+  const [issuerSource, audienceSource] = [sourceOf('jwt-issuer'), sourceOf('jwt-audience')]
+  const [keySource, ...otherKeySources] = [
+    sourceOf('jwt-key'),
+    sourceOf('jwt-public-key'),
+    sourceOf('jwt-jwks'),
+  ].filter((source) => source !== undefined)
+  if (!keySource) {
+    for (const source of [issuerSource, audienceSource])
+      if (source) problems.push(`${source} needs a key: TODO_JWT_KEY, --jwt-public-key or --jwt-jwks.`)
+    return undefined
+  }
+  for (const other of otherKeySources) problems.push(`${keySource} and ${other} exclude each other: use one of them.`)
+  if (!issuerSource) problems.push(`${keySource} needs --jwt-issuer: the issuers to accept.`)
+  if (!audienceSource) problems.push(`${keySource} needs --jwt-audience: the audiences to accept.`)
+  const { 'jwt-jwks': jwksUrl, 'jwt-issuer': issuers, 'jwt-audience': audiences } = values
+  const keys = values['jwt-key'] ?? values['jwt-public-key'] ?? (jwksUrl ? { jwksUrl } : undefined)
+  return keys && { keys, issuers, audiences }
+}
+
+function parseJwksUrl(url: string): string | undefined {
+  if (!URL.canParse(url)) return undefined
+  const { protocol, hostname, href, username, password } = new URL(url)
+  if (username || password) return undefined
+  const isLoopback = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname)
+  return protocol === 'https:' || (protocol === 'http:' && isLoopback) ? href : undefined
+}

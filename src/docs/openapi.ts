@@ -1,0 +1,175 @@
+import type { Api } from '../http/dispatch.ts'
+import { ApiError, type ErrorCode, errors } from '../http/errors.ts'
+import { json, type Response } from '../http/response.ts'
+import { type Route, route, type Success } from '../http/router.ts'
+import { bodyReader, type MemberSchema, type ObjectSchema } from '../http/schema.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** S4: the OpenAPI document, from the same routes, schemas and error table that serve requests. */
+export function openApiDocument({ title, description, routes, errorResponse }: Api, serverUrl: string): Json {
+  const documented = routes.filter((candidate) => candidate.docs)
+  const paths: Record<string, Record<string, Json>> = {}
+  for (const one of documented)
+    paths[one.path] = { ...paths[one.path], [one.method.toLowerCase()]: operation(one, errorResponse) }
+  const tags = [...new Set(documented.map(({ docs }) => docs?.tag))]
+  return {
+    openapi: '3.0.1',
+    info: {
+      title: `To-do item service, ${title}`,
+      description,
+      version: 'v1',
+      contact: { name: 'todo-item-service' },
+    },
+    servers: [{ url: serverUrl }],
+    tags: tags.map((name) => ({ name, description: `${name} of this service.` })),
+    paths,
+    components: {
+      schemas: schemas(documented, JSON.stringify(paths).includes(problemType)),
+      securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } },
+    },
+  }
+}
+
+/** S4: where the document is served. */
+export const documentRoute = (api: Api): Route =>
+  route({
+    operation: 'getDocument',
+    method: 'GET',
+    path: '/swagger/v1/swagger.json',
+    secured: true,
+    execute: ({ baseUrl }) => json(200, JSON.stringify(openApiDocument(api, baseUrl))),
+  })
+
+function operation(one: Route, errorResponse: Api['errorResponse']): Json {
+  const { operation: operationId, docs, id, body, secured } = one
+  return {
+    operationId,
+    summary: docs?.summary,
+    description: `${docs?.summary}.`,
+    tags: [docs?.tag],
+    security: secured ? [{ bearer: [] }] : [],
+    ...(id && { parameters: [{ name: 'id', in: 'path', required: true, schema: id.schema }] }),
+    ...(body && { requestBody: { required: true, content: { 'application/json': { schema: reference(body) } } } }),
+    responses: {
+      ...(docs && { [docs.success.status]: success(docs.success) }),
+      ...(one.method === 'GET' && docs?.success.headers?.ETag && { 304: notModified(docs.success.headers.ETag) }),
+      ...(secured && { 401: unauthorized }),
+      ...errorResponses(one, errorResponse),
+    },
+  }
+}
+
+const notModified = (etag: string) => ({
+  description: 'If-None-Match has the entity tag of this state.',
+  headers: { ETag: textHeader(etag) },
+})
+
+function success({ description, body, headers = {} }: Success): Json {
+  const described = Object.entries(headers).map(([name, description]) => [name, textHeader(description)])
+  return {
+    description,
+    ...(described.length > 0 && { headers: Object.fromEntries(described) }),
+    ...(body && { content: successContent(body) }),
+  }
+}
+
+function successContent(body: NonNullable<Success['body']>): Json {
+  if ('text' in body) return { 'text/plain': { schema: { type: 'string' }, example: body.text } }
+  const schema = 'one' in body ? reference(body.one) : { type: 'array', items: reference(body.many) }
+  const example = 'one' in body ? body.one.example : [body.many.example]
+  return { 'application/json': { schema, example } }
+}
+
+const textHeader = (description: string) => ({ description, schema: { type: 'string' } })
+
+/** S6. */
+const unauthorized = {
+  description: 'The token is missing or not accepted.',
+  headers: { 'WWW-Authenticate': textHeader('Bearer, and what is wrong with the token that was sent.') },
+}
+
+const bodyErrors = ['body-invalid', 'value-unstorable', 'body-malformed', 'media-type-unsupported', 'body-too-large']
+const commonErrors = ['overloaded', 'internal', 'host-malformed', 'header-repeated', 'framing-ambiguous']
+
+/** Every error of the route as the error table answers it, by status. */
+function errorResponses({ operation: name, docs, body }: Route, errorResponse: Api['errorResponse']): Json {
+  const codes = [...(body ? bodyErrors : []), ...(docs?.errors ?? []), ...commonErrors] as ErrorCode[]
+  const responses = codes.map((code) => {
+    const error = (body && exampleError(code, body)) ?? new ApiError(code)
+    return { code, ...errorResponse(error, name, '4bf92f3577b34da6a3ce929d0e0e4736') }
+  })
+  const statuses = [...new Set(responses.map(({ status }) => status))].sort()
+  return Object.fromEntries(
+    statuses.map((status) => {
+      const same = responses.filter((response) => response.status === status)
+      const description = [...new Set(same.map(({ code }) => errors[code].title))].join(' ')
+      const withBody = same.filter((response) => response.body !== undefined)
+      const isTemporary = same.some(({ headers }) => headers?.['retry-after'] !== undefined)
+      return [
+        status,
+        {
+          description,
+          ...(isTemporary && { headers: { 'Retry-After': textHeader('Seconds to wait before the next attempt.') } }),
+          ...(withBody.length > 0 && { content: errorContent(withBody) }),
+        },
+      ]
+    }),
+  )
+}
+
+/** Errors about members come with the messages for a body that has them. */
+function exampleError(code: ErrorCode, body: ObjectSchema): ApiError | undefined {
+  const [textMember] = Object.entries(body.members).filter(([, { type }]) => type === 'string')
+  const bodies: Partial<Record<ErrorCode, object>> = {
+    'body-invalid': {},
+    'value-unstorable': { ...body.example, ...(textMember && { [textMember[0]]: '\ud800' }) },
+  }
+  return bodies[code] && (bodyReader(body)(JSON.stringify(bodies[code])) as ApiError)
+}
+
+const problemType = 'application/problem+json'
+
+function errorContent(responses: readonly (Response & { readonly code: string })[]): Json {
+  if (responses[0]?.headers?.['content-type'] !== problemType) {
+    const bodies = [...new Set(responses.map(({ body }) => body))]
+    return { 'text/plain': { schema: { type: 'string', enum: bodies }, example: bodies[0] } }
+  }
+  const examples = responses.map(({ code, body }) => [code, { value: JSON.parse(`${body}`) }])
+  const schema = { $ref: '#/components/schemas/Problem' }
+  return { [problemType]: { schema, examples: Object.fromEntries(examples) } }
+}
+
+const reference = ({ name }: ObjectSchema) => ({ $ref: `#/components/schemas/${name}` })
+
+function schemas(routes: readonly Route[], withProblem: boolean): Json {
+  const all: Record<string, Json> = {}
+  for (const { body, docs } of routes) {
+    if (body) all[body.name] = objectSchema(body, ([, member]) => !('default' in member))
+    const content = docs?.success.body
+    const schema = content && ('one' in content ? content.one : 'many' in content ? content.many : undefined)
+    if (schema) all[schema.name] = objectSchema(schema, () => true)
+  }
+  return withProblem ? { ...all, Problem: problem } : all
+}
+
+function objectSchema(
+  { members, example }: ObjectSchema,
+  isRequired: (entry: [string, MemberSchema]) => boolean,
+): Json {
+  const required = Object.entries(members).filter(isRequired)
+  return { type: 'object', required: required.map(([name]) => name), properties: members, example }
+}
+
+/** A13: RFC 9457's members, with a trace id and, for an invalid body, messages by member. */
+const problem = {
+  type: 'object',
+  required: ['type', 'title', 'status', 'traceId'],
+  properties: {
+    type: { type: 'string', format: 'uri' },
+    title: { type: 'string' },
+    status: { type: 'integer', format: 'int32' },
+    traceId: { type: 'string' },
+    errors: { type: 'object', additionalProperties: { type: 'array', items: { type: 'string' } } },
+  },
+}

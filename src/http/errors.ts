@@ -1,0 +1,59 @@
+interface ErrorDefinition {
+  readonly status: number
+  readonly title: string
+  /** What follows on the connection cannot be trusted, or will not be read. */
+  readonly closesConnection?: true
+}
+
+/** Every way a request can fail. A profile's error table decides what a client sees of it. */
+export const errors = {
+  'target-malformed': { status: 400, title: 'The request target is not a path.' },
+  'host-malformed': { status: 400, title: 'The Host header is missing or malformed.', closesConnection: true },
+  'header-repeated': { status: 400, title: 'A header that may occur once is repeated.', closesConnection: true },
+  'framing-ambiguous': { status: 400, title: 'The end of the body cannot be determined.', closesConnection: true },
+  'request-incomplete': { status: 400, title: 'The request is malformed or incomplete.', closesConnection: true },
+  'request-timeout': { status: 408, title: 'The request was not received in time.', closesConnection: true },
+  'expectation-failed': { status: 417, title: 'Only the expectation 100-continue is met.', closesConnection: true },
+  'headers-too-many': { status: 431, title: 'The request has more than 200 headers.', closesConnection: true },
+  'version-unsupported': { status: 505, title: 'Only HTTP/1.0 and HTTP/1.1 are supported.', closesConnection: true },
+  'path-unknown': { status: 404, title: 'There is nothing at this path.' },
+  'id-malformed': { status: 400, title: 'The id in the path is not an int64.' },
+  'id-too-long': { status: 400, title: 'The id has more than 1,024 characters.' },
+  'media-type-unsupported': { status: 415, title: 'The body must be sent as application/json in UTF-8.' },
+  'body-too-large': { status: 413, title: 'The body is too large.' },
+  'body-malformed': { status: 400, title: 'The body must be one JSON object in UTF-8.' },
+  /** A member is missing or has the wrong type. */
+  'body-invalid': { status: 400, title: 'One or more members of the body are missing or invalid.' },
+  /** Every member has its type, and one of them has a value that cannot be stored. */
+  'value-unstorable': { status: 400, title: 'One or more members of the body have a value that cannot be stored.' },
+  'ids-differ': { status: 400, title: 'The id in the path differs from the id in the body.' },
+  'item-missing': { status: 404, title: 'No item has this id.' },
+  'precondition-failed': { status: 412, title: 'The item has changed: no entity tag in If-Match matches.' },
+  'id-in-use': { status: 409, title: 'An item with this id exists.' },
+  'store-unavailable': { status: 503, title: 'The items cannot be reached at the moment.' },
+  'store-full': { status: 503, title: 'There is no room for more items.' },
+  'too-many-requests': { status: 429, title: 'This client sends too many requests.' },
+  overloaded: { status: 503, title: 'The service is overloaded.' },
+  internal: { status: 500, title: 'The service could not handle this request.' },
+} as const satisfies Record<string, ErrorDefinition>
+
+export type ErrorCode = keyof typeof errors
+
+/** What is wrong with a body: member → messages. */
+export type MemberErrors = Readonly<Record<string, readonly string[]>>
+
+/** Why a request is not handled. Returned, not thrown: a stack trace per 404 would cost more than the request. */
+export class ApiError {
+  readonly code: ErrorCode
+  readonly members: MemberErrors | undefined
+  /** For the log alone. */
+  readonly reason: string | undefined
+
+  constructor(code: ErrorCode, members?: MemberErrors, reason?: string) {
+    this.code = code
+    this.members = members
+    this.reason = reason
+  }
+}
+
+export const closesConnection = (code: ErrorCode) => (errors[code] as ErrorDefinition).closesConnection === true

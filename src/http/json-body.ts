@@ -1,0 +1,59 @@
+import { MIMEType } from 'node:util'
+import { ApiError, type ErrorCode } from './errors.ts'
+import type { BodyReader, ObjectSchema } from './schema.ts'
+
+/** Rejects malformed UTF-8, skips a byte order mark. */
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+/** G5: the members of the JSON body that the schema names, or what is wrong with it. */
+export function parseJson<S extends ObjectSchema>(bytes: Buffer, read: BodyReader<S>) {
+  const error = findCostlyJson(bytes)
+  if (error) return new ApiError(error)
+  try {
+    return read(utf8.decode(bytes))
+  } catch {
+    return new ApiError('body-malformed')
+  }
+}
+
+const maxMediaTypeLength = 1_000
+
+/** A JSON media type, its charset absent or UTF-8. */
+export function isJson(contentType = ''): boolean {
+  if (contentType === 'application/json') return true
+  if (contentType.length > maxMediaTypeLength) return false
+  try {
+    const { essence, params } = new MIMEType(contentType)
+    return (
+      /^utf-8$/i.test(params.get('charset') ?? 'utf-8') &&
+      /^(?:application|text)\/json$|^application\/.+\+json$/.test(essence)
+    )
+  } catch {
+    return false
+  }
+}
+
+const maxDepth = 1_000
+const maxValues = 10_000
+const [quote, backslash, comma, openBracket, closeBracket, openBrace, closeBrace] = Buffer.from('"\\,[]{}')
+
+/** A body of nothing but small or nested values takes JSON.parse many times its size in memory and time. */
+function findCostlyJson(bytes: Buffer): ErrorCode | undefined {
+  if (bytes.length <= maxDepth) return undefined
+  let depth = 0
+  let values = 0
+  let isInString = false
+  for (let index = 0; index < bytes.length; index++) {
+    const byte = bytes[index]
+    if (isInString) {
+      if (byte === backslash) index++
+      else if (byte === quote) isInString = false
+    } else if (byte === quote) isInString = true
+    else if (byte === closeBracket || byte === closeBrace) depth--
+    else if (byte === comma || byte === openBracket || byte === openBrace) {
+      if (byte !== comma && ++depth > maxDepth) return 'body-malformed'
+      if (++values > maxValues) return 'body-too-large'
+    }
+  }
+  return undefined
+}

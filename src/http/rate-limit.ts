@@ -1,0 +1,18 @@
+/** Beyond this, the clients that were idle longest are forgotten. */
+const maxClients = 100_000
+
+/** A token bucket for each client: so many requests a second, and as many at once. */
+export function rateLimiter(perSecond: number, monotonicNow: () => number): (client: string) => boolean {
+  /** In order of the last request. */
+  const buckets = new Map<string, { tokens: number; at: number }>()
+  return (client) => {
+    const now = monotonicNow()
+    const { tokens, at } = buckets.get(client) ?? { tokens: perSecond, at: now }
+    const refilled = Math.min(perSecond, tokens + ((now - at) / 1000) * perSecond)
+    const isAllowed = refilled >= 1
+    buckets.delete(client)
+    buckets.set(client, { tokens: isAllowed ? refilled - 1 : refilled, at: now })
+    if (buckets.size > maxClients) buckets.delete(buckets.keys().next().value as string)
+    return isAllowed
+  }
+}

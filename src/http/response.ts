@@ -1,0 +1,37 @@
+export interface Response {
+  readonly status: number
+  readonly headers?: Readonly<Record<string, string>>
+  /** Text, or bytes in several buffers. */
+  readonly body?: string | readonly Buffer[]
+  readonly closesConnection?: boolean
+  /** For the log alone: why the request was rejected. */
+  readonly reason?: string | undefined
+}
+
+export const empty = (status: number, headers?: Record<string, string>): Response =>
+  headers ? { status, headers } : { status }
+
+export const noContent: Response = { status: 204 }
+
+export const withHeaders = (response: Response, headers: Record<string, string>): Response => ({
+  ...response,
+  headers: { ...response.headers, ...headers },
+})
+
+/** For 503 and 429. */
+export const retryAfter = { 'retry-after': '1' }
+
+export const text = (status: number, body: string): Response => ({
+  status,
+  headers: { 'content-type': 'text/plain; charset=utf-8' },
+  body,
+})
+
+export const jsonType = 'application/json; charset=utf-8'
+
+/** `body` is JSON text: a profile serializes its items itself. */
+export const json = (status: number, body: string | readonly Buffer[]): Response => ({
+  status,
+  headers: { 'content-type': jsonType },
+  body,
+})

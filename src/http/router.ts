@@ -1,0 +1,123 @@
+import type { Awaitable } from '../store/store.ts'
+import type { ApiError, ErrorCode } from './errors.ts'
+import type { HandlerInput } from './request.ts'
+import type { Response } from './response.ts'
+import { type BodyReader, bodyReader, type FromSchema, type MemberSchema, type ObjectSchema } from './schema.ts'
+
+/** The response to a request that succeeds, for the OpenAPI document. */
+export interface Success {
+  readonly status: number
+  readonly description: string
+  readonly body?: { readonly one: ObjectSchema } | { readonly many: ObjectSchema } | { readonly text: string }
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+export interface Route<Id = unknown, S extends ObjectSchema = ObjectSchema, Outcome = unknown> {
+  readonly operation: string
+  /** For the OpenAPI document, which leaves out a route without it. */
+  readonly docs?: {
+    readonly tag: string
+    readonly summary: string
+    readonly success: Success
+    /** Besides those that come with a body or a token. */
+    readonly errors?: readonly ErrorCode[]
+  }
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  /** Literal segments and, last, at most one `{id}`. */
+  readonly path: string
+  /** S3, S7: requires a bearer token. */
+  readonly secured?: boolean
+  /** Health checks: neither redirected nor rejected when the service is overloaded. */
+  readonly isHealthCheck?: true
+  readonly id?: {
+    readonly schema: MemberSchema
+    /** `segment` is decoded; undefined where it is no valid percent-encoding. */
+    parse(segment: string | undefined): Id | ApiError
+  }
+  readonly body?: S
+  readonly readBody?: BodyReader<S>
+  /** The one thing that may take time. */
+  execute(input: HandlerInput<Id, FromSchema<S>>): Awaitable<Outcome | ApiError>
+  respond(outcome: Outcome, input: HandlerInput<Id, FromSchema<S>>): Response | ApiError
+}
+
+/** States a route; the types of its id, body and outcome follow. Without `respond`, the outcome is the response. */
+export const route = <Id, S extends ObjectSchema, Outcome>(
+  stated: Omit<Route<Id, S, Outcome>, 'respond'> & Partial<Pick<Route<Id, S, Outcome>, 'respond'>>,
+): Route =>
+  ({
+    respond: (outcome: Response) => outcome,
+    ...stated,
+    ...(stated.body && { readBody: bodyReader(stated.body) }),
+  }) as Route
+
+/** The routes of one path. */
+interface Resource {
+  readonly segments: readonly string[]
+  readonly methods: ReadonlyMap<string, Route>
+  readonly allow: string
+}
+
+export interface Match {
+  readonly resource: Resource
+  /** The last segment of the path, decoded: the id where the path has one. */
+  readonly segment: string | undefined
+}
+
+/** Characters of a path (RFC 3986), and some that clients leave unencoded. */
+const pathPattern = /^\/[!$-;=@-[\]-~]*$/
+
+/** G1, G2: paths match in any case, with or without one trailing slash, percent-encoding decoded. */
+export function router(routes: readonly Route[]): (path: string) => Match | 'malformed' | undefined {
+  const resources = [...new Set(routes.map(({ path }) => path))].map((path) => resourceAt(path, routes))
+  const byPath = new Map(resources.map((resource) => [`/${resource.segments.join('/')}`, resource]))
+  const prefixes = [...byPath].flatMap(([path, resource]) =>
+    path.endsWith('{id}') ? [{ prefix: path.slice(0, -'{id}'.length), resource }] : [],
+  )
+
+  function matchNormalized(path: string): Match | undefined {
+    const segments = path.split('/').slice(1)
+    if (segments.length > 1 && segments.at(-1) === '') segments.pop()
+    const decoded = segments.map(decode)
+    const resource = resources.find(
+      (candidate) =>
+        candidate.segments.length === decoded.length &&
+        candidate.segments.every((name, at) =>
+          name === '{id}' ? decoded[at] !== '' : name === decoded[at]?.toLowerCase(),
+        ),
+    )
+    return resource && { resource, segment: decoded.at(-1) }
+  }
+
+  return (path) => {
+    // Nearly every request: a path as it is stated, or one with a plain id behind it.
+    for (const { prefix, resource } of prefixes) {
+      const { length } = prefix
+      if (path.length <= length || !path.startsWith(prefix)) continue
+      if (!pathPattern.test(path)) return 'malformed'
+      if (!path.includes('/', length) && !path.includes('%', length)) return { resource, segment: path.slice(length) }
+    }
+    const exact = byPath.get(path)
+    if (exact) return { resource: exact, segment: undefined }
+    if (!pathPattern.test(path)) return 'malformed'
+    return matchNormalized(path)
+  }
+}
+
+function resourceAt(path: string, routes: readonly Route[]): Resource {
+  const methods = new Map<string, Route>()
+  for (const candidate of routes) {
+    if (candidate.path !== path) continue
+    methods.set(candidate.method, candidate)
+    if (candidate.method === 'GET') methods.set('HEAD', candidate)
+  }
+  return { segments: path.split('/').slice(1), methods, allow: [...methods.keys()].join(', ') }
+}
+
+function decode(segment: string): string | undefined {
+  try {
+    return decodeURIComponent(segment)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,118 @@
+import { ApiError, type ErrorCode } from './errors.ts'
+import { int64Member } from './int64.ts'
+
+/** A JSON object. Request check, types and OpenAPI document come from this one statement. */
+export interface ObjectSchema {
+  readonly name: string
+  readonly members: Members
+  readonly example: Readonly<Record<string, unknown>>
+}
+
+/** As in an OpenAPI 3.0 schema. In a request, a member without a default is required. */
+type Members = Readonly<Record<string, MemberSchema>>
+
+export type MemberSchema =
+  | {
+      readonly type: 'string'
+      readonly nullable?: true
+      readonly default?: string | null
+      readonly pattern?: string
+      readonly maxLength?: number
+      readonly format?: 'date-time'
+      readonly enum?: readonly (string | null)[]
+    }
+  | { readonly type: 'boolean'; readonly default?: boolean }
+  | {
+      readonly type: 'integer'
+      readonly format: 'int32' | 'int64'
+      readonly minimum?: number
+      readonly maximum?: number
+    }
+
+type FromMember<M extends MemberSchema> = M extends { type: 'string' }
+  ? string | (M extends { nullable: true } ? null : never)
+  : M extends { type: 'boolean' }
+    ? boolean
+    : /** A canonical decimal: a JavaScript number cannot hold every int64. */ string
+
+export type FromSchema<S extends ObjectSchema> = {
+  readonly [Name in keyof S['members']]: FromMember<S['members'][Name]>
+}
+
+/** Throws a SyntaxError for text that is not JSON. */
+export type BodyReader<S extends ObjectSchema> = (text: string) => FromSchema<S> | ApiError
+
+interface MemberError {
+  readonly code: 'body-invalid' | 'value-unstorable'
+  readonly message: string
+}
+
+interface MemberCheck {
+  readonly name: string
+  readonly member: MemberSchema
+  findError(value: unknown): MemberError | undefined
+}
+
+/** JSON text → the members of the schema and nothing else (G4, A10). */
+export function bodyReader<S extends ObjectSchema>({ members }: S): BodyReader<S> {
+  const checks = Object.entries(members).map(([name, member]) => ({ name, member, findError: memberCheck(member) }))
+  return (text) => {
+    const object: unknown = JSON.parse(text)
+    if (!isObject(object)) return new ApiError('body-malformed')
+    const result: Record<string, unknown> = {}
+    for (const check of checks) {
+      const value = memberValue(check, object, text)
+      if (check.findError(value)) return allErrors(checks, object, text)
+      result[check.name] = value
+    }
+    return result as FromSchema<S>
+  }
+}
+
+function allErrors(checks: readonly MemberCheck[], object: Record<string, unknown>, text: string): ApiError {
+  const members: Record<string, string[]> = {}
+  let code: ErrorCode = 'value-unstorable'
+  for (const check of checks) {
+    const error = check.findError(memberValue(check, object, text))
+    if (error) members[check.name] = [`${check.name} ${error.message}.`]
+    if (error?.code === 'body-invalid') code = error.code
+  }
+  return new ApiError(code, members)
+}
+
+function memberCheck(member: MemberSchema): MemberCheck['findError'] {
+  const invalid = (message: string): MemberError => ({ code: 'body-invalid', message })
+  if (member.type === 'boolean') {
+    const notBoolean = invalid('must be true or false')
+    return (value) => (typeof value === 'boolean' ? undefined : notBoolean)
+  }
+  if (member.type === 'integer') {
+    const notInt64 = invalid('must be an int64')
+    return (value) => (typeof value === 'string' ? undefined : notInt64)
+  }
+  const { nullable = false, maxLength = Number.POSITIVE_INFINITY } = member
+  const notText = invalid(nullable ? 'must be a string or null' : 'must be a string')
+  const noMatch = invalid(`must match ${member.pattern}`)
+  const loneSurrogate: MemberError = { code: 'value-unstorable', message: 'must not contain a lone surrogate' }
+  const tooLong: MemberError = { code: 'value-unstorable', message: `must have at most ${maxLength} characters` }
+  const pattern = member.pattern ? new RegExp(member.pattern, 'u') : undefined
+  return (value) => {
+    if (typeof value !== 'string') return nullable && value === null ? undefined : notText
+    if (pattern && !pattern.test(value)) return noMatch
+    if (!value.isWellFormed()) return loneSurrogate
+    return isLongerThan(value, maxLength) ? tooLong : undefined
+  }
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+function memberValue({ name, member }: MemberCheck, object: Record<string, unknown>, text: string): unknown {
+  const value = object[name]
+  if (member.type === 'integer') return int64Member(text, name, value)
+  return value === undefined ? member.default : value
+}
+
+/** B11: counts characters, not UTF-16 code units: 😀 is one. */
+export const isLongerThan = (text: string, maxLength: number) =>
+  text.length > maxLength && (text.length > 2 * maxLength || [...text].length > maxLength)

@@ -1,0 +1,55 @@
+/** The event loop is late when a timer fires so much after its time … */
+const lateByMs = 1_000
+const checkIntervalMs = 250
+/** … and overloaded when it was late in so many checks in a row: a process that was paused is late once … */
+const lateChecks = 3
+/** … while so many requests were received or in flight. */
+const manyRequests = 100
+
+/** Counts of one process, over all its servers. */
+interface Load {
+  /** Requests since the last check. */
+  received: number
+  inFlight: number
+}
+
+export interface OverloadMonitor {
+  readonly load: Load
+  readonly isOverloaded: boolean
+  stop(): void
+}
+
+/** Detects that requests come in faster than the process can handle them. */
+export function overloadMonitor(monotonicNow: () => number, notice: (message: string) => void): OverloadMonitor {
+  const load: Load = { received: 0, inFlight: 0 }
+  const monitor = { load, isOverloaded: false, stop: () => clearInterval(timer) }
+  let lateInARow = 0
+  let expectedAt = monotonicNow() + checkIntervalMs
+  const timer = setInterval(() => {
+    const lateMs = monotonicNow() - expectedAt
+    expectedAt = monotonicNow() + checkIntervalMs
+    const requests = load.received + load.inFlight
+    load.received = 0
+    const isLate = lateMs > lateByMs && requests >= manyRequests
+    lateInARow = isLate ? lateInARow + 1 : 0
+    if (monitor.isOverloaded && !isLate) {
+      monitor.isOverloaded = false
+      notice('The service is no longer overloaded.')
+    } else if (!monitor.isOverloaded && lateInARow >= lateChecks) {
+      monitor.isOverloaded = true
+      notice(
+        `The service is overloaded: the event loop was over ${lateByMs} ms late in ${lateChecks} checks in a row, ` +
+          `${Math.round(lateMs)} ms at last, with ${requests} requests. New requests get 503.`,
+      )
+    }
+  }, checkIntervalMs)
+  timer.unref()
+  return monitor
+}
+
+/** For development: a debugger stops the process as overload does. */
+export const noOverloadMonitor = (): OverloadMonitor => ({
+  load: { received: 0, inFlight: 0 },
+  isOverloaded: false,
+  stop: () => {},
+})

@@ -1,0 +1,166 @@
+import { createHash } from 'node:crypto'
+import type { Fragment, Sql } from 'postgres'
+import type { Database } from '../../config/database-url.ts'
+import type { NamedStore, NumberedStore, Representation, Serializers, Stores } from '../store.ts'
+import { connectToPrimary } from './connection.ts'
+import { keyOf, migrate } from './migrations.ts'
+import { createPool, type Pool, type PoolOptions } from './pool.ts'
+
+export { describeDatabaseError, isPermanent } from './errors.ts'
+
+interface PostgresOptions extends Omit<PoolOptions, 'connect'> {
+  readonly database: Database
+  readonly schema: string
+  /** Cancels opening the stores. */
+  readonly stop: AbortSignal
+}
+
+/** Connecting and migrating. */
+const openTimeoutMs = 15_000
+
+/** Items in PostgreSQL, for any number of instances. Throws when the database cannot be used. */
+export async function postgresStores(
+  { database, schema, stop, ...poolOptions }: PostgresOptions,
+  { a, b }: Serializers,
+): Promise<Stores & Pick<Pool, 'close'> & { ping(): Promise<unknown> }> {
+  const cancelled = AbortSignal.any([stop, AbortSignal.timeout(openTimeoutMs)])
+  const connection = await connectToPrimary(database, cancelled)
+  cancelled.addEventListener('abort', connection.drop)
+  try {
+    await migrate(connection.sql, schema, { a: a.startingItems, b: b.startingItems })
+  } finally {
+    cancelled.removeEventListener('abort', connection.drop)
+    await connection.end()
+  }
+  const pool = createPool({ ...poolOptions, connect: (...args) => connectToPrimary(database, ...args) })
+  return {
+    a: numberedStore(pool, schema, a),
+    b: namedStore(pool, schema, b),
+    close: pool.close,
+    ping: () => pool.query((sql) => sql`select 1`),
+  }
+}
+
+/** PostgreSQL's text type cannot hold U+0000. */
+const isStorable = (...texts: (string | null)[]) => !texts.some((text) => text?.includes('\0'))
+
+/** The entity tag is a hash of the list, so that all instances send the same one. */
+const toListRepresentation = (json: string): Representation => ({
+  json,
+  etag: `"${createHash('sha256').update(json).digest('base64url')}"`,
+})
+
+const etagOf = (version: string) => `"${version}"`
+
+/** The versions in entity tags, as a PostgreSQL array literal. */
+const versionsIn = (etags: readonly string[]) =>
+  `{${etags.flatMap((etag) => /^"(\d{1,18})"$/.exec(etag)?.[1] ?? []).join(',')}}`
+
+function numberedStore({ query }: Pool, schema: string, { serialize, serializeList }: Serializers['a']): NumberedStore {
+  /** One statement, so that existence and version are read in the same snapshot. */
+  async function changeIfMatch(id: string, ifMatch: readonly string[], change: (sql: Sql) => Fragment) {
+    const [row] = await query(
+      (sql) => sql`
+        with item as (select from ${sql(schema)}.numbered_items where id = ${id}),
+        changed as (${change(sql)} where id = ${id} and version = any(${versionsIn(ifMatch)}::bigint[]) returning 1)
+        select exists (select from item) as exists, exists (select from changed) as changed`,
+    )
+    return row?.changed ? 'done' : row?.exists ? 'changed' : 'not-found'
+  }
+
+  return {
+    async list() {
+      const rows = await query((sql) =>
+        sql`select id, name, is_complete from ${sql(schema)}.numbered_items order by id`.values(),
+      )
+      const items = rows.map(([id, name, isComplete]) => ({ id, name, isComplete, secret: null }))
+      return toListRepresentation(serializeList(items))
+    },
+    async get(id) {
+      const [row] = await query(
+        (sql) => sql`select name, is_complete, version from ${sql(schema)}.numbered_items where id = ${id}`,
+      )
+      if (!row) return 'not-found'
+      const json = serialize({ id, name: row.name, isComplete: row.is_complete, secret: null })
+      return { json, etag: etagOf(row.version) }
+    },
+    async create({ name, isComplete }) {
+      if (!isStorable(name)) return 'unstorable'
+      const [row] = await query(
+        (sql) => sql<[{ id: string; version: string }]>`
+          insert into ${sql(schema)}.numbered_items (name, is_complete)
+          values (${name}, ${isComplete}) returning id, version`,
+      )
+      return {
+        id: row.id,
+        json: serialize({ id: row.id, name, isComplete, secret: null }),
+        etag: etagOf(row.version),
+      }
+    },
+    async update(id, { name, isComplete }, ifMatch) {
+      if (!isStorable(name)) return 'unstorable'
+      if (ifMatch) {
+        const outcome = await changeIfMatch(
+          id,
+          ifMatch,
+          (sql) => sql`
+          update ${sql(schema)}.numbered_items set name = ${name}, is_complete = ${isComplete}, version = version + 1`,
+        )
+        return outcome === 'done' ? 'updated' : outcome
+      }
+      const { count } = await query(
+        (sql) => sql`
+          update ${sql(schema)}.numbered_items
+          set name = ${name}, is_complete = ${isComplete}, version = version + 1 where id = ${id}`,
+      )
+      return count === 0 ? 'not-found' : 'updated'
+    },
+    async delete(id, ifMatch) {
+      if (ifMatch) {
+        const outcome = await changeIfMatch(id, ifMatch, (sql) => sql`delete from ${sql(schema)}.numbered_items`)
+        return outcome === 'done' ? 'deleted' : outcome
+      }
+      const { count } = await query((sql) => sql`delete from ${sql(schema)}.numbered_items where id = ${id}`)
+      return count === 0 ? 'not-found' : 'deleted'
+    },
+    async secretOf(id) {
+      const [row] = await query((sql) => sql`select secret from ${sql(schema)}.numbered_items where id = ${id}`)
+      return row?.secret
+    },
+  }
+}
+
+function namedStore({ query }: Pool, schema: string, { serialize, serializeList }: Serializers['b']): NamedStore {
+  return {
+    async list() {
+      const rows = await query((sql) =>
+        sql`select id, name, notes, done from ${sql(schema)}.named_items order by place`.values(),
+      )
+      const items = rows.map(([id, name, notes, done]) => ({ id, name, notes, done }))
+      return toListRepresentation(serializeList(items))
+    },
+    async create(item) {
+      const { id, name, notes, done } = item
+      if (!isStorable(id, name, notes)) return 'unstorable'
+      const { count } = await query(
+        (sql) => sql`
+          insert into ${sql(schema)}.named_items (key, id, name, notes, done)
+          values (${keyOf(id)}, ${id}, ${name}, ${notes}, ${done}) on conflict (key) do nothing`,
+      )
+      return count === 0 ? 'in-use' : { json: serialize(item) }
+    },
+    async replace({ id, name, notes, done }) {
+      if (!isStorable(id, name, notes)) return 'unstorable'
+      const { count } = await query(
+        (sql) => sql`
+          update ${sql(schema)}.named_items
+          set name = ${name}, notes = ${notes}, done = ${done} where key = ${keyOf(id)}`,
+      )
+      return count === 0 ? 'not-found' : 'replaced'
+    },
+    async delete(id) {
+      const { count } = await query((sql) => sql`delete from ${sql(schema)}.named_items where key = ${keyOf(id)}`)
+      return count === 0 ? 'not-found' : 'deleted'
+    },
+  }
+}

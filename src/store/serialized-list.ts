@@ -1,0 +1,75 @@
+/** A write re-serializes one segment of the list. */
+const itemsPerSegment = 256
+/** Shorter lists are one buffer. Of a longer one, slow readers share the segments that have not changed since. */
+const maxJoinedBytes = 64 * 1024
+
+interface Segment {
+  readonly entries: Set<Entry>
+  /** Undefined after a change. */
+  bytes: Buffer | undefined
+  isFirst: boolean
+}
+
+/** An item, serialized on write; reads copy bytes. */
+export interface Entry {
+  json: string
+  version: number
+  readonly segment: Segment
+}
+
+/** Items in order, and their list as JSON. */
+export class SerializedList {
+  #segments: Segment[] = []
+  #buffers: readonly Buffer[] | undefined
+  /** Counts the changes. */
+  version = 0
+
+  add(json: string): Entry {
+    let segment = this.#segments.at(-1)
+    if (!segment || segment.entries.size === itemsPerSegment) {
+      segment = { entries: new Set(), bytes: undefined, isFirst: false }
+      this.#segments.push(segment)
+    }
+    const entry = { json, version: 0, segment }
+    segment.entries.add(entry)
+    this.#invalidate(entry)
+    return entry
+  }
+
+  change(entry: Entry, json: string): void {
+    entry.json = json
+    this.#invalidate(entry)
+  }
+
+  remove(entry: Entry): void {
+    const { segment } = entry
+    segment.entries.delete(entry)
+    if (segment.entries.size === 0) this.#segments.splice(this.#segments.indexOf(segment), 1)
+    this.#invalidate(entry)
+  }
+
+  get buffers(): readonly Buffer[] {
+    this.#buffers ??= this.#serialize()
+    return this.#buffers
+  }
+
+  #invalidate(entry: Entry): void {
+    entry.version = ++this.version
+    entry.segment.bytes = undefined
+    this.#buffers = undefined
+  }
+
+  #serialize(): readonly Buffer[] {
+    const buffers = this.#segments.map((segment, index) => serializeSegment(segment, index === 0))
+    buffers.push(Buffer.from(buffers.length === 0 ? '[]' : ']'))
+    const length = buffers.reduce((sum, buffer) => sum + buffer.length, 0)
+    return length > maxJoinedBytes ? buffers : [Buffer.concat(buffers, length)]
+  }
+}
+
+function serializeSegment(segment: Segment, isFirst: boolean): Buffer {
+  if (!segment.bytes || segment.isFirst !== isFirst)
+    segment.bytes = Buffer.from(`${isFirst ? '[' : ','}${Array.from(segment.entries, ({ json }) => json).join(',')}`)
+  segment.isFirst = isFirst
+  return segment.bytes
+}

@@ -1,0 +1,67 @@
+import { parseJwks, type VerificationKey } from './keys.ts'
+
+/** Older keys are refreshed in the background. */
+const maxAgeMs = 10 * 60_000
+/** Older keys are used only while no new ones can be fetched. */
+const maxStaleAgeMs = 20 * 60_000
+const minIntervalMs = 30_000
+const retryIntervalMs = 10_000
+const timeoutMs = 5_000
+const maxJwksBytes = 2 ** 20
+
+interface RemoteKeysOptions {
+  readonly url: string
+  /** Milliseconds of a monotonic clock. */
+  readonly monotonicNow: () => number
+  /** Called when a fetch fails; the last keys stay in use. */
+  readonly onError: (error: Error) => void
+}
+
+/**
+ * Keys from a JWKS URL: fetched on first use, when they are old, and when a token has an unknown `kid` (key rotation),
+ * but never more often than the intervals above, whatever `kid` values tokens have.
+ */
+export function createRemoteKeys({ url, monotonicNow, onError }: RemoteKeysOptions) {
+  let keys: readonly VerificationKey[] = []
+  let fetchedAt = Number.NEGATIVE_INFINITY
+  let nextFetchAt = Number.NEGATIVE_INFINITY
+  let pendingFetch: Promise<void> | undefined
+
+  async function refresh(): Promise<void> {
+    try {
+      const fetched = parseJwks(await fetchText(url))
+      if (fetched.length === 0) throw new Error('the response contains no usable public key')
+      keys = fetched
+      fetchedAt = monotonicNow()
+      nextFetchAt = fetchedAt + minIntervalMs
+    } catch (error) {
+      nextFetchAt = monotonicNow() + retryIntervalMs
+      // fetch() reports network errors as "fetch failed" with the details in the cause.
+      const { message, cause } = error as Error
+      onError(new Error(`${url}: ${cause instanceof Error ? cause.message : message}`))
+    } finally {
+      pendingFetch = undefined
+    }
+  }
+
+  return async (kid: string | undefined): Promise<readonly VerificationKey[]> => {
+    const ageMs = monotonicNow() - fetchedAt
+    const isUnknown = kid !== undefined && !keys.some((key) => key.kid === undefined || key.kid === kid)
+    if ((ageMs > maxAgeMs || isUnknown) && monotonicNow() > nextFetchAt) pendingFetch ??= refresh()
+    if (pendingFetch && (ageMs > maxStaleAgeMs || isUnknown)) await pendingFetch
+    return keys
+  }
+}
+
+async function fetchText(url: string): Promise<string> {
+  const response = await fetch(url, { redirect: 'error', signal: AbortSignal.timeout(timeoutMs) })
+  if (!response.ok || !response.body) throw new Error(`status ${response.status}`)
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of response.body) {
+    bytes += chunk.length
+    if (bytes > maxJwksBytes) throw new Error(`the response is larger than ${maxJwksBytes} bytes`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString()
+}

@@ -1,0 +1,200 @@
+import type { VerificationKey } from './keys.ts'
+
+type JsonObject = Readonly<Record<string, unknown>>
+
+/** A token is accepted if one of the keys signed it and its `iss` and `aud` are among the issuers and audiences. */
+export interface TrustedIssuer {
+  /** Used in messages, as in "signature matches the development key". */
+  readonly keyName: string
+  readonly issuers: readonly string[]
+  readonly audiences: readonly string[]
+  /** `kid` is the one in the token's header; remote keys are fetched again if it is unknown. */
+  keys(kid: string | undefined): Promise<readonly VerificationKey[]>
+}
+
+export interface VerifyOptions {
+  readonly trustedIssuers: readonly TrustedIssuer[]
+  readonly now: () => Date
+  readonly clockToleranceSeconds: number
+}
+
+/** `message` has the details, for the log and `token verify`; `errorDescription` is sent to the client. */
+type CheckResult =
+  | { readonly ok: true; readonly message: string }
+  | { readonly ok: false; readonly message: string; readonly errorDescription: string }
+
+interface TokenReport {
+  /** Undefined if the token is malformed. */
+  readonly token: ParsedToken | undefined
+  readonly checks: readonly CheckResult[]
+}
+
+export function createTokenVerifier(options: VerifyOptions) {
+  return async (text: string): Promise<{ claims: JsonObject } | { errorDescription: string; reason: string }> => {
+    const { token, checks } = await checkToken(text, options)
+    const failures = checks.filter((check) => !check.ok)
+    if (token && failures.length === 0) return { claims: token.claims }
+    const reason = failures.map(({ message }) => message).join('; ')
+    return { errorDescription: failures[0]?.errorDescription ?? '', reason }
+  }
+}
+
+/** Runs every check against each trusted issuer; reports the issuer with the fewest failed checks. */
+export async function checkToken(text: string, options: VerifyOptions): Promise<TokenReport> {
+  const token = parseToken(text)
+  if (typeof token === 'string') {
+    const check = failed('The token is malformed', `this is not a JSON Web Token: ${token}`)
+    return { token: undefined, checks: [check] }
+  }
+  const now = options.now().getTime() / 1000
+  let best: readonly CheckResult[] = [failed('No token is accepted', 'no key is configured')]
+  let fewest = Number.POSITIVE_INFINITY
+  for (const issuer of options.trustedIssuers) {
+    const signature = await checkSignature(text, token.header, issuer)
+    const checks = [...signature, ...checkClaims(token.claims, issuer, now, options.clockToleranceSeconds)]
+    const failures = checks.filter(({ ok }) => !ok).length
+    if (failures < fewest) [best, fewest] = [checks, failures]
+    if (failures === 0) break
+  }
+  return { token, checks: best }
+}
+
+const passed = (message: string): CheckResult => ({ ok: true, message })
+const failed = (errorDescription: string, message: string): CheckResult => ({ ok: false, message, errorDescription })
+
+interface ParsedToken {
+  readonly header: JsonObject
+  readonly claims: JsonObject
+}
+
+/** Decodes a JSON Web Token without verifying it; returns the reason if it is malformed. */
+function parseToken(text: string): ParsedToken | string {
+  const segments = text.split('.')
+  if (segments.length !== 3) return 'it does not have three parts'
+  const [headerBytes, claimsBytes, signature] = segments.map(decodeBase64url)
+  if (!headerBytes || !claimsBytes || !signature) return 'one of its parts is not base64url'
+  const header = parseJsonObject(headerBytes)
+  const claims = parseJsonObject(claimsBytes)
+  if (!header || !claims) return `its ${header ? 'claims are' : 'header is'} not a JSON object`
+  return { header, claims }
+}
+
+/** Accepts the canonical encoding only; jose and Buffer also decode other encodings of the same bytes. */
+function decodeBase64url(segment: string): Buffer | undefined {
+  const bytes = Buffer.from(segment, 'base64url')
+  return segment !== '' && bytes.toString('base64url') === segment ? bytes : undefined
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+function parseJsonObject(bytes: Buffer): JsonObject | undefined {
+  try {
+    const value: unknown = JSON.parse(utf8.decode(bytes))
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+async function checkSignature(text: string, header: JsonObject, issuer: TrustedIssuer): Promise<CheckResult[]> {
+  const { alg, kid, crit } = header
+  const { keyName } = issuer
+  if (crit !== undefined)
+    return [failed('The token has critical headers', 'crit: no critical header parameter is supported')]
+  if (kid !== undefined && typeof kid !== 'string') return [failed('The token is malformed', 'kid is not a string')]
+  const keys = await issuer.keys(kid)
+  if (keys.length === 0)
+    return [failed('No key is available to check the token', `the ${keyName} could not be fetched`)]
+  const usable = keys.filter(({ algorithms }) => algorithms.includes(alg as string))
+  if (usable.length === 0) {
+    const accepted = [...new Set(keys.flatMap(({ algorithms }) => algorithms))].join(', ')
+    const message = `algorithm is ${formatValue(alg)}, the ${keyName} accepts ${accepted}`
+    return [failed('The signing algorithm is not accepted', message)]
+  }
+  const algorithm = passed(`algorithm is ${formatValue(alg)}`)
+  const candidates = usable.filter((key) => kid === undefined || key.kid === undefined || key.kid === kid)
+  if (candidates.length === 0)
+    return [algorithm, failed('The signature is invalid', `no ${keyName} has the kid ${formatValue(kid)}`)]
+  const { compactVerify } = await import('jose/jws/compact/verify')
+  for (const { key, algorithms } of candidates)
+    try {
+      await compactVerify(text, key, { algorithms: [...algorithms] })
+      return [algorithm, passed(`signature matches the ${keyName}`)]
+    } catch {}
+  return [algorithm, failed('The signature is invalid', `signature does not match the ${keyName}`)]
+}
+
+function checkClaims(claims: JsonObject, issuer: TrustedIssuer, now: number, tolerance: number): CheckResult[] {
+  const { iss, aud, exp, nbf, iat } = claims
+  const checks = [
+    checkIssuer(iss, issuer.issuers),
+    checkAudience(aud, issuer.audiences),
+    checkExpiration(exp, now, tolerance),
+  ]
+  if (nbf !== undefined) checks.push(checkNotBefore(nbf, now, tolerance))
+  if (iat !== undefined && !isNumericDate(iat))
+    checks.push(failed('The token is malformed', 'iat, the time of issue, is not a time in seconds'))
+  return checks
+}
+
+function checkIssuer(iss: unknown, accepted: readonly string[]): CheckResult {
+  if (typeof iss === 'string' && accepted.includes(iss)) return passed(`issuer is ${formatValue(iss)}`)
+  return failed(
+    'The issuer is not accepted',
+    `issuer is ${formatValue(iss)}, this service accepts ${accepted.map(formatValue).join(' or ')}`,
+  )
+}
+
+function checkAudience(aud: unknown, accepted: readonly string[]): CheckResult {
+  const audiences: unknown[] = Array.isArray(aud) ? aud : [aud]
+  if (audiences.every((one) => typeof one === 'string') && audiences.some((one) => accepted.includes(one)))
+    return passed(`audience is ${audiences.map(formatValue).join(' and ')}`)
+  return failed(
+    'The audience is not accepted',
+    `audience is ${formatValue(aud)}, this service accepts ${accepted.map(formatValue).join(' or ')}`,
+  )
+}
+
+function checkExpiration(exp: unknown, now: number, tolerance: number): CheckResult {
+  if (!isNumericDate(exp))
+    return failed('The token has no expiration time', 'exp, the expiration time, is missing or not a time in seconds')
+  if (exp > now) return passed(`expires in ${formatDuration(exp - now)}`)
+  const message = `expired ${formatDuration(now - exp)} ago`
+  if (exp > now - tolerance) return passed(`${message}, within the clock tolerance`)
+  return failed('The token has expired', message)
+}
+
+function checkNotBefore(nbf: unknown, now: number, tolerance: number): CheckResult {
+  if (!isNumericDate(nbf))
+    return failed('The token is malformed', 'nbf, the start of validity, is not a time in seconds')
+  if (nbf <= now) return passed(`became valid ${formatDuration(now - nbf)} ago`)
+  const message = `becomes valid in ${formatDuration(nbf - now)}`
+  if (nbf <= now + tolerance) return passed(`${message}, within the clock tolerance`)
+  return failed('The token is not valid yet', message)
+}
+
+/** 9999-12-31T23:59:59Z. A time in milliseconds is beyond it. */
+const maxNumericDate = 253_402_300_799
+
+const isNumericDate = (value: unknown): value is number =>
+  typeof value === 'number' && Math.abs(value) <= maxNumericDate
+
+/** Short and printable: the value is untrusted and goes to a log or a terminal. */
+function formatValue(value: unknown): string {
+  if (value === undefined) return 'missing'
+  const isStringList = Array.isArray(value) && value.length < 10 && value.every((one) => typeof one === 'string')
+  if (typeof value === 'object' && value !== null && !isStringList) return Array.isArray(value) ? 'a list' : 'an object'
+  const text = JSON.stringify(value).replace(/[^ -~]/g, '?')
+  return text.length > 100 ? `${text.slice(0, 99)}…` : text
+}
+
+function formatDuration(seconds: number): string {
+  const units = [
+    [86_400, 'day'],
+    [3_600, 'hour'],
+    [60, 'minute'],
+  ] as const
+  const [size, unit] = units.find(([length]) => seconds >= length) ?? [1, 'second']
+  const count = Math.floor(seconds / size)
+  return `${count} ${unit}${count === 1 ? '' : 's'}`
+}

@@ -1,0 +1,301 @@
+import { isDeepStrictEqual } from 'node:util'
+import { type Check, choice, itemsPath, onOwnServer, spec, uniqueText } from '../check.ts'
+import type { Client, Response } from '../client.ts'
+import {
+  expectAllow,
+  expectArray,
+  expectContentType,
+  expectEmpty,
+  expectMediaType,
+  expectMethodNotAllowed,
+  expectStatus,
+  expectThat,
+  parseJson,
+} from '../expect.ts'
+
+/** What the checks of the common rules (G) need to know about a profile. */
+export interface ProfileTraits {
+  /** A valid body for POST. */
+  newItem(name: string): Record<string, unknown>
+  readonly createdStatus: number
+  /** A member without which POST fails. */
+  readonly requiredMember: string
+  readonly collectionMethods: readonly string[]
+  readonly itemMethods: readonly string[]
+  expectUnsupportedMediaType(response: Response): void
+  expectInvalidBody(response: Response): void
+  expectBodyTooLarge(response: Response): void
+  expectUnstorableText(response: Response): void
+}
+
+export const commonChecks = (traits: ProfileTraits): Check[] => [...pathChecks(traits), ...bodyChecks(traits)]
+
+export async function listNames(client: Client): Promise<unknown[]> {
+  const list = expectArray(await client.send('GET', itemsPath)) as { name: unknown }[]
+  return list.map(({ name }) => name)
+}
+
+/** Of ten concurrent requests, one must succeed and nine must fail. */
+export async function expectSingleSuccess(
+  send: () => Promise<Response>,
+  successStatus: number,
+  failureStatus: number,
+): Promise<void> {
+  const responses = await Promise.all(Array.from({ length: 10 }, send))
+  const statuses = responses.map(({ status }) => status).sort()
+  expectThat(
+    isDeepStrictEqual(statuses, [successStatus, ...Array(9).fill(failureStatus)]),
+    `one ${successStatus} and nine ${failureStatus}, not ${statuses}`,
+  )
+}
+
+function pathChecks({ newItem, createdStatus, collectionMethods, itemMethods }: ProfileTraits): Check[] {
+  /** Returns the path of the new item. */
+  async function createItem(client: Client): Promise<string> {
+    const { id } = parseJson(await client.send('POST', itemsPath, newItem(uniqueText()))) as { id: unknown }
+    return `${itemsPath}/${encodeURIComponent(`${id}`)}`
+  }
+
+  return [
+    spec('G1', 'paths match case-insensitively', async (client) => {
+      for (const path of ['/API/TODOITEMS', '/Api/TodoItems', '/api/todoItems'])
+        expectStatus(await client.send('GET', path), 200)
+      expectStatus(await client.send('POST', '/API/TodoItems', newItem(uniqueText())), createdStatus)
+      for (const path of ['/weatherforecast', '/secret', '/swagger/v1/swagger.json']) {
+        const { status } = await client.send('GET', path)
+        expectStatus(await client.send('GET', path.toUpperCase()), status)
+      }
+    }),
+    choice('G2', 'one trailing slash is accepted', async (client) => {
+      expectArray(await client.send('GET', `${itemsPath}/`))
+      expectArray(await client.send('GET', '/weatherforecast/'))
+      expectStatus(await client.send('POST', `${itemsPath}/`, newItem(uniqueText())), createdStatus)
+    }),
+    choice('G2', 'two trailing slashes return 404', async (client) => {
+      expectStatus(await client.send('GET', `${itemsPath}//`), 404)
+    }),
+    choice('G2', 'percent-encoded letters in a path match', async (client) => {
+      expectArray(await client.send('GET', '/api/%74odoitems'))
+      expectArray(await client.send('GET', '/%61p%69/todo%49tems'))
+    }),
+    choice('G2', 'an encoded slash is not a path separator', async (client) => {
+      expectStatus(await client.send('GET', '/api%2Ftodoitems'), 404)
+    }),
+    choice('G6', 'an unsupported method on the collection returns 405 with Allow', async (client) => {
+      for (const method of ['PATCH', 'PUT', 'TRACE'].filter((method) => !collectionMethods.includes(method)))
+        expectMethodNotAllowed(await client.send(method, itemsPath), collectionMethods)
+    }),
+    onOwnServer(
+      choice('G6', 'DELETE on the collection returns 405 with Allow', async (client) => {
+        expectMethodNotAllowed(await client.send('DELETE', itemsPath), collectionMethods)
+      }),
+    ),
+    choice('G6', 'an unsupported method on an item returns 405 with Allow', async (client) => {
+      const path = await createItem(client)
+      for (const method of ['POST', 'PATCH']) expectMethodNotAllowed(await client.send(method, path, {}), itemMethods)
+    }),
+    choice('G6', 'an unsupported method on a sample endpoint returns 405 with Allow', async (client) => {
+      for (const path of ['/', '/weatherforecast', '/secret'])
+        expectMethodNotAllowed(await client.send('POST', path, {}), ['GET', 'HEAD'])
+    }),
+    choice('G6', 'HEAD returns the status and content-type of GET without the body', async (client) => {
+      for (const path of ['/', itemsPath, '/weatherforecast']) {
+        const head = await client.send('HEAD', path)
+        expectEmpty(head, 200)
+        const get = await client.send('GET', path)
+        expectThat(head.headers['content-type'] === get.headers['content-type'], 'the content-type of GET', head)
+      }
+    }),
+    choice('G6', 'OPTIONS returns 204 with Allow', async (client) => {
+      for (const [path, methods] of [
+        [itemsPath, collectionMethods],
+        [await createItem(client), itemMethods],
+        ['/weatherforecast', ['GET', 'HEAD']],
+        ['/', ['GET', 'HEAD']],
+      ] as const) {
+        const response = await client.send('OPTIONS', path)
+        expectEmpty(response, 204)
+        expectAllow(response, methods)
+      }
+    }),
+    choice('G6', 'an unknown path returns 404', async (client) => {
+      for (const path of ['/nowhere', '/api', '/api/todoitem', `${itemsPath}/1/2`, '/api//todoitems', '/%zz'])
+        expectStatus(await client.send('GET', path), 404)
+      for (const method of ['POST', 'PUT', 'DELETE']) expectStatus(await client.send(method, '/nowhere'), 404)
+    }),
+    choice('G9', 'Accept does not change the response', async (client) => {
+      for (const accept of ['text/html', 'application/xml', 'application/json;q=0', '*/*', 'nonsense']) {
+        const response = await client.send('GET', itemsPath, undefined, { accept })
+        expectStatus(response, 200)
+        expectMediaType(response, 'application/json')
+      }
+    }),
+  ]
+}
+
+const maxBodyBytes = 2 ** 20
+
+function bodyChecks(traits: ProfileTraits): Check[] {
+  const { newItem, createdStatus, requiredMember } = traits
+
+  async function expectCreated(client: Client, content: unknown, name: string, headers = {}): Promise<void> {
+    const response = await client.send('POST', itemsPath, content, headers)
+    expectStatus(response, createdStatus)
+    expectThat((parseJson(response) as { name: unknown }).name === name, `an item named ${name}`, response)
+  }
+
+  /** Expects an error response, and that nothing was stored. */
+  async function expectRejected(
+    client: Client,
+    expectError: (response: Response) => void,
+    content: (name: string) => unknown,
+    headers = {},
+  ): Promise<void> {
+    const name = uniqueText()
+    expectError(await client.send('POST', itemsPath, content(name), headers))
+    expectThat(!(await listNames(client)).includes(name), 'nothing stored by a rejected request')
+  }
+
+  const itemJson = (name: string) => JSON.stringify(newItem(name))
+  /** An item with further members, as JSON text, at its end. */
+  const itemJsonWith = (name: string, members: string) => `${itemJson(name).slice(0, -1)},${members}}`
+  const paddedItemJson = (name: string, size: number) => {
+    const text = itemJsonWith(name, '"padding":""')
+    return text.replace('"padding":"', `"padding":"${'x'.repeat(size - Buffer.byteLength(text))}`)
+  }
+
+  return [
+    spec('G3', 'lists, items and the forecast are application/json', async (client) => {
+      expectMediaType(await client.send('GET', itemsPath), 'application/json')
+      expectMediaType(await client.send('POST', itemsPath, newItem(uniqueText())), 'application/json')
+      const forecast = await client.send('GET', '/weatherforecast')
+      if (forecast.status === 200) expectMediaType(forecast, 'application/json')
+    }),
+    choice('G3', 'JSON responses declare charset=utf-8', async (client) => {
+      expectContentType(await client.send('GET', itemsPath), 'application/json; charset=utf-8')
+    }),
+    spec('G3', 'POST returns exactly the members of the profile', async (client) => {
+      const content = newItem(uniqueText())
+      const response = await client.send('POST', itemsPath, content)
+      const members = [...new Set(['id', ...Object.keys(content)])].sort()
+      const returned = Object.keys(parseJson(response) as object).sort()
+      expectThat(isDeepStrictEqual(returned, members), `exactly the members ${members.join(', ')}`, response)
+    }),
+    spec('G3', 'text is returned unchanged', async (client) => {
+      const name = `${uniqueText()} "quoted" \\ / \b\f\n\r\t \u007f é 漢字 😀 \u2028\u2029 </script>`
+      await expectCreated(client, newItem(name), name)
+      expectThat((await listNames(client)).includes(name), `the name ${JSON.stringify(name)} in the list`)
+    }),
+    choice('G4', 'unknown members are ignored', async (client) => {
+      const name = uniqueText()
+      await expectCreated(client, itemJsonWith(name, '"colour":"red","more":{"deep":[1,2,{"x":null}]}'), name)
+    }),
+    choice('G4', '__proto__ and constructor are unknown members', async (client) => {
+      const name = uniqueText()
+      await expectCreated(
+        client,
+        itemJsonWith(name, '"__proto__":{"polluted":true},"constructor":{"prototype":{}}'),
+        name,
+      )
+      const { [requiredMember]: value, ...rest } = newItem(uniqueText())
+      const hidden = `{"__proto__":${JSON.stringify({ [requiredMember]: value })},${JSON.stringify(rest).slice(1)}`
+      traits.expectInvalidBody(await client.send('POST', itemsPath, hidden))
+    }),
+    choice('G4', 'member names are case-sensitive', async (client) => {
+      await expectRejected(client, traits.expectInvalidBody, (name) => {
+        const { [requiredMember]: value, ...rest } = newItem(name)
+        return { ...rest, [requiredMember[0]?.toUpperCase() + requiredMember.slice(1)]: value }
+      })
+    }),
+    choice('G4', 'the last of duplicate members wins', async (client) => {
+      const [first, last] = [uniqueText(), uniqueText()]
+      await expectCreated(client, itemJsonWith(first, `"name":${JSON.stringify(last)}`), last)
+    }),
+    choice('G5', 'JSON media types are accepted in any case, with charset utf-8 or none', async (client) => {
+      for (const type of [
+        'application/json',
+        'APPLICATION/JSON',
+        'application/json; charset=utf-8',
+        'application/json;charset="UTF-8"',
+        'application/json; charset=Utf-8; profile=x',
+        'text/json',
+        'application/merge-patch+json',
+        'application/vnd.todo.v1+JSON',
+        "application/x'y+json",
+        'application/json; profile="a;charset=latin1"',
+      ]) {
+        const name = uniqueText()
+        await expectCreated(client, newItem(name), name, { 'content-type': type })
+      }
+    }),
+    ...[
+      'text/plain',
+      'application/x-www-form-urlencoded',
+      'application/jsonx',
+      'application/xml',
+      'text/vnd.todo+json',
+      'json',
+      'application/json; charset=utf-16',
+      'application/json; charset=iso-8859-1',
+    ].map((type) =>
+      choice('G5', `media type ${type} is rejected`, (client) =>
+        expectRejected(client, traits.expectUnsupportedMediaType, newItem, { 'content-type': type }),
+      ),
+    ),
+    choice('G5', 'a leading byte order mark is skipped', async (client) => {
+      const name = uniqueText()
+      await expectCreated(client, `\ufeff${itemJson(name)}`, name)
+    }),
+    choice('G5', 'invalid UTF-8 is rejected', async (client) => {
+      for (const bytes of [[0xff], [0xc0, 0xaf], [0xed, 0xa0, 0x80], [0xf4, 0x90, 0x80, 0x80], [0xe2, 0x82]])
+        await expectRejected(client, traits.expectInvalidBody, (name) => {
+          const [before = '', after = ''] = itemJsonWith(name, '"x":"|"').split('|')
+          return Buffer.concat([Buffer.from(before), Buffer.from(bytes), Buffer.from(after)])
+        })
+    }),
+    choice('G5', 'malformed JSON is rejected', async (client) => {
+      for (const corrupt of [
+        (text: string) => text.slice(0, -1),
+        (text: string) => `${text} x`,
+        (text: string) => `${text}${text}`,
+        (text: string) => text.replace(/}$/, ',}'),
+        (text: string) => text.replaceAll('"', "'"),
+        (text: string) => text.replace('{', '{/* comment */'),
+        (text: string) => text.replace('{', '{"n":NaN,'),
+        (text: string) => text.replace('{', '{"n":01,'),
+        (text: string) => text.replace('{', '{"n":"\t",'),
+        (text: string) => text.replace('{', '{n:1,'),
+        (text: string) => `\ufeff\ufeff${text}`,
+      ])
+        await expectRejected(client, traits.expectInvalidBody, (name) => corrupt(itemJson(name)))
+    }),
+    choice('G5', 'a body that is not an object is rejected', async (client) => {
+      for (const text of ['', ' ', 'null', 'true', '0', '"text"', '[]', `[${itemJson(uniqueText())}]`])
+        traits.expectInvalidBody(await client.send('POST', itemsPath, text))
+    }),
+    choice('G5', 'a body of 1 MiB is accepted, one byte more is rejected', async (client) => {
+      const name = uniqueText()
+      await expectCreated(client, paddedItemJson(name, maxBodyBytes), name)
+      await expectRejected(client, traits.expectBodyTooLarge, (other) => paddedItemJson(other, maxBodyBytes + 1))
+    }),
+    choice('G5', 'the size limit applies to chunked bodies', async (client) => {
+      const chunked = { 'content-length': undefined, 'transfer-encoding': 'chunked' }
+      const name = uniqueText()
+      await expectCreated(client, newItem(name), name, chunked)
+      await expectRejected(
+        client,
+        traits.expectBodyTooLarge,
+        (other) => paddedItemJson(other, maxBodyBytes + 1),
+        chunked,
+      )
+    }),
+    choice('G5', 'a lone surrogate is rejected, a surrogate pair is accepted', async (client) => {
+      for (const half of ['\\ud800', '\\udc00', '\\ude00\\ud83d'])
+        await expectRejected(client, traits.expectUnstorableText, (name) =>
+          itemJsonWith(name, `"name":"${name}${half}"`),
+        )
+      const name = uniqueText()
+      await expectCreated(client, itemJsonWith(name, `"name":"${name}\\ud83d\\ude00"`), `${name}😀`)
+    }),
+  ]
+}

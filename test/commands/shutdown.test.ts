@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict'
+import { Agent, request } from 'node:http'
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import { suite, type TestContext, test } from 'node:test'
+import { type Service, serve } from '../support/cli.ts'
+import { RawConnection } from '../support/raw.ts'
+
+const items = '/api/todoitems'
+const production = ['--mode', 'production']
+const body = '{"name":"x","isComplete":true}'
+const postHead = (length: number) =>
+  `POST ${items} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`
+
+interface Received {
+  readonly status: number
+  readonly text: string
+  readonly closesConnection: boolean
+}
+
+/** A client with one connection at a time, which it keeps open. */
+function keepAliveClient(t: TestContext, url: string): (path: string) => Promise<Received> {
+  const isSecure = url.startsWith('https:')
+  const options = { keepAlive: true, maxSockets: 1 }
+  const agent = isSecure ? new HttpsAgent({ ...options, rejectUnauthorized: false }) : new Agent(options)
+  t.after(() => agent.destroy())
+  return (path) =>
+    new Promise((resolve, reject) => {
+      const outgoing = (isSecure ? httpsRequest : request)(`${url}${path}`, { agent }, async (incoming) => {
+        try {
+          let text = ''
+          for await (const data of incoming) text += data
+          const closesConnection = incoming.headers.connection === 'close'
+          resolve({ status: incoming.statusCode ?? 0, text, closesConnection })
+        } catch (error) {
+          reject(error)
+        }
+      })
+      outgoing.on('error', reject)
+      outgoing.end()
+    })
+}
+
+suite('SIGTERM', { concurrency: true }, () => {
+  test('fails /health/ready at once, finishes requests in flight, closes connections, exits with 0', async (t) => {
+    const { running, url, port } = await serve(t, [...production, '--drain-delay', '2'])
+    const upload = new RawConnection(t, port)
+    upload.socket.write(postHead(body.length))
+    const get = keepAliveClient(t, url)
+    await get('/health/ready')
+    running.process.kill('SIGTERM')
+    let response = await get('/health/ready')
+    while (response.status === 200) response = await get('/health/ready')
+    assert.deepEqual(response, { status: 503, text: 'stopping', closesConnection: true })
+    assert.equal((await get(items)).status, 200)
+    upload.socket.write(body)
+    assert.deepEqual(await upload.responses(1), [201])
+    assert.match(upload.received, /connection: close/i)
+    assert.equal((await running.ended).code, 0)
+  })
+
+  test('followed by another signal exits at once with 1', async (t) => {
+    const { running, port } = await serve(t, [...production, '--drain-delay', '60'])
+    const upload = new RawConnection(t, port)
+    upload.socket.write(`POST ${items} HTTP/1.1\r\nHost: x\r\n`)
+    running.process.kill('SIGTERM')
+    running.process.kill('SIGINT')
+    assert.equal((await running.ended).code, 1)
+  })
+
+  test('lets a slow client read its whole response', async (t) => {
+    const { running, port } = await serve(t, [...production, '--drain-delay', '0'])
+    const text = JSON.stringify({ name: 'x'.repeat(900_000), isComplete: true })
+    const slow = new RawConnection(t, port)
+    slow.socket.write(`${postHead(text.length)}${text}`.repeat(10))
+    await slow.responses(10)
+    slow.socket.write(`GET ${items} HTTP/1.1\r\nHost: x\r\n\r\n`)
+    await slow.responses(11)
+    const receivedBefore = slow.received.length
+    slow.socket.pause()
+    const idle = new RawConnection(t, port)
+    idle.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+    await idle.responses(1)
+    running.process.kill('SIGTERM')
+    await idle.closed
+    assert.ok(slow.received.length === receivedBefore)
+    slow.socket.resume()
+    await slow.closed
+    assert.ok(slow.received.length > 18_000_000, `${slow.received.length} bytes`)
+    assert.equal((await running.ended).code, 0)
+  })
+
+  test('closes HTTPS connections without a handshake', async (t) => {
+    const { running } = await serve(t, ['--https-port', '0'])
+    const [, httpsPort] = await running.prints(/https:\/\/127\.0\.0\.1:(\d+)/)
+    const silent = new RawConnection(t, Number(httpsPort))
+    await new Promise((connected) => silent.socket.once('connect', connected))
+    running.process.kill('SIGTERM')
+    assert.equal((await running.ended).code, 0)
+  })
+})
+
+suite('SIGTERM under load fails no request', () => {
+  /** Sends requests from 20 clients, SIGTERM after the thousandth response, and more requests on new connections. */
+  async function sendUnderLoad(t: TestContext, { running }: Service, scheme: string, reconnects: number) {
+    const [url] = await running.prints(new RegExp(`${scheme}://127\\.0\\.0\\.1:\\d+`))
+    const failures: unknown[] = []
+    let responses = 0
+    const send = async () => {
+      const get = keepAliveClient(t, url)
+      for (let closed = 0; closed <= reconnects; ) {
+        const result = await get(items).catch((error: Error) => error)
+        if (result instanceof Error || result.status !== 200) failures.push(result)
+        if (++responses === 1_000) running.process.kill('SIGTERM')
+        if (result instanceof Error || result.closesConnection) closed++
+      }
+    }
+    await Promise.all(Array.from({ length: 20 }, send))
+    return failures
+  }
+
+  for (const scheme of ['http', 'https']) {
+    const args = ['--log-level', 'error', ...(scheme === 'https' ? ['--https-port', '0'] : [])]
+
+    test(`of ${scheme} clients that stop at Connection: close, without a drain delay`, async (t) => {
+      const service = await serve(t, [...args, '--drain-delay', '0'])
+      assert.deepEqual(await sendUnderLoad(t, service, scheme, 0), [])
+      assert.equal((await service.running.ended).code, 0)
+    })
+
+    // Longer than the test: a client that connects in the moment in which the listener is closed cannot be served.
+    test(`of ${scheme} clients that reconnect after Connection: close, during the drain delay`, async (t) => {
+      const service = await serve(t, [...args, '--drain-delay', '600'])
+      assert.deepEqual(await sendUnderLoad(t, service, scheme, 10), [])
+    })
+  }
+})

@@ -1,0 +1,93 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import type { TestContext } from 'node:test'
+
+/** Disconnect before or after forwarding the bytes, or forward them and drop all responses. */
+type Action = 'disconnect before' | 'disconnect after' | 'blackhole'
+
+/** A TCP proxy between an instance and its database. */
+export interface TcpProxy {
+  readonly port: number
+  /** Closes all connections. */
+  disconnectAll(): void
+  /** Closes all connections with a TCP reset. */
+  resetAll(): void
+  /** Accepts connections and data and forwards nothing, until restored. */
+  blackhole(): void
+  /** Resets new connections and closes the existing ones, until restored. */
+  refuse(): void
+  /** Forwards new connections again. Existing ones are closed; those accepted in the meantime get no data. */
+  restore(): void
+  /** Acts on each connection on which the client sends these bytes. */
+  onBytes(bytes: string, action: Action): void
+  /** Resolves when such bytes are received. */
+  readonly triggered: Promise<void>
+}
+
+export async function startProxy(t: TestContext, targetPort: number): Promise<TcpProxy> {
+  const connections = new Set<{ client: Socket; server: Socket | undefined }>()
+  let state: 'forwarding' | 'blackhole' | 'refusing' = 'forwarding'
+  let trigger: { bytes: string; action: Action } | undefined
+  let onTriggered = () => {}
+  const triggered = new Promise<void>((resolve) => {
+    onTriggered = resolve
+  })
+
+  const listener = createServer((client) => {
+    client.on('error', () => {})
+    if (state === 'refusing') return void client.resetAndDestroy()
+    const server = state === 'forwarding' ? connect(targetPort, '127.0.0.1') : undefined
+    server?.on('error', () => {})
+    const connection = { client, server }
+    connections.add(connection)
+    const close = () => {
+      client.destroy()
+      server?.destroy()
+      connections.delete(connection)
+    }
+    client.on('close', close)
+    server?.on('close', close)
+    client.on('data', (data) => {
+      const action = trigger && data.includes(trigger.bytes) ? trigger.action : undefined
+      if (action) onTriggered()
+      if (action === 'disconnect before') return close()
+      if (action === 'blackhole') server?.removeAllListeners('data').resume()
+      if (state === 'forwarding') server?.write(data, () => action === 'disconnect after' && close())
+    })
+    server?.on('data', (data) => state === 'forwarding' && client.write(data))
+  })
+  const disconnectAll = () => {
+    for (const { client } of connections) client.destroy()
+  }
+  listener.listen(0, '127.0.0.1')
+  await once(listener, 'listening')
+  t.after(() => {
+    listener.close()
+    disconnectAll()
+  })
+  return {
+    port: (listener.address() as AddressInfo).port,
+    triggered,
+    disconnectAll,
+    resetAll: () => {
+      for (const { client } of connections) client.resetAndDestroy()
+    },
+    blackhole: () => {
+      state = 'blackhole'
+    },
+    refuse: () => {
+      state = 'refusing'
+      disconnectAll()
+    },
+    restore: () => {
+      for (const { client, server } of connections) {
+        client.removeAllListeners('data').resume()
+        server?.destroy()
+      }
+      state = 'forwarding'
+    },
+    onBytes: (bytes, action) => {
+      trigger = { bytes, action }
+    },
+  }
+}

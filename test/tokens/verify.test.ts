@@ -1,0 +1,313 @@
+import assert from 'node:assert/strict'
+import { createHmac, createSecretKey, generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto'
+import { suite, type TestContext, test } from 'node:test'
+import { hmacKey, parseJwks, parsePublicKeys, type VerificationKey } from '../../src/tokens/keys.ts'
+import { createTokenVerifier, type TrustedIssuer } from '../../src/tokens/verify.ts'
+import { transports } from '../support/running.ts'
+
+const now = () => new Date('2026-06-01T12:00:00Z')
+const seconds = now().getTime() / 1000
+const issuers = ['https://issuer.example']
+const audiences = ['todo', 'todo-admin']
+const validClaims = {
+  iss: issuers[0],
+  aud: 'todo',
+  exp: seconds + 60,
+  nbf: seconds - 60,
+  iat: seconds - 60,
+  sub: 'ada',
+}
+
+const secret = randomBytes(32)
+const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 })
+const weakRsa = generateKeyPairSync('rsa', { modulusLength: 1024 })
+const p256 = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+const p384 = generateKeyPairSync('ec', { namedCurve: 'P-384' })
+const ed25519 = generateKeyPairSync('ed25519')
+
+type Signer = (input: string) => Buffer
+
+const hs256 =
+  (key: Buffer | string): Signer =>
+  (input) =>
+    createHmac('sha256', key).update(input).digest()
+const asymmetric =
+  (key: KeyObject, options: object = {}, hash: string | null = 'sha256'): Signer =>
+  (input) =>
+    sign(hash, Buffer.from(input), { key, ...options })
+const pss = { padding: 6, saltLength: 32 }
+const ieee = { dsaEncoding: 'ieee-p1363' }
+
+const encode = (value: unknown) =>
+  Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url')
+
+function signWith(header: unknown, claims: unknown, signer: Signer): string {
+  const input = `${encode(header)}.${encode(claims)}`
+  return `${input}.${signer(input).toString('base64url')}`
+}
+
+const hs = (claims: unknown, header: object = {}) =>
+  signWith({ alg: 'HS256', typ: 'JWT', ...header }, claims, hs256(secret))
+
+const issuerWith = (keys: readonly VerificationKey[]): TrustedIssuer => ({
+  keyName: 'configured key',
+  issuers,
+  audiences,
+  keys: async () => keys,
+})
+const sharedKeyIssuer = issuerWith([hmacKey(createSecretKey(secret))])
+const pem = (key: KeyObject) => key.export({ type: 'spki', format: 'pem' }) as string
+
+/** A function that sends GET /secret with a token to a service which accepts tokens of one issuer. */
+async function startService(t: TestContext, issuer: TrustedIssuer) {
+  const service = await transports['in process'](t, 'b', { verifyOptions: { trustedIssuers: [issuer], now } })
+  return async (token: string) => {
+    const response = await service.send('GET', '/secret', undefined, { authorization: `Bearer ${token}` })
+    assert.ok([200, 401].includes(response.status), `${response.status} for ${token}`)
+    if (response.status === 401) {
+      assert.match(
+        response.headers['www-authenticate'] ?? '',
+        /^Bearer error="invalid_token", error_description="[\w ]+"$/,
+      )
+      assert.equal(response.text, '')
+    }
+    return response
+  }
+}
+
+suite('S6 bearer tokens', () => {
+  test('valid tokens are accepted, with a clock difference of less than 60 seconds', async (t) => {
+    const send = await startService(t, sharedKeyIssuer)
+    for (const [claims, header] of [
+      [validClaims],
+      [{ ...validClaims, aud: ['other', 'todo-admin'] }],
+      [{ ...validClaims, exp: seconds - 59 }],
+      [{ ...validClaims, exp: seconds + 0.5 }],
+      [{ ...validClaims, nbf: seconds + 59 }],
+      [{ ...validClaims, nbf: undefined, iat: undefined }],
+      [validClaims, { kid: 'any' }],
+      [
+        validClaims,
+        { jku: 'http://192.0.2.1/keys', x5u: 'http://192.0.2.1/x', x5c: ['x'], jwk: { kty: 'oct', k: 'AAAA' } },
+      ],
+    ] as const)
+      assert.equal((await send(hs(claims, header))).status, 200, JSON.stringify([claims, header]))
+  })
+
+  test('S3 the name is unique_name, else name, else sub', async (t) => {
+    const send = await startService(t, sharedKeyIssuer)
+    for (const [claims, name] of [
+      [{ unique_name: 'one', name: 'two', sub: 'three' }, 'one'],
+      [{ name: 'two', sub: 'three' }, 'two'],
+      [{ sub: 'three' }, 'three'],
+      [{ unique_name: { not: 'text' }, name: 7, sub: 'three' }, 'three'],
+      [{ sub: 'Zoë 😀' }, 'Zoë 😀'],
+    ] as const) {
+      const { text } = await send(hs({ ...validClaims, ...{ sub: undefined }, ...claims }))
+      assert.match(text, new RegExp(`^Hello ${name}\\.`))
+    }
+  })
+
+  const invalidClaims: Record<string, object> = {
+    'a missing exp': { exp: undefined },
+    'an exp 61 seconds ago': { exp: seconds - 61 },
+    'exp 0': { exp: 0 },
+    'a negative exp': { exp: -1 },
+    'exp as a string': { exp: `${seconds + 60}` },
+    'exp null': { exp: null },
+    'exp as an array': { exp: [seconds + 60] },
+    'an exp out of range': { exp: 1e300 },
+    'an exp in milliseconds': { exp: seconds * 1000 },
+    'an nbf in 61 seconds': { nbf: seconds + 61 },
+    'nbf as a string': { nbf: 'soon' },
+    'nbf null': { nbf: null },
+    'iat as a string': { iat: 'then' },
+    'a missing iss': { iss: undefined },
+    'another iss': { iss: 'https://evil.example' },
+    'iss in another case': { iss: 'https://ISSUER.example' },
+    'iss with an additional slash': { iss: 'https://issuer.example/' },
+    'iss as an array': { iss: issuers },
+    'iss null': { iss: null },
+    'a missing aud': { aud: undefined },
+    'another aud': { aud: 'other' },
+    'an empty aud': { aud: '' },
+    'aud as an empty array': { aud: [] },
+    'aud as a nested array': { aud: [['todo']] },
+    'aud with a number': { aud: ['todo', 5] },
+    'aud as an object': { aud: { todo: true } },
+    'a prefix of the aud': { aud: 'tod' },
+  }
+  const invalidHeaders: Record<string, object> = {
+    'alg none': { alg: 'none' },
+    'alg None': { alg: 'None' },
+    'a missing alg': { alg: undefined },
+    'alg null': { alg: null },
+    'alg as an array': { alg: ['HS256'] },
+    'alg in lower case': { alg: 'hs256' },
+    'alg HS384': { alg: 'HS384' },
+    'alg HS512': { alg: 'HS512' },
+    'alg RS256': { alg: 'RS256' },
+    'alg dir': { alg: 'dir', enc: 'A256GCM' },
+    'crit b64': { crit: ['b64'], b64: false },
+    'an empty crit': { crit: [] },
+    'crit exp': { crit: ['exp'], exp: seconds + 60 },
+    'crit as a string': { crit: 'exp' },
+    'crit null': { crit: null },
+    'kid as a number': { kid: 1 },
+    'kid null': { kid: null },
+    'kid as an object': { kid: {} },
+  }
+  const [header, claims, signature] = hs(validClaims).split('.') as [string, string, string]
+  const invalidTexts: Record<string, string> = {
+    'one part': header,
+    'two parts': `${header}.${claims}`,
+    'an empty signature': `${header}.${claims}.`,
+    'four parts': `${header}.${claims}.${signature}.`,
+    'five parts': `${header}.${claims}.${signature}.${header}.${claims}`,
+    'empty parts': '..',
+    'a padded signature': `${header}.${claims}.${signature}=`,
+    'a padded header': `${header}=.${claims}.${signature}`,
+    'base64 instead of base64url': `${header}.${claims}.${Buffer.from(signature, 'base64url').toString('base64')}`,
+    'a non-canonical base64url signature': `${header}.${claims}.${changeUnusedBits(signature)}`,
+    'a space inside the token': `${header}. ${claims}.${signature}`,
+    'a wrong signature': `${header}.${claims}.${'A'.repeat(43)}`,
+    'a truncated signature': `${header}.${claims}.${signature.slice(0, -3)}`,
+    'a changed claim': `${header}.${encode({ ...validClaims, sub: 'root' })}.${signature}`,
+    'a header that is not JSON': signWith('{', validClaims, hs256(secret)),
+    'a header that is an array': signWith('[]', validClaims, hs256(secret)),
+    'a header that is null': signWith('null', validClaims, hs256(secret)),
+    'claims that are not JSON': signWith({ alg: 'HS256' }, 'x', hs256(secret)),
+    'claims that are an array': signWith({ alg: 'HS256' }, '[]', hs256(secret)),
+    'claims with a byte order mark': signWith({ alg: 'HS256' }, `\ufeff${JSON.stringify(validClaims)}`, hs256(secret)),
+    'a signature with an empty key': signWith({ alg: 'HS256' }, validClaims, hs256('')),
+    'a signature with another key': signWith({ alg: 'HS256' }, validClaims, hs256(randomBytes(32))),
+    'a signature with the base64 text of the key': signWith(
+      { alg: 'HS256' },
+      validClaims,
+      hs256(secret.toString('base64')),
+    ),
+    'a signature with a key in the header': signWith(
+      { alg: 'HS256', jwk: { kty: 'oct', k: encode('mine') } },
+      validClaims,
+      hs256(Buffer.from('mine')),
+    ),
+    'an RSA signature': signWith({ alg: 'RS256' }, validClaims, asymmetric(rsa.privateKey)),
+    'percent-encoded dots': '%2e%2e.%2e.%2e',
+    'deeply nested claims': signWith({ alg: 'HS256' }, `{"aud":${'['.repeat(4500)}${']'.repeat(4500)}}`, hs256(secret)),
+    'a deeply nested header': signWith(`{"alg":${'['.repeat(4500)}${']'.repeat(4500)}}`, validClaims, hs256(secret)),
+    'a very long token': `${header}.${'A'.repeat(8000)}.${signature}`,
+  }
+  const invalidTokens = [
+    ...Object.entries(invalidClaims).map(([name, change]) => [name, hs({ ...validClaims, ...change })] as const),
+    ...Object.entries(invalidHeaders).map(([name, change]) => [name, hs(validClaims, change)] as const),
+    ...Object.entries(invalidTexts),
+  ]
+  for (const [name, token] of invalidTokens)
+    test(`returns 401 for ${name}`, async (t) => {
+      const send = await startService(t, sharedKeyIssuer)
+      assert.equal((await send(token)).status, 401)
+    })
+
+  test('returns 401 for every token if no key is configured', async (t) => {
+    const service = await transports['in process'](t, 'a', { verifyOptions: { trustedIssuers: [], now } })
+    const response = await service.send('GET', '/secret', undefined, { authorization: `Bearer ${hs(validClaims)}` })
+    assert.equal(response.status, 401)
+  })
+
+  test('the verifier returns the claims, or an error description and the reasons for the log', async () => {
+    const verify = createTokenVerifier({ trustedIssuers: [sharedKeyIssuer], now, clockToleranceSeconds: 60 })
+    assert.deepEqual(await verify(hs(validClaims)), { claims: validClaims })
+    assert.deepEqual(await verify(hs({ ...validClaims, aud: 'other', exp: seconds - 120 })), {
+      errorDescription: 'The audience is not accepted',
+      reason: 'audience is "other", this service accepts "todo" or "todo-admin"; expired 2 minutes ago',
+    })
+  })
+
+  test('a token is accepted if any of the trusted issuers accepts it', async () => {
+    const otherIssuer = issuerWith(parsePublicKeys(pem(rsa.publicKey)) ?? [])
+    const options = { trustedIssuers: [otherIssuer, sharedKeyIssuer], now, clockToleranceSeconds: 60 }
+    assert.deepEqual(await createTokenVerifier(options)(hs(validClaims)), { claims: validClaims })
+  })
+})
+
+suite('public keys', () => {
+  const signers: Record<string, [alg: string, signer: Signer]> = {
+    RS256: ['RS256', asymmetric(rsa.privateKey)],
+    PS256: ['PS256', asymmetric(rsa.privateKey, pss)],
+    ES256: ['ES256', asymmetric(p256.privateKey, ieee)],
+    EdDSA: ['EdDSA', asymmetric(ed25519.privateKey, {}, null)],
+    Ed25519: ['Ed25519', asymmetric(ed25519.privateKey, {}, null)],
+    HS256: ['HS256', hs256(secret)],
+    'HS256 with the public key as secret': ['HS256', hs256(pem(rsa.publicKey))],
+    RS512: ['RS512', asymmetric(rsa.privateKey, {}, 'sha512')],
+    'ES256 in DER': ['ES256', asymmetric(p256.privateKey)],
+    ES384: ['ES384', asymmetric(p384.privateKey, ieee, 'sha384')],
+  }
+  for (const [key, { publicKey }, accepted] of [
+    ['RSA', rsa, ['RS256', 'PS256']],
+    ['P-256', p256, ['ES256']],
+    ['Ed25519', ed25519, ['EdDSA']],
+  ] as const)
+    for (const form of ['PEM', 'JWKS'])
+      test(`${key} key as ${form} accepts ${accepted.join(' and ')} only`, async (t) => {
+        const text = form === 'PEM' ? pem(publicKey) : JSON.stringify({ keys: [publicKey.export({ format: 'jwk' })] })
+        const send = await startService(t, issuerWith(parsePublicKeys(text) ?? []))
+        for (const [name, [alg, signer]] of Object.entries(signers)) {
+          const { status } = await send(signWith({ alg }, validClaims, signer))
+          assert.equal(status, (accepted as readonly string[]).includes(name) ? 200 : 401, name)
+        }
+      })
+
+  test('weak, private, encryption and unsupported keys are ignored', () => {
+    assert.equal(parsePublicKeys(pem(weakRsa.publicKey)), undefined)
+    assert.equal(parsePublicKeys(pem(p384.publicKey)), undefined)
+    assert.equal(parsePublicKeys(rsa.privateKey.export({ type: 'pkcs8', format: 'pem' }) as string), undefined)
+    const jwk = rsa.publicKey.export({ format: 'jwk' })
+    for (const key of [
+      rsa.privateKey.export({ format: 'jwk' }),
+      { ...jwk, key_ops: ['encrypt'] },
+      { ...jwk, use: 'enc' },
+      { ...jwk, alg: 'RS512' },
+      { kty: 'oct', k: encode('x') },
+      null,
+      7,
+      {},
+    ])
+      assert.equal(parsePublicKeys(JSON.stringify({ keys: [key] })), undefined, JSON.stringify(key))
+    for (const text of ['', '{}', '{"keys":{}}', '{', 'nonsense']) assert.equal(parsePublicKeys(text), undefined)
+  })
+
+  test('a key without kid accepts tokens with any kid', async (t) => {
+    for (const text of [pem(rsa.publicKey), JSON.stringify({ keys: [rsa.publicKey.export({ format: 'jwk' })] })]) {
+      const send = await startService(t, issuerWith(parsePublicKeys(text) ?? []))
+      const token = signWith({ alg: 'RS256', kid: 'any' }, validClaims, asymmetric(rsa.privateKey))
+      assert.equal((await send(token)).status, 200)
+    }
+  })
+
+  test('kid selects one of several keys', async (t) => {
+    const other = generateKeyPairSync('rsa', { modulusLength: 2048 })
+    const keys = parseJwks(
+      JSON.stringify({
+        keys: [
+          { ...rsa.publicKey.export({ format: 'jwk' }), kid: 'one' },
+          { ...other.publicKey.export({ format: 'jwk' }), kid: 'two', alg: 'PS256' },
+        ],
+      }),
+    )
+    const send = await startService(t, issuerWith(keys))
+    const status = async (header: object, signer: Signer) => (await send(signWith(header, validClaims, signer))).status
+    assert.equal(await status({ alg: 'RS256', kid: 'one' }, asymmetric(rsa.privateKey)), 200)
+    assert.equal(await status({ alg: 'RS256' }, asymmetric(rsa.privateKey)), 200)
+    assert.equal(await status({ alg: 'PS256' }, asymmetric(other.privateKey, pss)), 200)
+    assert.equal(await status({ alg: 'PS256', kid: 'two' }, asymmetric(rsa.privateKey, pss)), 401)
+    assert.equal(await status({ alg: 'RS256', kid: 'three' }, asymmetric(rsa.privateKey)), 401)
+    assert.equal(await status({ alg: 'RS256', kid: 'two' }, asymmetric(other.privateKey)), 401)
+  })
+})
+
+/** A non-canonical encoding of the same bytes: decoders ignore the last two bits of 43 characters. */
+function changeUnusedBits(text: string): string {
+  const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+  return text.slice(0, -1) + alphabet[alphabet.indexOf(text.at(-1) as string) ^ 1]
+}
