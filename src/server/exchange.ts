@@ -119,16 +119,9 @@ export class Exchange implements Request {
     return this.incoming.socket.localPort ?? 0
   }
 
-  /** `IncomingMessage.headers` would make an object of all headers. */
   header(name: string): string | undefined {
-    const { rawHeaders } = this.incoming
-    let value: string | undefined
-    for (let index = 0; index < rawHeaders.length; index += 2) {
-      const candidate = rawHeaders[index] as string
-      if (candidate.length === name.length && candidate.toLowerCase() === name)
-        value = value === undefined ? rawHeaders[index + 1] : `${value}, ${rawHeaders[index + 1]}`
-    }
-    return value
+    // Only Set-Cookie, which no request has, is an array.
+    return this.incoming.headers[name] as string | undefined
   }
 
   readBody(limitBytes: number, done: (body: Buffer | ErrorCode) => void): void {

@@ -25,13 +25,16 @@ const representation = (list: SerializedList, instanceId: string) => ({
 
 const etagOf = (instanceId: string, version: number) => `"${instanceId}-${version}"`
 
+/** Numbers make a faster Map than strings; longer ids do not fit into one. */
+const keyOf = (id: string): number | string => (id.length <= 15 ? Number(id) : id)
+
 function numberedStore(
   { startingItems, serialize }: Serializers['a'],
   instanceId: string,
   maxItems: number,
 ): NumberedStore & Counted {
   const list = new SerializedList()
-  const entries = new Map(startingItems.map((item) => [item.id, list.add(serialize(item))]))
+  const entries = new Map(startingItems.map((item) => [keyOf(item.id), list.add(serialize(item))]))
   const secrets = new Map(startingItems.flatMap(({ id, secret }) => (secret === null ? [] : [[id, secret]])))
   let lastId = BigInt(startingItems.at(-1)?.id ?? 0)
 
@@ -40,33 +43,33 @@ function numberedStore(
     count: () => entries.size,
     list: () => representation(list, instanceId),
     get(id) {
-      const entry = entries.get(id)
+      const entry = entries.get(keyOf(id))
       return entry ? { json: entry.json, etag: etagOf(instanceId, entry.version) } : 'not-found'
     },
     create({ name, isComplete }) {
       if (entries.size >= maxItems) return 'full'
       const id = `${++lastId}`
       const entry = list.add(serialize({ id, name, isComplete, secret: null }))
-      entries.set(id, entry)
+      entries.set(keyOf(id), entry)
       return { id, json: entry.json, etag: etagOf(instanceId, entry.version) }
     },
     update(id, { name, isComplete }, ifMatch) {
-      const entry = entries.get(id)
+      const entry = entries.get(keyOf(id))
       if (!entry) return 'not-found'
       if (!matches(ifMatch, entry)) return 'changed'
       list.change(entry, serialize({ id, name, isComplete, secret: null }))
       return 'updated'
     },
     delete(id, ifMatch) {
-      const entry = entries.get(id)
+      const entry = entries.get(keyOf(id))
       if (!entry) return 'not-found'
       if (!matches(ifMatch, entry)) return 'changed'
-      entries.delete(id)
+      entries.delete(keyOf(id))
       if (secrets.size > 0) secrets.delete(id)
       list.remove(entry)
       return 'deleted'
     },
-    secretOf: (id) => (entries.has(id) ? (secrets.get(id) ?? null) : undefined),
+    secretOf: (id) => (entries.has(keyOf(id)) ? (secrets.get(id) ?? null) : undefined),
   }
 }
 
