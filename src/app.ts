@@ -18,6 +18,8 @@ export interface ApiSettings {
 }
 
 export interface AppSettings extends ApiSettings, DispatchSettings {
+  /** B12: on this or another port of the profile. */
+  readonly redirectsToHttps: boolean
   /** S5: makes the token that the page contains; undefined where there is no page. */
   readonly newPageToken: (() => Promise<string>) | undefined
   /** Why the instance should get no requests; undefined where it is ready. */
@@ -44,7 +46,10 @@ export function app<Name extends ProfileName>(
   const api = profileApi(profile, stores, settings)
   const routes = [
     ...api.routes,
-    documentRoute(api),
+    documentRoute(api, {
+      isRateLimited: settings.allowRequest !== undefined,
+      redirectsToHttps: settings.redirectsToHttps,
+    }),
     ...healthRoutes(settings.unreadyReason),
     ...(settings.newPageToken ? pageRoutes(settings.newPageToken) : []),
   ]

@@ -7,6 +7,8 @@ interface StartMessage {
   readonly store: 'memory' | `PostgreSQL, ${string}`
   readonly notes: readonly string[]
   readonly profiles: readonly ProfileUrls[]
+  /** Undefined: no metrics. */
+  readonly metrics: string | undefined
 }
 
 export interface ProfileUrls {
@@ -48,13 +50,14 @@ type Write = (line: string) => void
 export function readableLog(write: Write, level: LogLevel): Log {
   const shows = (lineLevel: LogLevel) => isShown(lineLevel, level)
   return {
-    started({ version, mode, store, profiles, notes }) {
+    started({ version, mode, store, profiles, metrics, notes }) {
       if (!shows('error')) return
       const volatility = store === 'memory' ? ': lost when the service stops' : ''
       const lines = [
         `todo-item-service ${version}, ${mode} mode, items in ${store}${volatility}`,
         '',
         ...profiles.flatMap((profile) => [formatUrls(profile), '']),
+        ...(metrics ? [`Metrics: ${metrics}`] : []),
         ...notes,
         'Stop it with Ctrl+C.',
         '',
@@ -65,10 +68,12 @@ export function readableLog(write: Write, level: LogLevel): Log {
     stopped() {
       if (shows('error')) write('Stopped.\n')
     },
-    request(profile, { method, path }, { status, reason }, milliseconds) {
+    request(profile, request, { status, reason }, milliseconds) {
       if (!shows(levelOf(status))) return
+      const { method, path } = request
+      const trace = status >= 400 ? `, trace ${request.traceId}` : ''
       const why = reason ? `: ${printable(reason)}` : ''
-      write(`${method} ${shorten(path)} ${status} ${milliseconds.toFixed(1)} ms (${profile})${why}\n`)
+      write(`${method} ${shorten(path)} ${status} ${milliseconds.toFixed(1)} ms (${profile}${trace})${why}\n`)
     },
     malformedRequest(profile, status, reason) {
       if (shows('warn')) write(`Malformed request: ${status} (${profile}): ${printable(reason)}\n`)

@@ -1,9 +1,11 @@
 import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { DispatchSettings } from './http/dispatch.ts'
 import type { Stores } from './store/store.ts'
 
 export interface MetricsServer {
+  readonly url: string
   readonly observe: NonNullable<DispatchSettings['observe']>
   /** The same stores, each operation timed. */
   readonly stores: Stores
@@ -46,7 +48,9 @@ export async function startMetrics(settings: MetricsSettings): Promise<MetricsSe
         },
       ]),
     ) as Store
+  const { port: boundPort } = server.address() as AddressInfo
   return {
+    url: `http://${host.includes(':') ? `[${host}]` : host}:${boundPort}/metrics`,
     observe: observeRequest,
     stores: { a: timed('a', stores.a), b: timed('b', stores.b) },
     async close() {

@@ -48,6 +48,41 @@ for (const profile of ['a', 'b'] as const)
       })
     })
 
+    test('describes conditional requests', () => {
+      const operations = JSON.parse(documentOf(profile)).paths
+      const { parameters, responses } = operations['/api/todoitems'].get
+      const names = (all: { name: string }[]) => all.map(({ name }) => name)
+      assert.deepEqual(names(parameters), ['If-Match', 'If-None-Match'])
+      assert.deepEqual(
+        ['304', '412'].filter((status) => !(status in responses)),
+        [],
+      )
+      if (profile === 'a')
+        for (const method of ['put', 'delete'])
+          assert.deepEqual(names(operations['/api/todoitems/{id}'][method].parameters), ['id', 'If-Match'])
+    })
+
+    test('B12 describes 429 with a rate limit, and 307 where plain HTTP is redirected', async (t) => {
+      const document = JSON.parse(documentOf(profile))
+      assert.deepEqual(
+        ['307', '429'].filter((status) => status in document.paths['/'].get.responses),
+        [],
+      )
+      const service = await transports['over a socket'](t, profile, {
+        allowRequest: () => true,
+        redirectsToHttps: true,
+      })
+      const authorization = `Bearer ${service.token}`
+      const { text } = await service.send('GET', '/swagger/v1/swagger.json', undefined, { authorization })
+      for (const path of Object.values(JSON.parse(text).paths) as Record<string, { responses: object }>[])
+        for (const { responses } of Object.values(path))
+          assert.deepEqual(
+            ['307', '429'].filter((status) => !(status in responses)),
+            [],
+          )
+      assert.deepEqual(await new Validator().validate(JSON.parse(text)), { valid: true })
+    })
+
     test('describes the token that --require-auth requires', async (t) => {
       const { stdout } = await run(t, ['openapi', '--profile', profile, '--require-auth', '-o', '-'])
       const { get, post } = JSON.parse(stdout).paths['/api/todoitems']

@@ -3,6 +3,7 @@ import { type AppSettings, profiles } from '../app.ts'
 import { type Config, readConfig, serveOptions } from '../config/config.ts'
 import { configDirectory } from '../config/config-directory.ts'
 import { optionsHelp } from '../config/options.ts'
+import { originNotices } from '../http/cors.ts'
 import { rateLimiter } from '../http/rate-limit.ts'
 import { jsonLog, type Log, readableLog } from '../log.ts'
 import { devCertificate } from '../server/dev-certificate.ts'
@@ -44,6 +45,7 @@ Examples
     const log = createLog(config, process)
     const stop = stopSignal(process)
     exitOnUncaught(process, log)
+    logWarnings(process, log)
     const fail = (message: string) => {
       process.stderr.write(`todo-service: ${message}\n`)
       return 1
@@ -62,16 +64,16 @@ Examples
     }
     if (metrics) closers.push(metrics.close)
     const { verifyOptions, devKey, notes: tokenNotes } = await createTokenVerification(config, process.env, log.error)
-    const appSettings: AppSettings = {
+    const appSettings: Omit<AppSettings, 'redirectPort' | 'redirectsToHttps'> = {
       ...config,
       ...runtime,
-      redirectPort: undefined,
       verifyToken: createTokenVerifier(verifyOptions),
       allowRequest:
         config.maxRequestsPerSecond === undefined
           ? undefined
           : rateLimiter(config.maxRequestsPerSecond, runtime.monotonicNow),
       observe: metrics?.observe,
+      noticeOrigin: originNotices(log.notice),
       newPageToken: devKey && (() => newPageToken(devKey.key)),
       unreadyReason: async () => {
         if (stop.aborted) return 'stopping'
@@ -99,7 +101,14 @@ Examples
       running.push(started)
     }
     const notes = [...tokenNotes, ...httpsNotes(config)]
-    log.started({ version, mode: config.mode, store: opened.kind, profiles: running.map(({ urls }) => urls), notes })
+    log.started({
+      version,
+      mode: config.mode,
+      store: opened.kind,
+      profiles: running.map(({ urls }) => urls),
+      metrics: metrics?.url,
+      notes,
+    })
     if (!stop.aborted) await new Promise((stopped) => stop.addEventListener('abort', stopped))
     await closeAll()
     log.stopped()
@@ -125,6 +134,12 @@ function exitOnUncaught(process: Process, log: Log): void {
       log.error('Uncaught exception, exiting', cause)
       process.exit(1)
     })
+}
+
+/** Node would write warnings to standard error, as plain text. */
+function logWarnings(process: Process, log: Log): void {
+  process.removeAllListeners('warning')
+  process.on('warning', ({ name, message }: Error) => log.notice(`${name}: ${message}`))
 }
 
 /** The metrics server, undefined where none is configured, or an error message. */

@@ -17,7 +17,7 @@ export interface RunningProfile {
 interface StartSettings {
   readonly stores: Stores
   readonly config: Config
-  readonly appSettings: AppSettings
+  readonly appSettings: Omit<AppSettings, 'redirectPort' | 'redirectsToHttps'>
   readonly overload: OverloadMonitor
   readonly credentials: Credentials | undefined
 }
@@ -27,23 +27,25 @@ export async function startProfile<Name extends ProfileName>(
   profile: Profile<Name>,
   { stores, config, appSettings, overload, credentials }: StartSettings,
 ): Promise<RunningProfile | string> {
-  const { host, port = profile.defaultPort } = config
-  const open = async (address: Address, redirectPort?: number) =>
-    listen(app(profile, stores, { ...appSettings, redirectPort }), address, config.limits, overload).catch(
-      (cause: NodeJS.ErrnoException) => describeListenError(cause, profile.name, address, port),
+  const { host, port = profile.defaultPort, mode, httpsRedirectPort } = config
+  const httpsPort = credentials && httpsPortOf(profile, config)
+  const redirectsToHttps = mode === 'production' && (httpsRedirectPort ?? httpsPort) !== undefined
+  const open = async (address: Address, redirectPort?: number) => {
+    const handler = app(profile, stores, { ...appSettings, redirectPort, redirectsToHttps })
+    return listen(handler, address, config.limits, overload).catch((cause: NodeJS.ErrnoException) =>
+      describeListenError(cause, profile.name, address, port),
     )
-  const httpsPort = httpsPortOf(profile, config)
-  const https = credentials && httpsPort !== undefined ? await open({ host, port: httpsPort, credentials }) : undefined
+  }
+  const https = httpsPort !== undefined ? await open({ host, port: httpsPort, credentials }) : undefined
   if (typeof https === 'string') return https
-  const redirectPort = config.mode === 'production' ? (config.httpsRedirectPort ?? https?.port) : undefined
-  const http = await open({ host, port }, redirectPort)
+  const http = await open({ host, port }, redirectsToHttps ? (httpsRedirectPort ?? https?.port) : undefined)
   if (typeof http === 'string') {
     await https?.close()
     return http
   }
   const ports = { http: http.port, ...(https && { https: https.port }) }
   return {
-    urls: { title: profile.title, ...urlsOf(host, ports, config.mode) },
+    urls: { title: profile.title, ...urlsOf(host, ports, mode) },
     async close() {
       await Promise.all([http.close(), https?.close()])
     },

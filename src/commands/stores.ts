@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { getHeapStatistics } from 'node:v8'
 import { profiles } from '../app.ts'
 import type { Config } from '../config/config.ts'
 import { describeDatabase } from '../config/database-url.ts'
@@ -28,11 +29,14 @@ const retryIntervalMs = 500
 
 /** Opens the configured stores, or returns an error message. */
 export async function openStores(
-  { database, databaseSchema: schema, waitForDatabase, maxItems }: Config,
+  { database, databaseSchema: schema, waitForDatabase, maxItems, maxMemoryBytes }: Config,
   { monotonicNow, random, newId, log, stop }: Runtime,
 ): Promise<OpenStores | string> {
   if (!database) {
-    const stores = memoryStores(profiles, newId().slice(0, 8), maxItems)
+    const stores = memoryStores(profiles, newId().slice(0, 8), {
+      maxItems,
+      maxBytes: maxMemoryBytes ?? getHeapStatistics().heap_size_limit / 4,
+    })
     return { kind: 'memory', ...stores, close: async () => {}, ping: async () => {} }
   }
   const { postgresStores, describeDatabaseError, isPermanent } = await import('../store/postgres/store.ts')

@@ -1,4 +1,4 @@
-import { parseOrigin } from '../http/cors.ts'
+import { type CorsPolicy, parseOrigin } from '../http/cors.ts'
 import { type ProxyTrust, parseProxyTrust, trustNoProxy } from '../http/proxy.ts'
 import { type LogLevel, logLevels } from '../log.ts'
 import type { ProfileName } from '../profiles/profile.ts'
@@ -32,6 +32,13 @@ const host = (help: string) =>
     /^(?:[\w.:%-]+|\[[\da-f:]+\])$/i.exec(name)?.[0].replace(/[[\]]/g, ''),
   )
 const port = (help: string, min = 0) => integer('N', min, 65535, help)
+const units: Record<string, number> = { k: 2 ** 10, m: 2 ** 20, g: 2 ** 30 }
+const size = (min: number, max: number, help: string) =>
+  option('SIZE', `a number of bytes from ${min} to ${max}, such as 100000, 512k, 64m or 2g`, help, (text) => {
+    const [, number = '', unit = ''] = /^(\d+)([kmg]?)$/i.exec(text) ?? []
+    const bytes = Number(number) * (units[unit.toLowerCase()] ?? 1)
+    return number !== '' && bytes >= min && bytes <= max ? bytes : undefined
+  })
 const seconds = (help: string, min = 1) => integer('SECONDS', min, 3600, help)
 
 export const serveOptions = {
@@ -44,7 +51,7 @@ export const serveOptions = {
     'public URL for Location headers (scheme and host of the request)',
     readBaseUrl,
   ),
-  'body-limit': integer('BYTES', 1, 2 ** 28, 'maximum size of a request body (1048576)'),
+  'body-limit': size(1, 2 ** 28, 'maximum size of a request body (1m)'),
   'log-level': choice('LEVEL', logLevels, 'what to log, see below (development: info; production: error)'),
   'https-port': port('HTTPS port of a single profile, 0 for any free port (A: 5081, B: 5001)'),
   'no-https': toggle('disable HTTPS in development'),
@@ -92,6 +99,11 @@ export const serveOptions = {
   'drain-timeout': seconds('how long to wait after that for requests in flight (10)'),
   'max-connections': integer('N', 1, 1_000_000, 'maximum number of open connections; further ones get 503 (12000)'),
   'max-items': integer('N', 1, 100_000_000, 'maximum number of items in memory, per profile (1000000)'),
+  'max-memory': size(
+    2 ** 10,
+    2 ** 40,
+    'maximum memory for the items of all profiles (a quarter of the heap limit of Node)',
+  ),
   'rate-limit': option(
     'N/s',
     'a number of requests a second, such as 100/s',
@@ -101,9 +113,9 @@ export const serveOptions = {
   cors: many(
     option(
       'ORIGIN',
-      'an origin such as https://app.example.com',
-      'origins allowed to make cross-origin requests (none)',
-      parseOrigin,
+      'an origin such as https://app.example.com, * or none',
+      'origins whose pages may use the service, * for any (development: loopback; production: none)',
+      (origin) => (origin === '*' || origin === 'none' ? origin : parseOrigin(origin)),
     ),
   ),
   hsts: toggle('send Strict-Transport-Security in responses over HTTPS'),
@@ -130,9 +142,11 @@ export interface Config extends TokenSettings {
   readonly maxBodyBytes: number
   readonly limits: ServerLimits
   readonly maxItems: number
+  /** Undefined: a quarter of the heap limit. */
+  readonly maxMemoryBytes: number | undefined
   /** Per client address; undefined: no limit. */
   readonly maxRequestsPerSecond: number | undefined
-  readonly corsOrigins: readonly string[]
+  readonly cors: CorsPolicy
   readonly hsts: boolean
   /** Undefined: no metrics. */
   readonly metricsPort: number | undefined
@@ -172,6 +186,8 @@ export function readConfig(
     if (sourceOf(name) && !sourceOf('database-url')) problems.push(`${sourceOf(name)} needs --database-url.`)
   if (sourceOf('metrics-host') && !sourceOf('metrics-port'))
     problems.push(`${sourceOf('metrics-host')} needs --metrics-port.`)
+  if (values.cors.length > 1 && values.cors.some((origin) => origin === '*' || origin === 'none'))
+    problems.push(`${sourceOf('cors')} must be origins, or * or none alone.`)
   if (problems.length > 0) return { problems }
   const isDevelopment = mode === 'development'
   return {
@@ -191,8 +207,9 @@ export function readConfig(
       maxConnections: values['max-connections'] ?? 12_000,
     },
     maxItems: values['max-items'] ?? 1_000_000,
+    maxMemoryBytes: values['max-memory'],
     maxRequestsPerSecond: values['rate-limit'],
-    corsOrigins: values.cors,
+    cors: readCorsPolicy(parsed, isDevelopment),
     hsts: values.hsts ?? false,
     metricsPort: values['metrics-port'],
     metricsHost: values['metrics-host'] ?? '127.0.0.1',
@@ -205,6 +222,12 @@ export function readConfig(
     databaseSchema: values['database-schema'] ?? 'todo',
     waitForDatabase: values['wait-for-database'] ?? false,
   }
+}
+
+function readCorsPolicy({ values }: ParsedOptions<typeof serveOptions>, isDevelopment: boolean): CorsPolicy {
+  const { cors } = values
+  if (cors.length === 0) return isDevelopment ? 'loopback' : []
+  return cors.includes('*') ? 'any' : cors.filter((origin) => origin !== 'none')
 }
 
 function readHttpsConfig(

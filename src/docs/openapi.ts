@@ -6,12 +6,20 @@ import { bodyReader, type MemberSchema, type ObjectSchema } from '../http/schema
 
 type Json = Readonly<Record<string, unknown>>
 
+/** How a service is configured, as far as its document shows it. */
+export interface DocumentedSettings {
+  readonly isRateLimited?: boolean
+  /** B12: whether plain HTTP is redirected. */
+  readonly redirectsToHttps?: boolean
+}
+
 /** S4: the OpenAPI document, from the same routes, schemas and error table that serve requests. */
-export function openApiDocument({ title, description, routes, errorResponse }: Api, serverUrl: string): Json {
+export function openApiDocument(api: Api, serverUrl: string, settings: DocumentedSettings = {}): Json {
+  const { title, description, routes } = api
   const documented = routes.filter((candidate) => candidate.docs)
   const paths: Record<string, Record<string, Json>> = {}
   for (const one of documented)
-    paths[one.path] = { ...paths[one.path], [one.method.toLowerCase()]: operation(one, errorResponse) }
+    paths[one.path] = { ...paths[one.path], [one.method.toLowerCase()]: operation(one, api.errorResponse, settings) }
   const tags = [...new Set(documented.map(({ docs }) => docs?.tag))]
   return {
     openapi: '3.0.1',
@@ -32,32 +40,57 @@ export function openApiDocument({ title, description, routes, errorResponse }: A
 }
 
 /** S4: where the document is served. */
-export const documentRoute = (api: Api): Route =>
+export const documentRoute = (api: Api, settings: DocumentedSettings): Route =>
   route({
     operation: 'getDocument',
     method: 'GET',
     path: '/swagger/v1/swagger.json',
     secured: true,
-    execute: ({ baseUrl }) => json(200, JSON.stringify(openApiDocument(api, baseUrl))),
+    execute: ({ baseUrl }) => json(200, JSON.stringify(openApiDocument(api, baseUrl, settings))),
   })
 
-function operation(one: Route, errorResponse: Api['errorResponse']): Json {
+function operation(one: Route, errorResponse: Api['errorResponse'], settings: DocumentedSettings): Json {
   const { operation: operationId, docs, id, body, secured } = one
+  const hasEtag = one.method === 'GET' && docs?.success.headers?.ETag !== undefined
+  const parameters = [
+    ...(id ? [{ name: 'id', in: 'path', required: true, schema: id.schema }] : []),
+    ...(docs?.errors?.includes('precondition-failed') ? [ifMatch] : []),
+    ...(hasEtag ? [ifNoneMatch] : []),
+  ]
   return {
     operationId,
     summary: docs?.summary,
     description: `${docs?.summary}.`,
     tags: [docs?.tag],
     security: secured ? [{ bearer: [] }] : [],
-    ...(id && { parameters: [{ name: 'id', in: 'path', required: true, schema: id.schema }] }),
+    ...(parameters.length > 0 && { parameters }),
     ...(body && { requestBody: { required: true, content: { 'application/json': { schema: reference(body) } } } }),
     responses: {
       ...(docs && { [docs.success.status]: success(docs.success) }),
-      ...(one.method === 'GET' && docs?.success.headers?.ETag && { 304: notModified(docs.success.headers.ETag) }),
+      ...(hasEtag && { 304: notModified(docs?.success.headers?.ETag ?? '') }),
+      ...(settings.redirectsToHttps && { 307: redirect }),
       ...(secured && { 401: unauthorized }),
-      ...errorResponses(one, errorResponse),
+      ...errorResponses(one, errorResponse, settings.isRateLimited ? ['too-many-requests'] : []),
     },
   }
+}
+
+const textHeader = (description: string) => ({ description, schema: { type: 'string' } })
+
+const conditionHeader = (name: string, description: string) => ({
+  name,
+  in: 'header',
+  required: false,
+  description,
+  schema: { type: 'string' },
+})
+const ifMatch = conditionHeader('If-Match', 'Entity tags, of which the current state must have one.')
+const ifNoneMatch = conditionHeader('If-None-Match', 'Entity tags of states that the client has.')
+
+/** B12. */
+const redirect = {
+  description: 'Plain HTTP is redirected to HTTPS.',
+  headers: { Location: textHeader('The same path and query over HTTPS.') },
 }
 
 const notModified = (etag: string) => ({
@@ -81,8 +114,6 @@ function successContent(body: NonNullable<Success['body']>): Json {
   return { 'application/json': { schema, example } }
 }
 
-const textHeader = (description: string) => ({ description, schema: { type: 'string' } })
-
 /** S6. */
 const unauthorized = {
   description: 'The token is missing or not accepted.',
@@ -93,8 +124,12 @@ const bodyErrors = ['body-invalid', 'value-unstorable', 'body-malformed', 'media
 const commonErrors = ['overloaded', 'internal', 'host-malformed', 'header-repeated', 'framing-ambiguous']
 
 /** Every error of the route as the error table answers it, by status. */
-function errorResponses({ operation: name, docs, body }: Route, errorResponse: Api['errorResponse']): Json {
-  const codes = [...(body ? bodyErrors : []), ...(docs?.errors ?? []), ...commonErrors] as ErrorCode[]
+function errorResponses(
+  { operation: name, docs, body }: Route,
+  errorResponse: Api['errorResponse'],
+  more: readonly ErrorCode[],
+): Json {
+  const codes = [...(body ? bodyErrors : []), ...(docs?.errors ?? []), ...commonErrors, ...more] as ErrorCode[]
   const responses = codes.map((code) => {
     const error = (body && exampleError(code, body)) ?? new ApiError(code)
     return { code, ...errorResponse(error, name, '4bf92f3577b34da6a3ce929d0e0e4736') }

@@ -67,6 +67,7 @@ const page = (type: string, body: Required<Response>['body']): Response => ({
     'content-security-policy': contentSecurityPolicy,
     'cache-control': 'no-store',
     'referrer-policy': 'no-referrer',
+    'x-content-type-options': 'nosniff',
   },
   body,
 })

@@ -1,3 +1,4 @@
+import { ApiError } from './errors.ts'
 import type { HandlerInput } from './request.ts'
 import { empty, jsonType, type Response } from './response.ts'
 
@@ -9,12 +10,13 @@ export function ifMatch({ request }: Pick<HandlerInput<unknown, unknown>, 'reque
 
 const entityTags = (header: string) => header.match(/(?:W\/)?"[^"]*"/g) ?? []
 
-/** The representation, or 304 where If-None-Match has its entity tag (RFC 9110, 13.1.2). */
+/** The representation; 412 or 304 where If-Match or If-None-Match says so (RFC 9110, 13.1.1 and 13.1.2). */
 export function respondWith(
-  { request }: Pick<HandlerInput<unknown, unknown>, 'request'>,
+  input: Pick<HandlerInput<unknown, unknown>, 'request'>,
   { json, etag }: { readonly json: string | readonly Buffer[]; readonly etag: string },
-): Response {
-  const ifNoneMatch = request.header('if-none-match')
+): Response | ApiError {
+  if (ifMatch(input)?.includes(etag) === false) return new ApiError('precondition-failed')
+  const ifNoneMatch = input.request.header('if-none-match')
   if (ifNoneMatch !== undefined && matches(ifNoneMatch, etag)) return empty(304, { etag })
   return { status: 200, headers: { 'content-type': jsonType, etag }, body: json }
 }

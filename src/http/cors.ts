@@ -7,8 +7,17 @@ export function parseOrigin(text: string): string | undefined {
   return new URL(text).origin
 }
 
-/** Adds the headers that let pages of these origins read the response. */
-export function withCors(response: Response, context: RequestContext, origins: readonly string[]): Response {
+/** Origins whose pages may use the service. Credentials (cookies) are never allowed. */
+export type CorsPolicy = 'any' | 'loopback' | readonly string[]
+
+/** Any scheme: mobile web views use their own, such as capacitor://localhost. */
+const loopbackOrigin = /^[a-z][a-z\d+.-]*:\/\/(?:(?:[\w-]+\.)*localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$/i
+
+export const isOriginAllowed = (origin: string, policy: CorsPolicy) =>
+  policy === 'any' || (policy === 'loopback' ? loopbackOrigin.test(origin) : policy.includes(origin))
+
+/** Adds the headers that let pages of the allowed origins read the response. */
+export function withCors(response: Response, context: RequestContext, policy: CorsPolicy): Response {
   const origin = context.request.header('origin')
   const isPreflight =
     context.method === 'OPTIONS' && context.request.header('access-control-request-method') !== undefined
@@ -18,11 +27,24 @@ export function withCors(response: Response, context: RequestContext, origins: r
       'access-control-allow-headers': 'Authorization, Content-Type, If-Match, If-None-Match, traceparent',
       'access-control-max-age': '600',
     }),
-    vary: 'Origin',
+    ...(policy !== 'any' && { vary: 'Origin' }),
     ...(origin !== undefined &&
-      origins.includes(origin) && {
-        'access-control-allow-origin': origin,
+      isOriginAllowed(origin, policy) && {
+        'access-control-allow-origin': policy === 'any' ? '*' : origin,
         'access-control-expose-headers': 'Location, ETag, Retry-After, WWW-Authenticate',
       }),
   })
+}
+
+const maxNoticedOrigins = 100
+
+/** Logs each origin that is not allowed, once. */
+export function originNotices(notice: (message: string) => void): (origin: string) => void {
+  const noticed = new Set<string>()
+  return (text) => {
+    const origin = parseOrigin(text)
+    if (origin === undefined || noticed.has(origin) || noticed.size >= maxNoticedOrigins) return
+    noticed.add(origin)
+    notice(`Pages from ${origin} may not use this service; --cors ${origin} would allow them.`)
+  }
 }

@@ -1,8 +1,8 @@
 import type { Log } from '../log.ts'
 import { UnavailableError } from '../store/store.ts'
 import { authenticate, type VerifyToken } from './auth.ts'
-import { withCors } from './cors.ts'
-import { ApiError, closesConnection } from './errors.ts'
+import { type CorsPolicy, isOriginAllowed, withCors } from './cors.ts'
+import { ApiError, closesConnection, describeError } from './errors.ts'
 import { isJson, parseJson } from './json-body.ts'
 import { clientAddress, isAuthority } from './proxy.ts'
 import { type ContextSettings, type Request, RequestContext } from './request.ts'
@@ -26,7 +26,9 @@ export interface DispatchSettings extends ContextSettings {
   readonly verifyToken: VerifyToken
   /** Whether a client may send one more request; undefined without a limit. */
   readonly allowRequest: ((client: string) => boolean) | undefined
-  readonly corsOrigins: readonly string[]
+  readonly cors: CorsPolicy
+  /** Called with the Origin of each cross-origin request that is not allowed. */
+  readonly noticeOrigin: (origin: string) => void
   readonly hsts: boolean
   readonly observe:
     | ((profile: string, operation: string, method: string, status: number, milliseconds: number) => void)
@@ -45,7 +47,7 @@ export interface HttpHandler {
 }
 
 export function httpHandler(api: Api, settings: DispatchSettings): HttpHandler {
-  const { maxBodyBytes, redirectPort, trustProxy, verifyToken, allowRequest, corsOrigins, hsts, log } = settings
+  const { maxBodyBytes, redirectPort, trustProxy, verifyToken, allowRequest, cors, noticeOrigin, hsts, log } = settings
   const { observe, monotonicNow } = settings
   const isObserved = log.showsRequests || observe !== undefined
   const findMatch = router(api.routes)
@@ -78,8 +80,10 @@ export function httpHandler(api: Api, settings: DispatchSettings): HttpHandler {
     if (match === 'malformed' || (query !== '' && !queryPattern.test(query))) return new ApiError('target-malformed')
     if (targetAuthority !== undefined && !isAuthority(targetAuthority)) return new ApiError('target-malformed')
     if (!route?.isHealthCheck) {
-      if (request.isOverloaded) return new ApiError('overloaded')
-      if (allowRequest && !allowRequest(clientAddress(request, trustProxy))) return new ApiError('too-many-requests')
+      if (request.overloadReason) return new ApiError('overloaded', undefined, request.overloadReason)
+      const client = allowRequest && clientAddress(request, trustProxy)
+      if (client !== undefined && !allowRequest?.(client))
+        return new ApiError('too-many-requests', undefined, `the limit for ${client} is reached (--rate-limit)`)
       if (redirectPort !== undefined && !context.origin.isSecure) return redirectToHttps(context, redirectPort)
     }
     if (route || typeof match !== 'object') return undefined
@@ -136,7 +140,9 @@ export function httpHandler(api: Api, settings: DispatchSettings): HttpHandler {
     if (route?.secured) response = withHeaders(response, { 'cache-control': 'no-store' })
     if (hsts && context.origin.isSecure)
       response = withHeaders(response, { 'strict-transport-security': 'max-age=31536000' })
-    if (corsOrigins.length > 0) response = withCors(response, context, corsOrigins)
+    if (cors.length > 0) response = withCors(response, context, cors)
+    const origin = context.request.header('origin')
+    if (origin !== undefined && !isOriginAllowed(origin, cors) && !isOwnOrigin(origin, context)) noticeOrigin(origin)
     context.request.respond(response)
     if (!isObserved) return
     const milliseconds = monotonicNow() - context.startedAt
@@ -146,7 +152,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): HttpHandler {
 
   function errorResponse(error: ApiError, context: RequestContext): Response {
     const response = api.errorResponse(error, context.route?.operation, context.traceId)
-    return { ...response, reason: error.reason, closesConnection: closesConnection(error.code) }
+    return { ...response, reason: describeError(error), closesConnection: closesConnection(error.code) }
   }
 
   /** The cause goes to the log, never to the client (G8). */
@@ -167,6 +173,9 @@ export function httpHandler(api: Api, settings: DispatchSettings): HttpHandler {
 
 /** Characters of a query (RFC 3986), and those that clients leave unencoded. */
 const queryPattern = /^\?[!$-;=?-~]*$/
+
+/** Browsers send Origin with requests to the page's own origin, too. */
+const isOwnOrigin = (origin: string, { origin: { authority } }: RequestContext) => origin.endsWith(`://${authority}`)
 
 /** B12: the same path and query over HTTPS. */
 function redirectToHttps({ origin, path, query }: RequestContext, port: number): Response {

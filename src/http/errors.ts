@@ -28,11 +28,12 @@ export const errors = {
   'value-unstorable': { status: 400, title: 'One or more members of the body have a value that cannot be stored.' },
   'ids-differ': { status: 400, title: 'The id in the path differs from the id in the body.' },
   'item-missing': { status: 404, title: 'No item has this id.' },
-  'precondition-failed': { status: 412, title: 'The item has changed: no entity tag in If-Match matches.' },
+  'precondition-failed': { status: 412, title: 'The state has changed: no entity tag in If-Match matches.' },
   'id-in-use': { status: 409, title: 'An item with this id exists.' },
   'store-unavailable': { status: 503, title: 'The items cannot be reached at the moment.' },
   'store-full': { status: 503, title: 'There is no room for more items.' },
   'too-many-requests': { status: 429, title: 'This client sends too many requests.' },
+  'uploads-exceeded': { status: 503, title: 'The bodies that are being received take too much memory.' },
   overloaded: { status: 503, title: 'The service is overloaded.' },
   internal: { status: 500, title: 'The service could not handle this request.' },
 } as const satisfies Record<string, ErrorDefinition>
@@ -57,3 +58,10 @@ export class ApiError {
 }
 
 export const closesConnection = (code: ErrorCode) => (errors[code] as ErrorDefinition).closesConnection === true
+
+/** For the log: what the client may not be told (G8) included. */
+export function describeError({ code, members, reason }: ApiError): string {
+  const messages = Object.values(members ?? {}).flat()
+  const description = messages.length > 0 ? messages.join(' ') : errors[code].title
+  return reason ? `${description} ${reason}` : description
+}

@@ -12,8 +12,8 @@ export interface Request {
   readonly target: string
   /** What the server found wrong with version, Host, repeated headers or framing. */
   readonly protocolError: ErrorCode | undefined
-  /** Whether the server is overloaded, or has more connections than it may. */
-  readonly isOverloaded: boolean
+  /** Why the server is overloaded, for the log; undefined where it is not. */
+  readonly overloadReason: string | undefined
   readonly isEncrypted: boolean
   readonly remoteAddress: string
   readonly localPort: number

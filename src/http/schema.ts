@@ -74,10 +74,20 @@ function allErrors(checks: readonly MemberCheck[], object: Record<string, unknow
   let code: ErrorCode = 'value-unstorable'
   for (const check of checks) {
     const error = check.findError(memberValue(check, object, text))
-    if (error) members[check.name] = [`${check.name} ${error.message}.`]
+    const message = object[check.name] === undefined ? 'is missing' : error?.message
+    if (error) members[check.name] = [`${check.name} ${message}.`]
     if (error?.code === 'body-invalid') code = error.code
   }
-  return new ApiError(code, members)
+  return new ApiError(code, members, misspelledName(Object.keys(members), object))
+}
+
+/** A common mistake, for the log: `Name` instead of `name`. */
+function misspelledName(missing: readonly string[], object: Record<string, unknown>): string | undefined {
+  for (const name of missing) {
+    const sent = Object.keys(object).find((key) => key !== name && key.toLowerCase() === name.toLowerCase())
+    if (sent !== undefined) return `Names are camelCase: send ${name}, not ${sent}.`
+  }
+  return undefined
 }
 
 function memberCheck(member: MemberSchema): MemberCheck['findError'] {
@@ -92,7 +102,7 @@ function memberCheck(member: MemberSchema): MemberCheck['findError'] {
   }
   const { nullable = false, maxLength = Number.POSITIVE_INFINITY } = member
   const notText = invalid(nullable ? 'must be a string or null' : 'must be a string')
-  const noMatch = invalid(`must match ${member.pattern}`)
+  const noMatch = invalid(member.pattern === '\\S' ? 'must not be blank' : `must match ${member.pattern}`)
   const loneSurrogate: MemberError = { code: 'value-unstorable', message: 'must not contain a lone surrogate' }
   const tooLong: MemberError = { code: 'value-unstorable', message: `must have at most ${maxLength} characters` }
   const pattern = member.pattern ? new RegExp(member.pattern, 'u') : undefined

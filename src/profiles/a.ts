@@ -40,7 +40,7 @@ const routes = (store: NumberedStore) => [
       tag: itemsTag,
       summary: 'List all items, in order of id',
       success: { status: 200, description: 'All items.', body: { many: storedItem }, headers: etagHeader },
-      errors: ['store-unavailable'],
+      errors: ['precondition-failed', 'store-unavailable'],
     },
     method: 'GET',
     path: itemsPath,
@@ -65,7 +65,7 @@ const routes = (store: NumberedStore) => [
     execute: ({ body }) => store.create(body),
     respond(created, input) {
       if (created === 'unstorable') return unstorableName
-      if (created === 'full') return outcomeErrors.full
+      if (typeof created === 'string') return outcomeErrors[created]
       const location = `${input.baseUrl}${itemsPath}/${created.id}`
       return { status: 201, headers: { 'content-type': jsonType, location, etag: created.etag }, body: created.json }
     },
@@ -77,7 +77,7 @@ const routes = (store: NumberedStore) => [
       tag: itemsTag,
       summary: 'Read one item',
       success: { status: 200, description: 'The item.', body: { one: storedItem }, headers: etagHeader },
-      errors: ['id-malformed', 'item-missing', 'store-unavailable'],
+      errors: ['id-malformed', 'item-missing', 'precondition-failed', 'store-unavailable'],
     },
     method: 'GET',
     execute: ({ id }) => store.get(id),
@@ -116,18 +116,20 @@ const routes = (store: NumberedStore) => [
   }),
 ]
 
-/** Where RFC 9110 defines each status. */
+/** Where each status is defined. */
 const sections: Record<number, string> = {
-  400: '15.5.1',
-  404: '15.5.5',
-  408: '15.5.9',
-  412: '15.5.13',
-  413: '15.5.14',
-  415: '15.5.16',
-  417: '15.5.18',
-  500: '15.6.1',
-  503: '15.6.4',
-  505: '15.6.6',
+  400: 'rfc9110#section-15.5.1',
+  404: 'rfc9110#section-15.5.5',
+  408: 'rfc9110#section-15.5.9',
+  412: 'rfc9110#section-15.5.13',
+  413: 'rfc9110#section-15.5.14',
+  415: 'rfc9110#section-15.5.16',
+  417: 'rfc9110#section-15.5.18',
+  429: 'rfc6585#section-4',
+  431: 'rfc6585#section-5',
+  500: 'rfc9110#section-15.6.1',
+  503: 'rfc9110#section-15.6.4',
+  505: 'rfc9110#section-15.6.6',
 }
 
 export const profileA: Profile<'a'> = {
@@ -143,8 +145,7 @@ export const profileA: Profile<'a'> = {
   /** A13: problem details (RFC 9457). */
   errorResponse({ code, members }, _operation, traceId) {
     const { status, title } = errors[code]
-    const section = sections[status]
-    const type = section ? `https://www.rfc-editor.org/rfc/rfc9110#section-${section}` : 'about:blank'
+    const type = `https://www.rfc-editor.org/rfc/${sections[status] ?? 'rfc9110#section-15'}`
     const headers = {
       'content-type': 'application/problem+json',
       ...(status === 503 || status === 429 ? retryAfter : {}),

@@ -35,7 +35,7 @@ const routes = (store: NamedStore) => [
       tag: itemsTag,
       summary: 'List all items, in order of creation',
       success: { status: 200, description: 'All items.', body: { many: storedItem }, headers: etagHeader },
-      errors: ['store-unavailable'],
+      errors: ['precondition-failed', 'store-unavailable'],
     },
     method: 'GET',
     path: itemsPath,

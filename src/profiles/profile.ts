@@ -30,7 +30,8 @@ export const outcomeErrors = {
   'in-use': new ApiError('id-in-use'),
   unstorable: new ApiError('value-unstorable'),
   changed: new ApiError('precondition-failed'),
-  full: new ApiError('store-full'),
+  'item-limit': new ApiError('store-full', undefined, 'the limit of items is reached (--max-items)'),
+  'memory-limit': new ApiError('store-full', undefined, 'the limit of memory is reached (--max-memory)'),
 }
 
 export const etagHeader = { ETag: 'The entity tag of this state, for If-None-Match and If-Match.' }

@@ -60,7 +60,8 @@ export function receiveBody(
     uploads.add(upload)
     heldBytes += buffer.length
     bufferedBytes += buffer.length
-    if (bufferedBytes > Math.max(maxBufferedBytes, 2 * limitBytes)) uploads.values().next().value?.fail('overloaded')
+    if (bufferedBytes > Math.max(maxBufferedBytes, 2 * limitBytes))
+      uploads.values().next().value?.fail('uploads-exceeded')
   })
   incoming.on('end', () => settle(buffers.length === 1 ? (buffers[0] as Buffer) : Buffer.concat(buffers)))
 }

@@ -67,8 +67,10 @@ export class Connection {
     protocolError?: ErrorCode,
   ): void {
     if (this.#isClosing) return
-    const isOverloaded = this.#isSurplus || this.#server.overload.isOverloaded
-    const exchange = new Exchange(incoming, outgoing, this, isOverloaded, expectsContinue, protocolError)
+    const overloadReason = this.#isSurplus
+      ? 'the limit of connections is reached (--max-connections)'
+      : this.#server.overload.reason
+    const exchange = new Exchange(incoming, outgoing, this, overloadReason, expectsContinue, protocolError)
     if (!this.#isBusy) this.#handle(exchange)
     else if (!this.#isFull) {
       this.#isFull = this.#queue.push(exchange) === maxQueuedRequests

@@ -40,7 +40,7 @@ export class Exchange implements Request {
   readonly method: string
   readonly target: string
   readonly protocolError: ErrorCode | undefined
-  readonly isOverloaded: boolean
+  readonly overloadReason: string | undefined
   readonly isHttp10: boolean
   readonly hasBody: boolean
   /** Whether the client waits for 100 Continue before it sends the body. */
@@ -54,7 +54,7 @@ export class Exchange implements Request {
     incoming: IncomingMessage,
     outgoing: ServerResponse,
     transport: Transport,
-    isOverloaded: boolean,
+    overloadReason: string | undefined,
     expectsContinue = false,
     protocolError?: ErrorCode,
   ) {
@@ -63,7 +63,7 @@ export class Exchange implements Request {
     this.#transport = transport
     this.method = incoming.method ?? ''
     this.target = incoming.url ?? ''
-    this.isOverloaded = isOverloaded
+    this.overloadReason = overloadReason
     this.isHttp10 = incoming.httpVersionMinor === 0
     this.expectsContinue = expectsContinue
     this.contentLength = 0
@@ -147,7 +147,7 @@ export class Exchange implements Request {
     if (status !== 204 && status !== 304) {
       const length =
         typeof body === 'string' ? Buffer.byteLength(body) : body.reduce((sum, part) => sum + part.length, 0)
-      list.push('x-content-type-options', 'nosniff', 'content-length', `${length}`)
+      list.push('content-length', `${length}`)
       outgoing.writeHead(status, list)
       if (length > writeSizeBytes) {
         writeInPieces(outgoing, typeof body === 'string' ? [Buffer.from(body)] : body, end)

@@ -34,6 +34,7 @@ export function nodeServer(
   overload: OverloadMonitor,
   credentials?: Credentials,
 ): { readonly server: Server; close(): Promise<void> } {
+  const { load } = overload
   const state: ServerState = { handler, overload, isDraining: false }
   const options = {
     maxHeaderSize: maxHeaderBytes,
@@ -52,7 +53,6 @@ export function nodeServer(
         handshakeTimeout: limits.headersTimeoutMs,
       })
     : createServer(options)
-  server.maxConnections = limits.maxConnections + maxSurplusConnections
   // Node drops what is beyond: one more than allowed tells that there are too many.
   server.maxHeadersCount = maxHeaders + 1
 
@@ -60,11 +60,20 @@ export function nodeServer(
   const connections = new Map<Socket, Connection>()
   const sockets = new Set<Socket>()
   server.on('connection', (socket: Socket) => {
+    if (load.connections >= limits.maxConnections + maxSurplusConnections) {
+      socket.destroy()
+      return
+    }
+    load.connections++
     sockets.add(socket)
-    socket.once('close', () => sockets.delete(socket))
+    socket.once('close', () => {
+      load.connections--
+      sockets.delete(socket)
+    })
   })
   server.on(credentials ? 'secureConnection' : 'connection', (socket: Socket) => {
-    connections.set(socket, new Connection(socket, state, connections.size >= limits.maxConnections))
+    if (socket.destroyed) return
+    connections.set(socket, new Connection(socket, state, load.connections > limits.maxConnections))
     socket.once('close', () => {
       connections.get(socket)?.closed()
       connections.delete(socket)

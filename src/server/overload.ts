@@ -11,18 +11,20 @@ interface Load {
   /** Requests since the last check. */
   received: number
   inFlight: number
+  connections: number
 }
 
 export interface OverloadMonitor {
   readonly load: Load
-  readonly isOverloaded: boolean
+  /** Undefined: not overloaded. */
+  readonly reason: string | undefined
   stop(): void
 }
 
 /** Detects that requests come in faster than the process can handle them. */
 export function overloadMonitor(monotonicNow: () => number, notice: (message: string) => void): OverloadMonitor {
-  const load: Load = { received: 0, inFlight: 0 }
-  const monitor = { load, isOverloaded: false, stop: () => clearInterval(timer) }
+  const load: Load = { received: 0, inFlight: 0, connections: 0 }
+  const monitor = { load, reason: undefined as string | undefined, stop: () => clearInterval(timer) }
   let lateInARow = 0
   let expectedAt = monotonicNow() + checkIntervalMs
   const timer = setInterval(() => {
@@ -32,11 +34,11 @@ export function overloadMonitor(monotonicNow: () => number, notice: (message: st
     load.received = 0
     const isLate = lateMs > lateByMs && requests >= manyRequests
     lateInARow = isLate ? lateInARow + 1 : 0
-    if (monitor.isOverloaded && !isLate) {
-      monitor.isOverloaded = false
+    if (monitor.reason && !isLate) {
+      monitor.reason = undefined
       notice('The service is no longer overloaded.')
-    } else if (!monitor.isOverloaded && lateInARow >= lateChecks) {
-      monitor.isOverloaded = true
+    } else if (!monitor.reason && lateInARow >= lateChecks) {
+      monitor.reason = 'the event loop is late'
       notice(
         `The service is overloaded: the event loop was over ${lateByMs} ms late in ${lateChecks} checks in a row, ` +
           `${Math.round(lateMs)} ms at last, with ${requests} requests. New requests get 503.`,
@@ -49,7 +51,7 @@ export function overloadMonitor(monotonicNow: () => number, notice: (message: st
 
 /** For development: a debugger stops the process as overload does. */
 export const noOverloadMonitor = (): OverloadMonitor => ({
-  load: { received: 0, inFlight: 0 },
-  isOverloaded: false,
+  load: { received: 0, inFlight: 0, connections: 0 },
+  reason: undefined,
   stop: () => {},
 })

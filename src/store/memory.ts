@@ -1,18 +1,52 @@
 import { type Entry, SerializedList } from './serialized-list.ts'
-import type { IfMatch, NamedStore, NumberedStore, Serializers, Stores } from './store.ts'
+import type { Full, IfMatch, NamedStore, NumberedStore, Serializers, Stores } from './store.ts'
+
+export interface MemoryLimits {
+  /** In each profile. */
+  readonly maxItems: number
+  /** For the items of all profiles together, as `sizeOf` estimates them. */
+  readonly maxBytes: number
+}
 
 /** G7: items live in this process. `instanceId` keeps its entity tags apart from those of any other process. */
 export function memoryStores(
   { a, b }: Serializers,
   instanceId: string,
-  maxItems = Number.POSITIVE_INFINITY,
+  limits: MemoryLimits = { maxItems: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY },
 ): Stores & { counts(): { a: number; b: number } } {
-  const [storeA, storeB] = [numberedStore(a, instanceId, maxItems), namedStore(b, instanceId, maxItems)]
+  const budget = new Budget(limits.maxBytes)
+  const storeA = numberedStore(a, instanceId, limits.maxItems, budget)
+  const storeB = namedStore(b, instanceId, limits.maxItems, budget)
   return { a: storeA, b: storeB, counts: () => ({ a: storeA.count(), b: storeB.count() }) }
 }
 
 interface Counted {
   count(): number
+}
+
+/** Map, Set and object of an item; measured as 120 to 150 bytes. */
+const itemOverheadBytes = 200
+
+/** Heap of an item. A string with any character beyond Latin-1 takes two bytes per UTF-16 code unit. */
+const sizeOf = (json: string, key = '') =>
+  itemOverheadBytes +
+  (Buffer.byteLength(json) === json.length ? json.length + key.length : 2 * (json.length + key.length))
+
+/** Bytes that the items may take, so that clients cannot exhaust the heap. */
+class Budget {
+  readonly #maxBytes: number
+  #usedBytes = 0
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes
+  }
+
+  /** Reserves `after` bytes in place of `before`; false, and no change, if that is more than there is room for. */
+  replace(before: number, after: number): boolean {
+    if (after > before && this.#usedBytes - before + after > this.#maxBytes) return false
+    this.#usedBytes += after - before
+    return true
+  }
 }
 
 /** Serialized only when the body is needed: a request with If-None-Match may not need it. */
@@ -25,19 +59,34 @@ const representation = (list: SerializedList, instanceId: string) => ({
 
 const etagOf = (instanceId: string, version: number) => `"${instanceId}-${version}"`
 
-/** Numbers make a faster Map than strings; longer ids do not fit into one. */
+/** A Map is faster with numbers than with strings; a longer id may not be exact as a number. */
 const keyOf = (id: string): number | string => (id.length <= 15 ? Number(id) : id)
 
 function numberedStore(
   { startingItems, serialize }: Serializers['a'],
   instanceId: string,
   maxItems: number,
+  budget: Budget,
 ): NumberedStore & Counted {
   const list = new SerializedList()
-  const entries = new Map(startingItems.map((item) => [keyOf(item.id), list.add(serialize(item))]))
-  const secrets = new Map(startingItems.flatMap(({ id, secret }) => (secret === null ? [] : [[id, secret]])))
-  let lastId = BigInt(startingItems.at(-1)?.id ?? 0)
+  const entries = new Map<number | string, Entry>()
+  const secrets = new Map<string, string>()
+  let lastId = 0n
 
+  function add(id: string, json: string): Entry | Full {
+    const bytes = sizeOf(json)
+    if (entries.size >= maxItems) return 'item-limit'
+    if (!budget.replace(0, bytes)) return 'memory-limit'
+    const entry = list.add(json, bytes)
+    entries.set(keyOf(id), entry)
+    return entry
+  }
+
+  for (const item of startingItems) {
+    add(item.id, serialize(item))
+    if (item.secret !== null) secrets.set(item.id, item.secret)
+    lastId = BigInt(item.id)
+  }
   const matches = (ifMatch: IfMatch, { version }: Entry) => !ifMatch || ifMatch.includes(etagOf(instanceId, version))
   return {
     count: () => entries.size,
@@ -47,17 +96,20 @@ function numberedStore(
       return entry ? { json: entry.json, etag: etagOf(instanceId, entry.version) } : 'not-found'
     },
     create({ name, isComplete }) {
-      if (entries.size >= maxItems) return 'full'
-      const id = `${++lastId}`
-      const entry = list.add(serialize({ id, name, isComplete, secret: null }))
-      entries.set(keyOf(id), entry)
+      const id = `${lastId + 1n}`
+      const entry = add(id, serialize({ id, name, isComplete, secret: null }))
+      if (typeof entry === 'string') return entry
+      lastId++
       return { id, json: entry.json, etag: etagOf(instanceId, entry.version) }
     },
     update(id, { name, isComplete }, ifMatch) {
       const entry = entries.get(keyOf(id))
       if (!entry) return 'not-found'
       if (!matches(ifMatch, entry)) return 'changed'
-      list.change(entry, serialize({ id, name, isComplete, secret: null }))
+      const json = serialize({ id, name, isComplete, secret: null })
+      const bytes = sizeOf(json)
+      if (!budget.replace(entry.bytes, bytes)) return 'memory-limit'
+      list.change(entry, json, bytes)
       return 'updated'
     },
     delete(id, ifMatch) {
@@ -66,6 +118,7 @@ function numberedStore(
       if (!matches(ifMatch, entry)) return 'changed'
       entries.delete(keyOf(id))
       if (secrets.size > 0) secrets.delete(id)
+      budget.replace(entry.bytes, 0)
       list.remove(entry)
       return 'deleted'
     },
@@ -77,29 +130,43 @@ function namedStore(
   { startingItems, serialize }: Serializers['b'],
   instanceId: string,
   maxItems: number,
+  budget: Budget,
 ): NamedStore & Counted {
   const list = new SerializedList()
-  const entries = new Map(startingItems.map((item) => [item.id, list.add(serialize(item))]))
+  const entries = new Map<string, Entry>()
+
+  function add(id: string, json: string): Entry | Full {
+    const bytes = sizeOf(json, id)
+    if (entries.size >= maxItems) return 'item-limit'
+    if (!budget.replace(0, bytes)) return 'memory-limit'
+    const entry = list.add(json, bytes)
+    entries.set(id, entry)
+    return entry
+  }
+
+  for (const item of startingItems) add(item.id, serialize(item))
   return {
     count: () => entries.size,
     list: () => representation(list, instanceId),
     create(item) {
       if (entries.has(item.id)) return 'in-use'
-      if (entries.size >= maxItems) return 'full'
-      const entry = list.add(serialize(item))
-      entries.set(item.id, entry)
-      return { json: entry.json }
+      const entry = add(item.id, serialize(item))
+      return typeof entry === 'string' ? entry : { json: entry.json }
     },
     replace(item) {
       const entry = entries.get(item.id)
       if (!entry) return 'not-found'
-      list.change(entry, serialize(item))
+      const json = serialize(item)
+      const bytes = sizeOf(json, item.id)
+      if (!budget.replace(entry.bytes, bytes)) return 'memory-limit'
+      list.change(entry, json, bytes)
       return 'replaced'
     },
     delete(id) {
       const entry = entries.get(id)
       if (!entry) return 'not-found'
       entries.delete(id)
+      budget.replace(entry.bytes, 0)
       list.remove(entry)
       return 'deleted'
     },

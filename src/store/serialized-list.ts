@@ -1,10 +1,13 @@
-/** A write re-serializes one segment of the list. */
-const itemsPerSegment = 256
+/** A write re-serializes one segment of the list: up to so many items, or as many as have so much JSON. */
+const maxSegmentItems = 256
+const maxSegmentLength = 256 * 1024
 /** Shorter lists are one buffer. Of a longer one, slow readers share the segments that have not changed since. */
 const maxJoinedBytes = 64 * 1024
 
 interface Segment {
   readonly entries: Set<Entry>
+  /** Of the JSON of its entries. */
+  length: number
   /** Undefined after a change. */
   bytes: Buffer | undefined
   isFirst: boolean
@@ -13,6 +16,8 @@ interface Segment {
 /** An item, serialized on write; reads copy bytes. */
 export interface Entry {
   json: string
+  /** What it takes of the memory budget. */
+  bytes: number
   version: number
   readonly segment: Segment
 }
@@ -24,26 +29,30 @@ export class SerializedList {
   /** Counts the changes. */
   version = 0
 
-  add(json: string): Entry {
+  add(json: string, bytes: number): Entry {
     let segment = this.#segments.at(-1)
-    if (!segment || segment.entries.size === itemsPerSegment) {
-      segment = { entries: new Set(), bytes: undefined, isFirst: false }
+    if (!segment || segment.entries.size === maxSegmentItems || segment.length >= maxSegmentLength) {
+      segment = { entries: new Set(), length: 0, bytes: undefined, isFirst: false }
       this.#segments.push(segment)
     }
-    const entry = { json, version: 0, segment }
+    segment.length += json.length
+    const entry = { json, bytes, version: 0, segment }
     segment.entries.add(entry)
     this.#invalidate(entry)
     return entry
   }
 
-  change(entry: Entry, json: string): void {
+  change(entry: Entry, json: string, bytes: number): void {
+    entry.segment.length += json.length - entry.json.length
     entry.json = json
+    entry.bytes = bytes
     this.#invalidate(entry)
   }
 
   remove(entry: Entry): void {
     const { segment } = entry
     segment.entries.delete(entry)
+    segment.length -= entry.json.length
     if (segment.entries.size === 0) this.#segments.splice(this.#segments.indexOf(segment), 1)
     this.#invalidate(entry)
   }

@@ -3,7 +3,7 @@
  * items cannot be reached; anything else it throws is a bug.
  *
  * 'unstorable': a text that this store cannot hold. 'changed': the item matches none of the entity tags in If-Match.
- * 'full': the store has reached its limit.
+ * 'item-limit', 'memory-limit': the store is full.
  */
 
 /** Memory answers at once, a database later; callers await either. */
@@ -55,17 +55,19 @@ export type ListRepresentation = Representation<string | readonly Buffer[]>
 /** Entity tags of which the item must have one; undefined where the request is unconditional. */
 export type IfMatch = readonly string[] | undefined
 
+export type Full = 'item-limit' | 'memory-limit'
+
 /** Profile A: the store assigns ids, ascending and never reused (A4). Lists are ordered by id (A1). */
 export interface NumberedStore {
   list(): Awaitable<ListRepresentation>
   get(id: string): Awaitable<Representation | 'not-found'>
-  create(fields: NumberedFields): Awaitable<(Representation & { readonly id: string }) | 'unstorable' | 'full'>
+  create(fields: NumberedFields): Awaitable<(Representation & { readonly id: string }) | 'unstorable' | Full>
   /** Changes the fields and nothing else (A7, A10). */
   update(
     id: string,
     fields: NumberedFields,
     ifMatch?: IfMatch,
-  ): Awaitable<'updated' | 'not-found' | 'changed' | 'unstorable'>
+  ): Awaitable<'updated' | 'not-found' | 'changed' | 'unstorable' | Full>
   delete(id: string, ifMatch?: IfMatch): Awaitable<'deleted' | 'not-found' | 'changed'>
   /** A10: for tests and administration; no route calls it. */
   secretOf(id: string): Awaitable<string | null | undefined>
@@ -74,8 +76,8 @@ export interface NumberedStore {
 /** Profile B: the client supplies ids. Lists are in order of creation (B1); a replaced item keeps its place (B7). */
 export interface NamedStore {
   list(): Awaitable<ListRepresentation>
-  create(item: NamedItem): Awaitable<Pick<Representation, 'json'> | 'in-use' | 'unstorable' | 'full'>
-  replace(item: NamedItem): Awaitable<'replaced' | 'not-found' | 'unstorable'>
+  create(item: NamedItem): Awaitable<Pick<Representation, 'json'> | 'in-use' | 'unstorable' | Full>
+  replace(item: NamedItem): Awaitable<'replaced' | 'not-found' | 'unstorable' | Full>
   delete(id: string): Awaitable<'deleted' | 'not-found'>
 }
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { openSync, writeFileSync } from 'node:fs'
+import type { IncomingMessage } from 'node:http'
 import { get } from 'node:https'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
@@ -154,6 +155,75 @@ suite('limits', { concurrency: true }, () => {
     assert.deepEqual([response.status, await response.text()], [400, 'CouldNotCreateItem'])
   })
 
+  test('A15 --max-memory: POST and a larger PUT get 503; reads, smaller PUTs and DELETE go on, and make room', async (t) => {
+    const { url } = await serve(t, ['--max-memory', '64k', '--no-https'])
+    const send = async (method: string, path: string, name?: string) => {
+      const id = Number(path.slice(1))
+      const body = name === undefined ? null : JSON.stringify({ id, name, isComplete: false })
+      const response = await fetch(`${url}${items}${path}`, { method, headers: json, body })
+      await response.text()
+      return response.status
+    }
+    const large = 'x'.repeat(15_000)
+    for (let count = 0; count < 4; count++) assert.equal(await send('POST', '', large), 201)
+    assert.equal(await send('POST', '', large), 503)
+    assert.equal(await send('PUT', '/1', `${large}${large}`), 503)
+    assert.equal(((await (await fetch(`${url}${items}/1`)).json()) as { name: string }).name, large)
+    assert.equal(await send('PUT', '/1', 'small'), 204)
+    assert.equal(await send('PUT', '/2', `${large}${'x'.repeat(10_000)}`), 204)
+    assert.equal(await send('DELETE', '/2'), 204)
+    assert.equal(await send('POST', '', large), 201)
+  })
+
+  test('B6 --max-memory: POST gets CouldNotCreateItem and PUT CouldNotUpdateItem in profile B', async (t) => {
+    const { url } = await serve(t, ['--max-memory', '64k', '--no-https'], {}, 'b')
+    const send = async (method: string, notes: string) => {
+      const body = JSON.stringify({ id: method, name: 'x', notes })
+      const response = await fetch(`${url}${items}`, { method, headers: json, body })
+      return [response.status, await response.text()]
+    }
+    assert.deepEqual(await send('POST', 'x'.repeat(80_000)), [400, 'CouldNotCreateItem'])
+    const stored = JSON.stringify({ id: 'PUT', name: 'x', notes: 'x' })
+    assert.equal((await fetch(`${url}${items}`, { method: 'POST', headers: json, body: stored })).status, 200)
+    assert.deepEqual(await send('PUT', 'x'.repeat(80_000)), [400, 'CouldNotUpdateItem'])
+    assert.match(await (await fetch(`${url}${items}`)).text(), /"id":"PUT","name":"x","notes":"x"/)
+  })
+
+  test('a process with a heap of 64 MB survives 300 MB of items with the default --max-memory', async (t) => {
+    const { url } = await serve(t, ['--no-https'], { NODE_OPTIONS: '--max-old-space-size=64' })
+    const body = JSON.stringify({ name: 'é'.repeat(100_000), isComplete: false })
+    const statuses = new Map<number, number>()
+    const create = async () => {
+      const response = await fetch(`${url}${items}`, { method: 'POST', headers: json, body })
+      await response.arrayBuffer()
+      statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1)
+    }
+    for (let batch = 0; batch < 150; batch++) await Promise.all(Array.from({ length: 10 }, create))
+    assert.deepEqual([...statuses.keys()], [201, 503])
+    const list = (await (await fetch(`${url}${items}`)).json()) as unknown[]
+    assert.equal(list.length, statuses.get(201))
+  })
+
+  test('--max-connections counts the connections of all ports', async (t) => {
+    const metricsPort = await freePort()
+    const { running, port } = await serve(t, [
+      '--max-connections',
+      '1',
+      '--https-port',
+      '0',
+      '--metrics-port',
+      `${metricsPort}`,
+    ])
+    const [, httpsPort] = await running.prints(/https:\/\/127\.0\.0\.1:(\d+)/)
+    const first = new RawConnection(t, port)
+    first.socket.write(getRoot)
+    assert.deepEqual(await first.responses(1), [200])
+    const response = await new Promise<IncomingMessage>((resolve, reject) =>
+      get({ host: '127.0.0.1', port: httpsPort, rejectUnauthorized: false }, resolve).on('error', reject),
+    )
+    assert.equal(response.resume().statusCode, 503)
+  })
+
   test('--max-connections: a connection beyond gets 503 and is closed, until another one closes', async (t) => {
     const { url, port } = await serve(t, ['--max-connections', '2'])
     const [first, second, third] = [new RawConnection(t, port), new RawConnection(t, port), new RawConnection(t, port)]
@@ -211,13 +281,13 @@ suite('A14 curl gets 413 for a body over the limit', { skip: curlMissing, concur
 suite('response headers', () => {
   const service = sharedService([])
 
-  test('name no origins without --cors, and never the server software', async () => {
-    const { headers } = await fetch(`${service.url}${items}`, { headers: { origin: 'http://x' } })
+  test('are those that the document describes, besides those of HTTP', async () => {
+    const { headers } = await fetch(`${service.url}${items}`)
+    const ofHttp = ['connection', 'content-length', 'content-type', 'date', 'vary']
     assert.deepEqual(
-      [...headers.keys()].filter((name) => /^access-control|^vary$|^server$|^x-powered-by$/.test(name)),
-      [],
+      [...headers.keys()].filter((name) => !ofHttp.includes(name)),
+      ['etag'],
     )
-    assert.equal(headers.get('x-content-type-options'), 'nosniff')
   })
 
   test('forbid caching of what needs a token', async () => {
@@ -237,6 +307,52 @@ suite('response headers', () => {
       assert.match(traceId, /^[\da-f]{32}$/)
       assert.notEqual(traceId, trace)
     }
+  })
+})
+
+/** The origin that a cross-origin request from `origin` is told that it may read the response, and the other headers. */
+async function corsHeaders(url: string, origin: string) {
+  const { headers } = await fetch(`${url}${items}`, { headers: { origin } })
+  return [headers.get('access-control-allow-origin'), headers.get('access-control-allow-credentials')]
+}
+
+suite('cross-origin requests', { concurrency: true }, () => {
+  const loopback = ['http://localhost:5173', 'https://127.0.0.1:8443', 'http://[::1]:3000', 'capacitor://localhost']
+  const others = ['https://app.example.com', 'http://localhost.example.com', 'http://example.com:5173', 'null']
+
+  test('are allowed from loopback origins in development', async (t) => {
+    const { url, running } = await serve(t, [])
+    for (const origin of loopback) assert.deepEqual(await corsHeaders(url, origin), [origin, null])
+    for (const origin of others) assert.deepEqual(await corsHeaders(url, origin), [null, null])
+    await running.prints(/Pages from https:\/\/app\.example\.com may not .*--cors https:\/\/app\.example\.com/)
+    await corsHeaders(url, url)
+    await corsHeaders(url, 'https://app.example.com')
+    running.process.kill('SIGTERM')
+    const { stdout } = await running.ended
+    assert.equal(stdout.match(/Pages from https:\/\/app\.example\.com/g)?.length, 1)
+    assert.doesNotMatch(stdout, /Pages from http:\/\/(?:localhost:|127)/)
+  })
+
+  test('are allowed from no origin in production, nor in development with --cors none', async (t) => {
+    for (const args of [
+      ['--mode', 'production'],
+      ['--cors', 'none'],
+    ]) {
+      const { url, running } = await serve(t, args)
+      for (const origin of [...loopback, ...others]) assert.deepEqual(await corsHeaders(url, origin), [null, null])
+      await running.prints(/Pages from http:\/\/localhost:5173 may not/)
+    }
+  })
+
+  test('are allowed from any origin with --cors *', async (t) => {
+    const { url } = await serve(t, ['--cors', '*'])
+    for (const origin of [...loopback, ...others]) assert.deepEqual(await corsHeaders(url, origin), ['*', null])
+  })
+
+  test('--cors rejects * or none beside origins', async (t) => {
+    const { code, stderr } = await run(t, ['serve', '--cors', 'none', '--cors', 'http://x'])
+    assert.equal(code, 2)
+    assert.match(stderr, /--cors must be origins, or \* or none alone\./)
   })
 })
 
@@ -270,6 +386,45 @@ suite('response headers with --cors and --hsts', () => {
 })
 
 suite('log', { concurrency: true }, () => {
+  test('says why a request was rejected, with its trace id', async (t) => {
+    const { running, url } = await serve(t, ['--max-items', '4', '--rate-limit', '9/s', '--no-https'], {}, 'b')
+    const send = (body: string, headers: Record<string, string> = json) =>
+      fetch(`${url}${items}`, { method: 'POST', headers, body })
+    await send('{"id":"1","name":" "}')
+    await running.prints(/ 400 .* ms \(b, trace [\da-f]{32}\): name must not be blank\. notes is missing\.\n/)
+    await send('{"Id":"1","Name":"x","Notes":"x"}')
+    await running.prints(/id is missing\..* Names are camelCase: send id, not Id\.\n/)
+    await send('{}', { 'content-type': 'text/plain' })
+    await running.prints(/ 400 .*: The body must be sent as application\/json in UTF-8\.\n/)
+    for (const id of [1, 2]) await send(JSON.stringify({ id: `${id}`, name: 'x', notes: 'x' }))
+    await running.prints(/ 400 .*: There is no room for more items\. .*--max-items/)
+    while ((await fetch(url)).status !== 429);
+    await running.prints(/ 429 .*127\.0\.0\.1 .*--rate-limit/)
+  })
+
+  test('A13 has the traceId of a problem', async (t) => {
+    const { running, url } = await serve(t, [])
+    const { traceId } = (await (await fetch(`${url}${items}/1`)).json()) as { traceId: string }
+    await running.prints(new RegExp(`GET ${items}/1 404 .* ms \\(a, trace ${traceId}\\): No item has this id\\.\n`))
+  })
+
+  test('has the warnings of Node in its own form', async (t) => {
+    const file = join(temporaryFolder(t), 'warn.cjs')
+    writeFileSync(file, "setTimeout(() => process.emitWarning('beware', 'TestWarning'), 500)")
+    const { running } = await serve(t, ['--mode', 'production'], { NODE_OPTIONS: `--require ${file}` })
+    await running.prints(/TestWarning: beware/)
+    running.process.kill('SIGTERM')
+    const { stdout, stderr } = await running.ended
+    assert.equal(stderr, '')
+    for (const line of jsonLines(stdout)) assert.equal(typeof line.message, 'string')
+  })
+
+  test('names the address of the metrics at the start', async (t) => {
+    const { running } = await serve(t, ['--metrics-port', '0'])
+    const [, url = ''] = await running.prints(/Metrics: (http:\/\/127\.0\.0\.1:\d+\/metrics)\n/)
+    assert.equal((await fetch(url)).status, 200)
+  })
+
   test('has incomplete and malformed requests, which metrics count, too', async (t) => {
     const metricsPort = await freePort()
     const timeouts = ['--request-timeout', '1', '--header-timeout', '1']
@@ -291,9 +446,9 @@ suite('log', { concurrency: true }, () => {
       }),
     )
     for (const line of [
-      `POST ${items} 408 [\\d.]+ ms \\(a\\)`,
-      `POST ${items} 413 [\\d.]+ ms \\(a\\)`,
-      `POST ${items} 400 [\\d.]+ ms \\(a\\)`,
+      `POST ${items} 408 [\\d.]+ ms \\(a, trace \\w+\\): The request was not received in time\\.`,
+      `POST ${items} 413 [\\d.]+ ms \\(a, trace \\w+\\): The body is too large\\.`,
+      `POST ${items} 400 [\\d.]+ ms \\(a, trace \\w+\\): The request is malformed or incomplete\\.`,
       'Malformed request: 400 \\(a\\): Invalid header value char',
       'Malformed request: 408 \\(a\\): Request timeout',
       'Malformed request: 431 \\(a\\): Header overflow',
@@ -352,7 +507,7 @@ test('metrics have their own port, and no labels from clients', async (t) => {
 })
 
 test('rejects invalid values of flags with exit code 2', async (t) => {
-  const flags = ['--rate-limit', '5', '--cors', '*', '--metrics-host', 'x', '--drain-delay', '-1']
+  const flags = ['--rate-limit', '5', '--cors', 'x', '--metrics-host', 'x', '--drain-delay', '-1']
   const { code, stderr } = await run(t, ['serve', ...flags])
   assert.equal(code, 2)
   for (const problem of [

@@ -42,7 +42,7 @@ suite('serve in development', () => {
     await createClient(url).send('GET', `${items}?access_token=canary`)
     await running.prints(/^GET \/api\/todoitems 200 \d+\.\d ms \(a\)$/m)
     await createClient(url).send('GET', `/${'x'.repeat(5000)}`)
-    await running.prints(/^GET \/x{100,300}… 404 \d+\.\d ms \(a\)$/m)
+    await running.prints(/^GET \/x{100,300}… 404 \d+\.\d ms \(a, trace \w+\): There is nothing at this path\.$/m)
   })
 
   test('B2, G7: starts with the initial items after a restart', async (t) => {
@@ -165,7 +165,7 @@ suite('serve flags and variables', () => {
       'todo-service: --mode needs a value: development or production.',
       'todo-service: --port must be a whole number from 0 to 65535, not "x".',
       'todo-service: --profile must be a, b or both, not "c".',
-      'todo-service: TODO_BODY_LIMIT must be a whole number from 1 to 268435456, not "-1".',
+      'todo-service: TODO_BODY_LIMIT must be a number of bytes from 1 to 268435456, such as 100000, 512k, 64m or 2g, not "-1".',
       'todo-service: TODO_HOST must be a host name or an address, not "http://x".',
       'todo-service: TODO_LOG_LEVEL must be silent, error, warn or info, not "loud".',
       'todo-service: Unexpected argument "extra".',

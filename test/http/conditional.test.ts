@@ -55,6 +55,21 @@ for (const [kind, open] of Object.entries(stores))
       assert.equal((await service.send('DELETE', `${items}/1`, undefined, { 'if-match': `"0", ${now}` })).status, 204)
     })
 
+    test('If-Match gets 412 for a GET when nothing matches, before If-None-Match is evaluated', async (t) => {
+      for (const profile of ['a', 'b'] as const) {
+        const service = await transports['over a socket'](t, profile, { stores: await open(t, none) })
+        if (profile === 'a') await service.send('POST', items, item)
+        for (const path of profile === 'a' ? [items, `${items}/1`] : [items]) {
+          const { headers } = await service.send('GET', path)
+          const get = async (condition: object) => (await service.send('GET', path, undefined, { ...condition })).status
+          assert.equal(await get({ 'if-match': '"other"', 'if-none-match': headers.etag }), 412)
+          assert.equal(await get({ 'if-match': headers.etag, 'if-none-match': headers.etag }), 304)
+          for (const match of [headers.etag, `"other", ${headers.etag}`, '*'])
+            assert.equal(await get({ 'if-match': match }), 200)
+        }
+      }
+    })
+
     test('If-None-Match gets 304 for the list of profile B until it changes', async (t) => {
       const service = await transports['over a socket'](t, 'b', { stores: await open(t, none) })
       const { headers } = await service.send('GET', items)

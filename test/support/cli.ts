@@ -31,6 +31,9 @@ export interface Ended {
 /** What registers cleanup: a test's context, or `sharedService` for a suite. */
 type Cleanup = Pick<TestContext, 'after'>
 
+/** Far above what a slow machine needs: a test fails instead of waiting for ever. */
+const printTimeoutMs = 120_000
+
 /** A child process that is killed when its test ends. */
 export class Running {
   readonly process: ChildProcess
@@ -51,12 +54,14 @@ export class Running {
 
   /** Waits until standard output matches. */
   async prints(pattern: RegExp): Promise<RegExpExecArray> {
+    const { stdout } = this.process
+    const timeout = AbortSignal.timeout(printTimeoutMs)
     for (;;) {
       const match = pattern.exec(this.stdout)
       if (match) return match
-      const { stdout } = this.process
-      const more = await Promise.race([stdout && once(stdout, 'data'), this.ended])
-      if (!Array.isArray(more)) throw new Error(`ended before it printed ${pattern}: ${this.stdout}${this.stderr}`)
+      const data = stdout && once(stdout, 'data', { signal: timeout }).catch(() => 'within two minutes')
+      const more = await Promise.race([data, this.ended.then(() => 'before it ended')])
+      if (typeof more === 'string') throw new Error(`${pattern} was not printed ${more}: ${this.stdout}${this.stderr}`)
     }
   }
 }

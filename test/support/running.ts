@@ -41,6 +41,8 @@ interface ServiceOptions {
   readonly verifyOptions?: Partial<VerifyOptions>
   readonly log?: Log
   readonly limits?: Partial<ServerLimits>
+  readonly allowRequest?: () => boolean
+  readonly redirectsToHttps?: boolean
 }
 
 const defaultLimits: ServerLimits = {
@@ -66,6 +68,8 @@ function serverOf(
     verifyOptions,
     log = silentLog,
     limits,
+    allowRequest,
+    redirectsToHttps = false,
   }: ServiceOptions,
 ) {
   let requests = 0
@@ -78,8 +82,10 @@ function serverOf(
     newPageToken: mode === 'development' ? () => tokenFor('developer') : undefined,
     verifyToken: createTokenVerifier({ ...devVerifyOptions, ...verifyOptions }),
     log,
-    allowRequest: undefined,
-    corsOrigins: [],
+    allowRequest,
+    cors: [],
+    noticeOrigin: () => {},
+    redirectsToHttps,
     hsts: false,
     observe: undefined,
     unreadyReason: async () => undefined,

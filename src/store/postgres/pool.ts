@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import type { Sql } from 'postgres'
 import { UnavailableError } from '../store.ts'
 import type { Connection } from './connection.ts'
@@ -58,6 +59,8 @@ export function createPool({ connect, onDown, onUp, monotonicNow, random }: Pool
   let isDown = false
   let lastReconnectAt = 0
   const closed = new AbortController()
+  // Each attempt to connect listens for it.
+  setMaxListeners(0, closed.signal)
   const timer = setInterval(check, checkIntervalMs)
   timer.unref()
 
