@@ -93,8 +93,9 @@ const bodyErrors = ['body-invalid', 'value-unstorable', 'body-malformed', 'media
 const commonErrors = ['overloaded', 'internal', 'host-malformed', 'header-repeated', 'framing-ambiguous']
 
 /** Every error of the route as the error table answers it, by status. */
-function errorResponses({ operation: name, docs, body }: Route, errorResponse: Api['errorResponse']): Json {
-  const codes = [...(body ? bodyErrors : []), ...(docs?.errors ?? []), ...commonErrors] as ErrorCode[]
+function errorResponses({ operation: name, docs, body, secured }: Route, errorResponse: Api['errorResponse']): Json {
+  const tokenErrors = secured ? ['keys-unavailable'] : []
+  const codes = [...(body ? bodyErrors : []), ...(docs?.errors ?? []), ...tokenErrors, ...commonErrors] as ErrorCode[]
   const responses = codes.map((code) => {
     const error = (body && exampleError(code, body)) ?? new ApiError(code)
     return { code, ...errorResponse(error, name, '4bf92f3577b34da6a3ce929d0e0e4736') }
