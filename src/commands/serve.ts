@@ -63,7 +63,7 @@ Examples
       return fail(metrics)
     }
     if (metrics) closers.push(metrics.close)
-    const { verifyOptions, devKey, notes: tokenNotes } = await createTokenVerification(config, process.env, log.error)
+    const { verifyOptions, devKey, notes: tokenNotes } = await createTokenVerification(config, process.env, log.notice)
     const appSettings: Omit<AppSettings, 'redirectPort' | 'redirectsToHttps'> = {
       ...config,
       ...runtime,

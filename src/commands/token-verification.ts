@@ -17,7 +17,7 @@ interface TokenVerification {
 export async function createTokenVerification(
   { mode, tokens, clockToleranceSeconds }: TokenSettings,
   env: NodeJS.ProcessEnv,
-  onError: (message: string, error: unknown) => void,
+  report: (message: string) => void,
 ): Promise<TokenVerification> {
   const trustedIssuers: TrustedIssuer[] = []
   const notes: string[] = []
@@ -25,15 +25,14 @@ export async function createTokenVerification(
   const devKey = mode === 'development' ? await readOrCreateDevKey(directory, randomBytes) : undefined
   if (devKey) {
     trustedIssuers.push(devTokenIssuer(devKey.key))
-    notes.push(devKey.isStored ? tokenNote : devKeyNotStored(directory))
+    notes.push(devKey.storeError ? temporaryKeyNote(directory, devKey.storeError) : tokenNote)
   }
   if (tokens) {
     const { issuers, audiences, keys } = tokens
-    const remote = {
-      monotonicNow: () => performance.now(),
-      onError: (error: Error) => onError('Cannot fetch the public keys for tokens', error),
-    }
-    const getKeys = 'jwksUrl' in keys ? createRemoteKeys({ url: keys.jwksUrl, ...remote }) : async () => keys
+    const getKeys =
+      'jwksUrl' in keys
+        ? createRemoteKeys({ url: keys.jwksUrl, monotonicNow: () => performance.now(), report })
+        : async () => keys
     trustedIssuers.push({ keyName: 'configured key', issuers, audiences, keys: getKeys })
   }
   if (trustedIssuers.length === 0) notes.push(noKeyNote)
@@ -44,5 +43,9 @@ const tokenNote = 'Get a token for /secret and /swagger/v1/swagger.json: npx tod
 const noKeyNote =
   'Protected endpoints return 401 for every request: no key for tokens is configured. Set TODO_JWT_KEY, --jwt-public-key or --jwt-jwks.'
 
-export const devKeyNotStored = (directory: string) =>
-  `Cannot store the development key in ${directory}: this process uses a temporary key that no other process has.`
+/** The message of a file system error continues with the system call and the path. */
+export const devKeyNotStored = (directory: string, { message }: Error) =>
+  `Cannot store the development key in ${directory} (${message.split(',', 1)})`
+
+const temporaryKeyNote = (directory: string, error: Error) =>
+  `${devKeyNotStored(directory, error)}: this process uses a temporary key that no other process has.`

@@ -5,8 +5,9 @@ import { choice, flagsOnly, many, option, optionsHelp, readOptions, rejectArgume
 import { readTokenSettings, tokenOptions } from '../config/token-options.ts'
 import { devTokenDefaults, readOrCreateDevKey } from '../tokens/dev-key.ts'
 import { signToken } from '../tokens/sign.ts'
-import { checkToken } from '../tokens/verify.ts'
+import { checkToken, isUndecided } from '../tokens/verify.ts'
 import type { Command, Process } from './command.ts'
+import { defaultUrls, findService, sampleRequest } from './sample-request.ts'
 import { createTokenVerification, devKeyNotStored } from './token-verification.ts'
 
 const [defaultAudience] = devTokenDefaults.audiences
@@ -38,7 +39,7 @@ Flags to create a token, defaults in brackets
 ${optionsHelp(signOptions)}
 Flags to verify a token and their environment variables, as for "todo-service serve", defaults in brackets
 ${optionsHelp(tokenOptions)}
-Exit code of "token verify": 0 if the token is accepted, 1 if it is rejected.
+Exit code of "token verify": 0 if the token is accepted, 1 if not.
 
 Examples
   todo-service token --name ada --valid-for 1d
@@ -54,7 +55,14 @@ async function create(args: readonly string[], { env, stdout, stderr }: Process)
   rejectArguments(rest, problems)
   if (problems.length > 0) return { problems }
   const directory = configDirectory(env)
-  const { key, isStored } = await readOrCreateDevKey(directory, randomBytes)
+  const { key, storeError } = await readOrCreateDevKey(directory, randomBytes)
+  if (storeError) {
+    const reason = devKeyNotStored(directory, storeError)
+    stderr.write(
+      `todo-service: ${reason}, so no service would accept the token: free disk space or make the directory writable, or set XDG_CONFIG_HOME to another one for this command and the service.\n`,
+    )
+    return 1
+  }
   const request = {
     id: randomBytes(4).toString('hex'),
     name: values.name ?? userName(),
@@ -70,14 +78,14 @@ async function create(args: readonly string[], { env, stdout, stderr }: Process)
     stderr.write(
       `todo-service: The service accepts development tokens only with issuer ${devTokenDefaults.issuer} and audience ${defaultAudience}.\n`,
     )
-  if (!isStored) stderr.write(`todo-service: ${devKeyNotStored(directory)}\n`)
   const expires = new Date(claims.exp * 1000).toISOString()
   const output = {
-    token,
-    json: JSON.stringify({ token, claims }, null, 2),
-    default: `A development token for ${request.name}, valid until ${expires}:\n\n${token}\n\nTry it: curl -H "Authorization: Bearer ${token}" http://localhost:5080/secret`,
+    token: () => token,
+    json: () => JSON.stringify({ token, claims }, null, 2),
+    default: async () =>
+      `A development token for ${request.name}, valid until ${expires}:\n\n${token}\n\n${sampleRequest(token, await findService(defaultUrls))}`,
   }
-  stdout.write(`${output[values.output ?? 'default']}\n`)
+  stdout.write(`${await output[values.output ?? 'default']()}\n`)
   return 0
 }
 
@@ -89,13 +97,14 @@ async function verify(args: readonly string[], { env, stdout, stderr }: Process)
   if (text === undefined) problems.push('The token is missing: todo-service token verify TOKEN.')
   rejectArguments(extraArguments, problems)
   if (text === undefined || problems.length > 0) return { problems }
-  const onError = (message: string, error: unknown) => void stderr.write(`todo-service: ${message}: ${error}\n`)
-  const { verifyOptions } = await createTokenVerification(settings, env, onError)
+  const report = (message: string) => void stderr.write(`todo-service: ${message}\n`)
+  const { verifyOptions, devKey, notes } = await createTokenVerification(settings, env, report)
+  if (devKey?.storeError) for (const note of notes) report(note)
   const { token, checks } = await checkToken(text.trim().replace(/^Bearer +/i, ''), verifyOptions)
   if (token) stdout.write(`header  ${formatJson(token.header)}\nclaims  ${formatJson(token.claims, 2)}\n\n`)
   for (const { ok, message } of checks) stdout.write(`${ok ? 'ok    ' : 'FAILED'}  ${message}\n`)
   const isAccepted = checks.every(({ ok }) => ok)
-  const verb = isAccepted ? 'accepts' : 'rejects'
+  const verb = isAccepted ? 'accepts' : isUndecided(checks) ? 'returns 503 because it cannot check' : 'rejects'
   stdout.write(`\nA service in ${settings.mode} mode with these settings ${verb} this token.\n`)
   return isAccepted ? 0 : 1
 }

@@ -71,8 +71,10 @@ function readTokenConfig({ values, problems, sourceOf }: ParsedTokenOptions): To
   for (const other of otherKeySources) problems.push(`${keySource} and ${other} exclude each other: use one of them.`)
   if (!issuerSource) problems.push(`${keySource} needs --jwt-issuer: the issuers to accept.`)
   if (!audienceSource) problems.push(`${keySource} needs --jwt-audience: the audiences to accept.`)
-  const { 'jwt-jwks': jwksUrl, 'jwt-issuer': issuers, 'jwt-audience': audiences } = values
-  const keys = values['jwt-key'] ?? values['jwt-public-key'] ?? (jwksUrl ? { jwksUrl } : undefined)
+  const { 'jwt-public-key': file, 'jwt-jwks': jwksUrl, 'jwt-issuer': issuers, 'jwt-audience': audiences } = values
+  for (const weakKey of file?.weakKeys ?? [])
+    problems.push(`${sourceOf('jwt-public-key')} must not contain a weak key: ${weakKey}.`)
+  const keys = values['jwt-key'] ?? file?.keys ?? (jwksUrl ? { jwksUrl } : undefined)
   return keys && { keys, issuers, audiences }
 }
 

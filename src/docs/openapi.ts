@@ -70,7 +70,7 @@ function operation(one: Route, errorResponse: Api['errorResponse'], settings: Do
       ...(hasEtag && { 304: notModified(docs?.success.headers?.ETag ?? '') }),
       ...(settings.redirectsToHttps && { 307: redirect }),
       ...(secured && { 401: unauthorized }),
-      ...errorResponses(one, errorResponse, settings.isRateLimited ? ['too-many-requests'] : []),
+      ...errorResponses(one, errorResponse, settings.isRateLimited),
     },
   }
 }
@@ -124,12 +124,15 @@ const bodyErrors = ['body-invalid', 'value-unstorable', 'body-malformed', 'media
 const commonErrors = ['overloaded', 'internal', 'host-malformed', 'header-repeated', 'framing-ambiguous']
 
 /** Every error of the route as the error table answers it, by status. */
-function errorResponses(
-  { operation: name, docs, body }: Route,
-  errorResponse: Api['errorResponse'],
-  more: readonly ErrorCode[],
-): Json {
-  const codes = [...(body ? bodyErrors : []), ...(docs?.errors ?? []), ...commonErrors, ...more] as ErrorCode[]
+function errorResponses(one: Route, errorResponse: Api['errorResponse'], isRateLimited = false): Json {
+  const { operation: name, docs, body, secured } = one
+  const codes = [
+    ...(body ? bodyErrors : []),
+    ...(docs?.errors ?? []),
+    ...(secured ? ['keys-unavailable'] : []),
+    ...commonErrors,
+    ...(isRateLimited ? ['too-many-requests'] : []),
+  ] as ErrorCode[]
   const responses = codes.map((code) => {
     const error = (body && exampleError(code, body)) ?? new ApiError(code)
     return { code, ...errorResponse(error, name, '4bf92f3577b34da6a3ce929d0e0e4736') }

@@ -31,6 +31,7 @@ export const errors = {
   'precondition-failed': { status: 412, title: 'The state has changed: no entity tag in If-Match matches.' },
   'id-in-use': { status: 409, title: 'An item with this id exists.' },
   'store-unavailable': { status: 503, title: 'The items cannot be reached at the moment.' },
+  'keys-unavailable': { status: 503, title: 'The token cannot be checked at the moment.' },
   'store-full': { status: 503, title: 'There is no room for more items.' },
   'too-many-requests': { status: 429, title: 'This client sends too many requests.' },
   'uploads-exceeded': { status: 503, title: 'The bodies that are being received take too much memory.' },

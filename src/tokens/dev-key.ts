@@ -8,16 +8,17 @@ export const devTokenDefaults = { issuer: 'todo-service', audiences: ['todo-item
 
 export interface DevKey {
   readonly key: KeyObject
-  /** False if the key could not be stored: no other process has it. */
-  readonly isStored: boolean
+  /** Why the key could not be stored: no other process has it. */
+  readonly storeError: Error | undefined
 }
 
 /** The key that signs development tokens: created on first use, then shared by all commands of this user. */
 export async function readOrCreateDevKey(directory: string, random: (size: number) => Buffer): Promise<DevKey> {
   const create = () => random(32).toString('base64')
   const isValid = (base64: string) => Buffer.from(base64, 'base64').length === 32
-  const stored = await readOrCreate(directory, 'development-key', create, isValid).catch(() => undefined)
-  return { key: createSecretKey(Buffer.from(stored ?? create(), 'base64')), isStored: stored !== undefined }
+  const stored = await readOrCreate(directory, 'development-key', create, isValid).catch((error: Error) => error)
+  const storeError = stored instanceof Error ? stored : undefined
+  return { key: createSecretKey(Buffer.from(stored instanceof Error ? create() : stored, 'base64')), storeError }
 }
 
 export function devTokenIssuer(key: KeyObject): TrustedIssuer {

@@ -1,4 +1,4 @@
-import { createPublicKey, createSecretKey, type JsonWebKey, type KeyObject } from 'node:crypto'
+import { createPublicKey, createSecretKey, type JsonWebKey, type JsonWebKeyInput, type KeyObject } from 'node:crypto'
 
 export interface VerificationKey {
   readonly kid: string | undefined
@@ -7,24 +7,31 @@ export interface VerificationKey {
   readonly key: KeyObject
 }
 
+type PublicKeys = {
+  readonly keys: readonly VerificationKey[]
+  /** RSA keys that are not used because others could sign with them: which key and why. */
+  readonly weakKeys: readonly string[]
+}
+
 export const hmacKey = (key: KeyObject): VerificationKey => ({ kid: undefined, algorithms: ['HS256'], key })
 
-/** A key of at least 32 bytes (RFC 7518, 3.2) in base64. */
-export function parseSharedKey(base64: string): readonly VerificationKey[] | undefined {
+/** A key of at least 32 bytes (RFC 7518, 3.2) in base64, or as `dotnet user-jwts key` prints it: Signing Key: '…'. */
+export function parseSharedKey(text: string): readonly VerificationKey[] | undefined {
+  const [, base64 = text] = /^[^']*'([^']+)'\s*$/.exec(text) ?? []
   if (!/^[A-Za-z0-9+/]+={0,2}$/.test(base64)) return undefined
   const bytes = Buffer.from(base64, 'base64')
   return bytes.length >= 32 ? [hmacKey(createSecretKey(bytes))] : undefined
 }
 
-/** The usable public keys of a PEM or JWKS file; undefined if there are none. */
-export function parsePublicKeys(text: string): readonly VerificationKey[] | undefined {
-  const keys = text.trimStart().startsWith('{') ? parseJwks(text) : parsePem(text)
-  return keys.length > 0 ? keys : undefined
+/** The public keys of a PEM or JWKS file; undefined if there are none. */
+export function parsePublicKeys(text: string): PublicKeys | undefined {
+  const parsed = text.trimStart().startsWith('{') ? parseJwks(text) : parsePem(text)
+  return parsed.keys.length > 0 || parsed.weakKeys.length > 0 ? parsed : undefined
 }
 
-function parsePem(text: string): VerificationKey[] {
+function parsePem(text: string): PublicKeys {
   const blocks = text.match(/-----BEGIN (PUBLIC KEY|RSA PUBLIC KEY|CERTIFICATE)-----[^-]+-----END \1-----/g) ?? []
-  return blocks.flatMap((pem) => importKey(() => createPublicKey(pem)))
+  return separateWeakKeys(blocks.map((pem) => importKey(pem)))
 }
 
 interface Jwk extends JsonWebKey {
@@ -35,13 +42,16 @@ interface Jwk extends JsonWebKey {
 }
 
 /** The public signature keys of a JWKS document; other keys are ignored. */
-export function parseJwks(text: string): VerificationKey[] {
-  const keys: unknown = parseJson(text)?.keys
-  if (!Array.isArray(keys)) return []
-  return keys.filter(isPublicSignatureKey).flatMap((jwk) => {
-    const kid = typeof jwk.kid === 'string' ? jwk.kid : undefined
-    return importKey(() => createPublicKey({ key: jwk, format: 'jwk' }), kid, jwk.alg)
-  })
+export function parseJwks(text: string): PublicKeys {
+  const jwks: unknown = parseJson(text)?.keys
+  if (!Array.isArray(jwks)) return { keys: [], weakKeys: [] }
+  return separateWeakKeys(
+    jwks.map((jwk) => {
+      if (!isPublicSignatureKey(jwk)) return undefined
+      const kid = typeof jwk.kid === 'string' ? jwk.kid : undefined
+      return importKey({ key: jwk, format: 'jwk' }, kid, jwk.alg)
+    }),
+  )
 }
 
 function parseJson(text: string): { keys?: unknown } | undefined {
@@ -59,20 +69,21 @@ function isPublicSignatureKey(jwk: unknown): jwk is Jwk {
   return use === 'sig' && Array.isArray(operations) && operations.includes('verify')
 }
 
-function importKey(create: () => KeyObject, kid?: string, alg?: unknown): VerificationKey[] {
+/** Undefined for a key that cannot verify signatures here. */
+function importKey(input: string | JsonWebKeyInput, kid?: string, alg?: unknown): VerificationKey | undefined {
   try {
-    const key = create()
+    const key = createPublicKey(input)
     const algorithms = algorithmsOf(key).filter((algorithm) => alg === undefined || alg === algorithm)
-    return algorithms.length > 0 ? [{ kid, algorithms, key }] : []
+    return algorithms.length > 0 ? { kid, algorithms, key } : undefined
   } catch {
-    return []
+    return undefined
   }
 }
 
 function algorithmsOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): readonly string[] {
   switch (asymmetricKeyType) {
     case 'rsa':
-      return (asymmetricKeyDetails?.modulusLength ?? 0) >= 2048 ? ['RS256', 'PS256'] : []
+      return ['RS256', 'PS256']
     case 'ec':
       return asymmetricKeyDetails?.namedCurve === 'prime256v1' ? ['ES256'] : []
     case 'ed25519':
@@ -81,3 +92,32 @@ function algorithmsOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): r
       return []
   }
 }
+
+/** Every algorithm that a public key can have. */
+export const publicKeyAlgorithms: readonly string[] = ['RS256', 'PS256', 'ES256', 'EdDSA']
+
+/** Keys are numbered as in their file, unusable ones included. */
+function separateWeakKeys(imported: readonly (VerificationKey | undefined)[]): PublicKeys {
+  const keys: VerificationKey[] = []
+  const weakKeys: string[] = []
+  for (const [index, key] of imported.entries()) {
+    const weakness = key && findWeakness(key.key)
+    if (weakness) weakKeys.push(`RSA key ${index + 1}${formatKid(key.kid)} has ${weakness}`)
+    else if (key) keys.push(key)
+  }
+  return { keys, weakKeys }
+}
+
+/** RFC 7518, 3.3: at least 2,048 bits. With the exponent 1, anyone can write a signature (RFC 8017, 3.1: at least 3). */
+function findWeakness({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): string | undefined {
+  if (asymmetricKeyType !== 'rsa') return undefined
+  const { modulusLength = 0, publicExponent = 0n } = asymmetricKeyDetails ?? {}
+  if (modulusLength < 2048) return `a modulus of ${modulusLength} bits, not at least 2048`
+  if (publicExponent < 3n || publicExponent % 2n === 0n)
+    return 'a public exponent that is not an odd number of at least 3'
+  return undefined
+}
+
+/** Short and printable: a key server chose it. */
+const formatKid = (kid: string | undefined) =>
+  kid === undefined ? '' : ` (kid ${JSON.stringify(kid.slice(0, 100)).replace(/[^ -~]/g, '?')})`

@@ -13,16 +13,17 @@ interface RemoteKeysOptions {
   readonly url: string
   /** Milliseconds of a monotonic clock. */
   readonly monotonicNow: () => number
-  /** Called when a fetch fails; the last keys stay in use. */
-  readonly onError: (error: Error) => void
+  /** Called with a sentence for the log when a fetch fails (the last keys stay in use) or a key is too weak to be used. */
+  readonly report: (message: string) => void
 }
 
 /**
  * Keys from a JWKS URL: fetched on first use, when they are old, and when a token has an unknown `kid` (key rotation),
  * but never more often than the intervals above, whatever `kid` values tokens have.
  */
-export function createRemoteKeys({ url, monotonicNow, onError }: RemoteKeysOptions) {
+export function createRemoteKeys({ url, monotonicNow, report }: RemoteKeysOptions) {
   let keys: readonly VerificationKey[] = []
+  let reportedWeakKeys = ''
   let fetchedAt = Number.NEGATIVE_INFINITY
   let nextFetchAt = Number.NEGATIVE_INFINITY
   let pendingFetch: Promise<void> | undefined
@@ -30,15 +31,16 @@ export function createRemoteKeys({ url, monotonicNow, onError }: RemoteKeysOptio
   async function refresh(): Promise<void> {
     try {
       const fetched = parseJwks(await fetchText(url))
-      if (fetched.length === 0) throw new Error('the response contains no usable public key')
-      keys = fetched
+      const weakKeys = fetched.weakKeys.join('; ')
+      if (weakKeys !== '' && weakKeys !== reportedWeakKeys) report(`A public key from ${url} is ignored: ${weakKeys}.`)
+      reportedWeakKeys = weakKeys
+      if (fetched.keys.length === 0) throw new Error('the response contains no usable public key')
+      keys = fetched.keys
       fetchedAt = monotonicNow()
       nextFetchAt = fetchedAt + minIntervalMs
     } catch (error) {
       nextFetchAt = monotonicNow() + retryIntervalMs
-      // fetch() reports network errors as "fetch failed" with the details in the cause.
-      const { message, cause } = error as Error
-      onError(new Error(`${url}: ${cause instanceof Error ? cause.message : message}`))
+      report(`Cannot fetch the public keys for tokens from ${url}: ${describeError(error as Error)}.`)
     } finally {
       pendingFetch = undefined
     }
@@ -51,6 +53,12 @@ export function createRemoteKeys({ url, monotonicNow, onError }: RemoteKeysOptio
     if (pendingFetch && (ageMs > maxStaleAgeMs || isUnknown)) await pendingFetch
     return keys
   }
+}
+
+/** fetch() reports network errors as "fetch failed" with the details in the cause, whose message can be empty. */
+function describeError({ message, cause }: Error): string {
+  if (!(cause instanceof Error)) return message
+  return cause.message || `${(cause as NodeJS.ErrnoException).code}`
 }
 
 async function fetchText(url: string): Promise<string> {

@@ -1,4 +1,4 @@
-import type { VerificationKey } from './keys.ts'
+import { publicKeyAlgorithms, type VerificationKey } from './keys.ts'
 
 type JsonObject = Readonly<Record<string, unknown>>
 
@@ -21,7 +21,13 @@ export interface VerifyOptions {
 /** `message` has the details, for the log and `token verify`; `errorDescription` is sent to the client. */
 type CheckResult =
   | { readonly ok: true; readonly message: string }
-  | { readonly ok: false; readonly message: string; readonly errorDescription: string }
+  | {
+      readonly ok: false
+      readonly message: string
+      readonly errorDescription: string
+      /** The check could not be made: the token may be valid. */
+      readonly isUndecided?: true
+    }
 
 interface TokenReport {
   /** Undefined if the token is malformed. */
@@ -29,15 +35,25 @@ interface TokenReport {
   readonly checks: readonly CheckResult[]
 }
 
+type Verification =
+  | { readonly claims: JsonObject }
+  | { readonly errorDescription: string; readonly reason: string }
+  | { readonly undecidedReason: string }
+
 export function createTokenVerifier(options: VerifyOptions) {
-  return async (text: string): Promise<{ claims: JsonObject } | { errorDescription: string; reason: string }> => {
+  return async (text: string): Promise<Verification> => {
     const { token, checks } = await checkToken(text, options)
     const failures = checks.filter((check) => !check.ok)
     if (token && failures.length === 0) return { claims: token.claims }
     const reason = failures.map(({ message }) => message).join('; ')
-    return { errorDescription: failures[0]?.errorDescription ?? '', reason }
+    const [failure] = failures.filter((check) => !check.isUndecided)
+    return failure ? { errorDescription: failure.errorDescription, reason } : { undecidedReason: reason }
   }
 }
+
+/** Whether the only failures are checks that could not be made. */
+export const isUndecided = (checks: readonly CheckResult[]) =>
+  checks.some(({ ok }) => !ok) && checks.every((check) => check.ok || check.isUndecided)
 
 /** Runs every check against each trusted issuer; reports the issuer with the fewest failed checks. */
 export async function checkToken(text: string, options: VerifyOptions): Promise<TokenReport> {
@@ -52,7 +68,8 @@ export async function checkToken(text: string, options: VerifyOptions): Promise<
   for (const issuer of options.trustedIssuers) {
     const signature = await checkSignature(text, token.header, issuer)
     const checks = [...signature, ...checkClaims(token.claims, issuer, now, options.clockToleranceSeconds)]
-    const failures = checks.filter(({ ok }) => !ok).length
+    // A check that could not be made counts less than one that failed.
+    const failures = isUndecided(checks) ? 0.5 : checks.filter(({ ok }) => !ok).length
     if (failures < fewest) [best, fewest] = [checks, failures]
     if (failures === 0) break
   }
@@ -60,7 +77,7 @@ export async function checkToken(text: string, options: VerifyOptions): Promise<
 }
 
 const passed = (message: string): CheckResult => ({ ok: true, message })
-const failed = (errorDescription: string, message: string): CheckResult => ({ ok: false, message, errorDescription })
+const failed = (errorDescription: string, message: string) => ({ ok: false, message, errorDescription }) as const
 
 interface ParsedToken {
   readonly header: JsonObject
@@ -103,14 +120,14 @@ async function checkSignature(text: string, header: JsonObject, issuer: TrustedI
     return [failed('The token has critical headers', 'crit: no critical header parameter is supported')]
   if (kid !== undefined && typeof kid !== 'string') return [failed('The token is malformed', 'kid is not a string')]
   const keys = await issuer.keys(kid)
-  if (keys.length === 0)
-    return [failed('No key is available to check the token', `the ${keyName} could not be fetched`)]
-  const usable = keys.filter(({ algorithms }) => algorithms.includes(alg as string))
-  if (usable.length === 0) {
-    const accepted = [...new Set(keys.flatMap(({ algorithms }) => algorithms))].join(', ')
-    const message = `algorithm is ${formatValue(alg)}, the ${keyName} accepts ${accepted}`
+  const accepted = keys.length === 0 ? publicKeyAlgorithms : keys.flatMap(({ algorithms }) => algorithms)
+  if (!accepted.includes(alg as string)) {
+    const message = `algorithm is ${formatValue(alg)}, the ${keyName} accepts ${[...new Set(accepted)].join(', ')}`
     return [failed('The signing algorithm is not accepted', message)]
   }
+  if (keys.length === 0)
+    return [{ ...failed('The token cannot be checked', `the ${keyName} could not be fetched`), isUndecided: true }]
+  const usable = keys.filter(({ algorithms }) => algorithms.includes(alg as string))
   const algorithm = passed(`algorithm is ${formatValue(alg)}`)
   const candidates = usable.filter((key) => kid === undefined || key.kid === undefined || key.kid === kid)
   if (candidates.length === 0)

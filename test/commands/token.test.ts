@@ -2,13 +2,16 @@ import assert from 'node:assert/strict'
 import { createHmac, generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 import { once } from 'node:events'
 import { readdirSync, statSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
+import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
+import { defaultUrls, findService, sampleRequest } from '../../src/commands/sample-request.ts'
 import { createClient } from '../../src/verify/client.ts'
-import { jsonLines, run, start } from '../support/cli.ts'
+import { cli, jsonLines, run, runCommand, start } from '../support/cli.ts'
 import { temporaryFolder } from '../support/folder.ts'
+import { freePort } from '../support/port.ts'
+import { Stopwatch } from '../support/stopwatch.ts'
 
 async function startService(t: TestContext, args: string[], env: NodeJS.ProcessEnv) {
   const running = start(t, ['serve', '--profile', 'a', '--port', '0', '--host', '127.0.0.1', ...args], env)
@@ -16,6 +19,17 @@ async function startService(t: TestContext, args: string[], env: NodeJS.ProcessE
   const status = async (token: string) =>
     (await createClient(url).send('GET', '/secret', undefined, { authorization: `Bearer ${token}` })).status
   return { running, url, status }
+}
+
+/** The URL of a server that is closed after the test. */
+async function listen(t: TestContext, listener: RequestListener): Promise<string> {
+  const server = createServer(listener)
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.after(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
 const claimsOf = (token: string) => JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
@@ -47,15 +61,44 @@ suite('token', () => {
     for (const { stdout } of results) assert.equal(await status(stdout.trim()), 200)
   })
 
-  test('uses a temporary key, with a message, if the configuration directory is not writable', async (t) => {
+  const notStored = (directory: string, reason: string) =>
+    `Cannot store the development key in ${join(directory, 'todo-item-service')} (${reason})`
+
+  test('fails without a token if the key cannot be stored, because no service would accept the token', async (t) => {
+    const file = join(temporaryFolder(t), 'a file')
+    writeFileSync(file, '')
+    for (const output of ['default', 'token', 'json']) {
+      const { code, stdout, stderr } = await run(t, ['token', '-o', output], { XDG_CONFIG_HOME: file })
+      assert.deepEqual([code, stdout], [1, ''])
+      const reason = notStored(file, 'ENOTDIR: not a directory')
+      assert.ok(stderr.startsWith(`todo-service: ${reason}, so no service would accept the token: free `), stderr)
+      assert.equal(stderr.trim().split('\n').length, 1)
+    }
+  })
+
+  const noLimits = process.platform !== 'linux' && 'sets a limit on the size of files as Linux does'
+  test('fails without a token if the disk is full, and leaves no file', { skip: noLimits }, async (t) => {
+    const folder = temporaryFolder(t)
+    // With a limit of 0, files can be created but not written.
+    const script = 'ulimit -f 0 && XDG_CONFIG_HOME="$2" exec "$0" "$1" token -o token'
+    const { code, stdout, stderr } = await runCommand(t, 'sh', ['-c', script, process.execPath, cli, folder])
+    assert.deepEqual([code, stdout], [1, ''])
+    assert.ok(stderr.startsWith(`todo-service: ${notStored(folder, 'EFBIG: file too large')}`), stderr)
+    assert.deepEqual(readdirSync(join(folder, 'todo-item-service')), [])
+  })
+
+  test('the service and token verify use a temporary key, and say so, if it cannot be stored', async (t) => {
     const XDG_CONFIG_HOME = join(temporaryFolder(t), 'a file')
     writeFileSync(XDG_CONFIG_HOME, '')
-    const message = /Cannot store the development key in .*a file.*: this process uses a temporary key/
-    const { code, stderr } = await run(t, ['token'], { XDG_CONFIG_HOME })
-    assert.equal(code, 0)
-    assert.match(stderr, message)
-    const { running } = await startService(t, [], { XDG_CONFIG_HOME })
-    await running.prints(message)
+    const message = `${notStored(XDG_CONFIG_HOME, 'ENOTDIR: not a directory')}: this process uses a temporary key`
+    const { running, url, status } = await startService(t, [], { XDG_CONFIG_HOME })
+    await running.prints(/Stop it with/)
+    assert.ok(running.stdout.includes(message), running.stdout)
+    const { text } = await createClient(url).send('GET', '/swagger/index.html')
+    assert.equal(await status(/eyJ[\w-]+\.[\w-]+\.[\w-]+/.exec(text)?.[0] ?? ''), 200)
+    const { code, stderr } = await run(t, ['token', 'verify', 'a.b.c'], { XDG_CONFIG_HOME })
+    assert.equal(code, 1)
+    assert.ok(stderr.startsWith(`todo-service: ${message}`), stderr)
   })
 
   test('sets the claims from the flags, and names the issuer and audience the service accepts', async (t) => {
@@ -104,7 +147,7 @@ suite('token', () => {
     assert.match(stdout, /^A development token for ada, valid until 20\d\d-/)
     assert.match(
       stdout,
-      /\ncurl -H "Authorization: Bearer \S+" http:\/\/localhost:5080\/secret\n$|\nTry it: curl -H "Authorization: Bearer \S+" /,
+      /\n(?:Try it: )?curl (?:-k )?-H "Authorization: Bearer \S+" https?:\/\/localhost:\d+\/secret\n$/,
     )
   })
 
@@ -126,6 +169,43 @@ suite('token', () => {
       'extra',
     ])
     assert.equal(stderr.match(/^todo-service: /gm)?.length, 5, stderr)
+  })
+})
+
+suite('sample request', () => {
+  const enough = 60_000
+
+  test('is for the first URL where the service runs, over HTTP or HTTPS', async (t) => {
+    const args = ['serve', '--profile', 'b', '--port', '0', '--https-port', '0']
+    const [, http = '', https = ''] = await start(t, args).prints(/(http:\S+:\d+) +(https:\S+:\d+)/)
+    const closed = `http://localhost:${await freePort()}`
+    assert.equal(await findService([closed, http, https], enough), http)
+    assert.equal(await findService([closed, https], enough), https)
+    assert.equal(sampleRequest('T', http), `Try it: curl -H "Authorization: Bearer T" ${http}/secret`)
+    assert.equal(sampleRequest('T', https), `Try it: curl -k -H "Authorization: Bearer T" ${https}/secret`)
+  })
+
+  test('is for both schemes where no service is found: another program responds, or none does in time', async (t) => {
+    const other = await listen(t, (_, response) => response.end('Hello World!'))
+    const unauthorized = await listen(t, (_, response) => response.writeHead(403).end('live'))
+    assert.equal(await findService([other, unauthorized], enough), undefined)
+    const stopwatch = new Stopwatch()
+    assert.equal(await findService([await listen(t, () => {})], 100), undefined)
+    stopwatch.assertWithin(5_000)
+    const text = sampleRequest('T', undefined)
+    assert.match(text, /^No service responds on the default ports\./)
+    assert.match(text, /^curl -H "Authorization: Bearer T" http:\/\/localhost:5080\/secret$/m)
+    assert.match(text, /^curl -k -H "Authorization: Bearer T" https:\/\/localhost:5081\/secret$/m)
+    assert.match(text, /Profile B: http:\/\/localhost:5000 and https:\/\/localhost:5001/)
+  })
+
+  test('is looked for on the default ports of both profiles', () => {
+    assert.deepEqual(defaultUrls, [
+      'http://localhost:5080',
+      'http://localhost:5000',
+      'https://localhost:5081',
+      'https://localhost:5001',
+    ])
   })
 })
 
@@ -185,15 +265,8 @@ suite('token verify', () => {
   test('fetches public keys from a JWKS URL', async (t) => {
     const { publicKey, privateKey } = generateKeyPairSync('ed25519')
     let status = 200
-    const server = createServer((_, response) =>
-      response.writeHead(status).end(JSON.stringify({ keys: [publicKey.export({ format: 'jwk' })] })),
-    )
-    await once(server.listen(0, '127.0.0.1'), 'listening')
-    t.after(() => {
-      server.close()
-      server.closeAllConnections()
-    })
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/keys`
+    const jwks = JSON.stringify({ keys: [publicKey.export({ format: 'jwk' })] })
+    const url = `${await listen(t, (_, response) => response.writeHead(status).end(jwks))}/keys`
     const parts = [{ alg: 'EdDSA' }, { iss: 'i', aud: 'x', exp: Math.floor(Date.now() / 1000) + 600 }]
     const input = parts.map((part) => Buffer.from(JSON.stringify(part)).toString('base64url')).join('.')
     const token = `${input}.${sign(null, Buffer.from(input), privateKey).toString('base64url')}`
@@ -206,6 +279,7 @@ suite('token verify', () => {
     assert.equal(rejected.code, 1)
     assert.ok(rejected.stderr.includes(`${url}: status 503`), rejected.stderr)
     assert.match(rejected.stdout, /^FAILED {2}the configured key could not be fetched$/m)
+    assert.match(rejected.stdout, /with these settings returns 503 because it cannot check this token\.$/m)
   })
 
   test('lists all invalid options without printing a key', async (t) => {
@@ -236,6 +310,65 @@ suite('token verify', () => {
       'The token is missing',
     ])
       assert.ok(stderr.includes(message), `${message}\n${stderr}`)
+  })
+})
+
+suite('keys for tokens', () => {
+  const accept = ['--jwt-issuer', 'i', '--jwt-audience', 'x', '--mode', 'production']
+
+  test('the service does not start with a weak public key, and names it', async (t) => {
+    const file = join(temporaryFolder(t), 'keys')
+    const good = generateKeyPairSync('rsa', { modulusLength: 2048 }).publicKey
+    const weak = generateKeyPairSync('rsa', { modulusLength: 1024 }).publicKey
+    const jwk = good.export({ format: 'jwk' })
+    const pem = { type: 'spki', format: 'pem' } as const
+    for (const [content, key] of [
+      [`${good.export(pem)}${weak.export(pem)}`, 'RSA key 2 has a modulus of 1024 bits, not at least 2048'],
+      [
+        JSON.stringify({ keys: [jwk, { ...jwk, kid: 'one', e: 'AQ' }] }),
+        'RSA key 2 (kid "one") has a public exponent that is not an odd number of at least 3',
+      ],
+    ] as const) {
+      writeFileSync(file, content)
+      const { code, stdout, stderr } = await run(t, ['serve', '--jwt-public-key', file, '--port', '0', ...accept])
+      assert.deepEqual([code, stdout], [2, ''])
+      assert.ok(stderr.includes(`todo-service: --jwt-public-key must not contain a weak key: ${key}.\n`), stderr)
+    }
+  })
+
+  test('A15 tokens get 503, and the log says why, until a key server was reached', async (t) => {
+    const jwks = await listen(t, (_, response) => response.writeHead(500).end())
+    const { status, running } = await startService(t, ['--jwt-jwks', jwks, ...accept], {})
+    const parts = [{ alg: 'RS256' }, { iss: 'i', aud: 'x', exp: Math.floor(Date.now() / 1000) + 600 }, 'signature']
+    const token = parts.map((part) => Buffer.from(JSON.stringify(part)).toString('base64url')).join('.')
+    assert.equal(await status(token), 503)
+    assert.equal(await status('nonsense'), 401)
+    await running.prints(/Cannot fetch.*\n/)
+    const lines = jsonLines(running.stdout).map(({ message }) => message)
+    assert.deepEqual(lines.slice(1), [`Cannot fetch the public keys for tokens from ${jwks}/: status 500.`])
+  })
+
+  test('TODO_JWT_KEY can be the line that dotnet user-jwts key prints', async (t) => {
+    const key = randomBytes(32)
+    const header = Buffer.from('{"alg":"HS256"}').toString('base64url')
+    const exp = Math.floor(Date.now() / 1000) + 600
+    const claims = Buffer.from(JSON.stringify({ iss: 'dotnet-user-jwts', aud: ['u', 'v'], exp })).toString('base64url')
+    const signature = createHmac('sha256', key).update(`${header}.${claims}`).digest('base64url')
+    const base64 = key.toString('base64')
+    const env = { TODO_JWT_ISSUER: 'dotnet-user-jwts', TODO_JWT_AUDIENCE: 'u' }
+    for (const [TODO_JWT_KEY, expected] of [
+      [base64, 0],
+      [`Signing Key: '${base64}'`, 0],
+      [`Signing Key: '${base64}'\n`, 0],
+      [`'${base64}'`, 0],
+      [`Signing Key: '${base64}`, 2],
+      ["Signing Key: ''", 2],
+      [`Signing Key: '${base64.slice(4)}'`, 2],
+      ['Signing key for JWTs was not found.', 2],
+    ] as const) {
+      const { code } = await run(t, ['token', 'verify', `${header}.${claims}.${signature}`], { ...env, TODO_JWT_KEY })
+      assert.equal(code, expected, TODO_JWT_KEY)
+    }
   })
 })
 

@@ -5,6 +5,7 @@ import { createServer, type RequestListener, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { suite, type TestContext, test } from 'node:test'
 import { createRemoteKeys } from '../../src/tokens/remote-keys.ts'
+import { freePort } from '../support/port.ts'
 
 const minuteMs = 60_000
 const { publicKey } = generateKeyPairSync('ed25519')
@@ -13,7 +14,7 @@ const jwks = (...kids: string[]) =>
 
 /** A key server whose response can be changed, and a clock that can be advanced. */
 async function start(t: TestContext) {
-  const state = { respond: respondWith(jwks('one')), requests: 0, timeMs: 0, errors: [] as string[] }
+  const state = { respond: respondWith(jwks('one')), requests: 0, timeMs: 0, messages: [] as string[] }
   const server = createServer((request, response) => {
     state.requests++
     state.respond(request, response)
@@ -27,7 +28,7 @@ async function start(t: TestContext) {
   const keys = createRemoteKeys({
     url,
     monotonicNow: () => state.timeMs,
-    onError: ({ message }) => state.errors.push(message.replace(`${url}: `, '')),
+    report: (message) => state.messages.push(message.replace(url, 'URL')),
   })
   return { state, server, kids: async (kid?: string) => (await keys(kid)).map((key) => key.kid) }
 }
@@ -36,6 +37,8 @@ const respondWith =
   (body: string, status = 200): RequestListener =>
   (_, response) =>
     response.writeHead(status, { location: '/elsewhere' }).end(body)
+
+const fetchError = (reason: string) => `Cannot fetch the public keys for tokens from URL: ${reason}.`
 
 suite('remote keys', () => {
   test('are fetched once for parallel requests', async (t) => {
@@ -104,12 +107,15 @@ suite('remote keys', () => {
       state.timeMs += minuteMs
       assert.deepEqual(await kids('two'), ['one'])
     }
-    assert.deepEqual(state.errors, [
-      'status 500',
-      'unexpected redirect',
-      'the response is larger than 1048576 bytes',
-      'the response contains no usable public key',
-    ])
+    assert.deepEqual(
+      state.messages,
+      [
+        'status 500',
+        'unexpected redirect',
+        'the response is larger than 1048576 bytes',
+        'the response contains no usable public key',
+      ].map(fetchError),
+    )
     state.respond = respondWith(jwks('two'))
     state.timeMs += minuteMs
     assert.deepEqual(await kids('two'), ['two'])
@@ -138,6 +144,34 @@ suite('remote keys', () => {
     assert.deepEqual(await kids(), ['one'])
   })
 
+  test('are used without the weak ones among them, which are reported when they change', async (t) => {
+    const { state, kids } = await start(t)
+    const weak = generateKeyPairSync('rsa', { modulusLength: 1024 }).publicKey.export({ format: 'jwk' })
+    const respondWithWeak = (...others: object[]) => {
+      state.respond = respondWith(JSON.stringify({ keys: [{ ...weak, kid: 'weak' }, ...others] }))
+    }
+    const good = { ...publicKey.export({ format: 'jwk' }), kid: 'good' }
+    respondWithWeak(good)
+    for (let count = 0; count < 3; count++) {
+      assert.deepEqual(await kids('weak'), ['good'])
+      state.timeMs += minuteMs
+    }
+    assert.equal(state.requests, 3)
+    const weakError = 'RSA key 1 (kid "weak") has a modulus of 1024 bits, not at least 2048'
+    assert.deepEqual(state.messages, [`A public key from URL is ignored: ${weakError}.`])
+    respondWithWeak()
+    assert.deepEqual(await kids('weak'), ['good'])
+    assert.deepEqual(state.messages.slice(1), [fetchError('the response contains no usable public key')])
+  })
+
+  test('a host name without an address that accepts connections is reported with the reason', async () => {
+    const messages: string[] = []
+    // Both loopback addresses refuse: the error then has no message of its own.
+    const url = `http://localhost:${await freePort()}/keys`
+    await createRemoteKeys({ url, monotonicNow: () => 0, report: (message) => messages.push(message) })('one')
+    assert.match(messages.join(), /ECONNREFUSED.*\.$/)
+  })
+
   test('stay in use while the response is larger than 1 MiB; the rest of it is not read', async (t) => {
     const { state, kids } = await start(t)
     await kids('one')
@@ -153,7 +187,7 @@ suite('remote keys', () => {
     })
     state.timeMs += minuteMs
     assert.deepEqual(await kids('two'), ['one'])
-    assert.deepEqual(state.errors, ['the response is larger than 1048576 bytes'])
+    assert.deepEqual(state.messages, [fetchError('the response is larger than 1048576 bytes')])
     await closed
   })
 
@@ -180,7 +214,7 @@ suite('remote keys', () => {
         mock.mock.calls.map((call) => call.arguments),
         [[5_000]],
       )
-      assert.deepEqual(state.errors, ['timed out'])
+      assert.deepEqual(state.messages, [fetchError('timed out')])
       await closed
     })
 })

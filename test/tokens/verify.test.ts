@@ -1,6 +1,16 @@
 import assert from 'node:assert/strict'
-import { createHmac, createSecretKey, generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto'
+import {
+  createHash,
+  createHmac,
+  createPublicKey,
+  createSecretKey,
+  generateKeyPairSync,
+  type KeyObject,
+  randomBytes,
+  sign,
+} from 'node:crypto'
 import { suite, type TestContext, test } from 'node:test'
+import { jsonLog } from '../../src/log.ts'
 import { hmacKey, parseJwks, parsePublicKeys, type VerificationKey } from '../../src/tokens/keys.ts'
 import { createTokenVerifier, type TrustedIssuer } from '../../src/tokens/verify.ts'
 import { transports } from '../support/running.ts'
@@ -57,6 +67,12 @@ const issuerWith = (keys: readonly VerificationKey[]): TrustedIssuer => ({
 })
 const sharedKeyIssuer = issuerWith([hmacKey(createSecretKey(secret))])
 const pem = (key: KeyObject) => key.export({ type: 'spki', format: 'pem' }) as string
+const keysIn = (text: string) => parsePublicKeys(text)?.keys ?? []
+/** The public key with another exponent. */
+const withExponent = (exponent: number) => ({
+  ...rsa.publicKey.export({ format: 'jwk' }),
+  e: Buffer.from([exponent]).toString('base64url'),
+})
 
 /** A function that sends GET /secret with a token to a service which accepts tokens of one issuer. */
 async function startService(t: TestContext, issuer: TrustedIssuer) {
@@ -224,7 +240,7 @@ suite('S6 bearer tokens', () => {
   })
 
   test('a token is accepted if any of the trusted issuers accepts it', async () => {
-    const otherIssuer = issuerWith(parsePublicKeys(pem(rsa.publicKey)) ?? [])
+    const otherIssuer = issuerWith(keysIn(pem(rsa.publicKey)))
     const options = { trustedIssuers: [otherIssuer, sharedKeyIssuer], now, clockToleranceSeconds: 60 }
     assert.deepEqual(await createTokenVerifier(options)(hs(validClaims)), { claims: validClaims })
   })
@@ -251,15 +267,47 @@ suite('public keys', () => {
     for (const form of ['PEM', 'JWKS'])
       test(`${key} key as ${form} accepts ${accepted.join(' and ')} only`, async (t) => {
         const text = form === 'PEM' ? pem(publicKey) : JSON.stringify({ keys: [publicKey.export({ format: 'jwk' })] })
-        const send = await startService(t, issuerWith(parsePublicKeys(text) ?? []))
+        const send = await startService(t, issuerWith(keysIn(text)))
         for (const [name, [alg, signer]] of Object.entries(signers)) {
           const { status } = await send(signWith({ alg }, validClaims, signer))
           assert.equal(status, (accepted as readonly string[]).includes(name) ? 200 : 401, name)
         }
       })
 
-  test('weak, private, encryption and unsupported keys are ignored', () => {
-    assert.equal(parsePublicKeys(pem(weakRsa.publicKey)), undefined)
+  test('RSA keys with a short modulus or an exponent that is even or below 3 are weak', () => {
+    const [good, weak] = [rsa.publicKey, weakRsa.publicKey].map((key) => key.export({ format: 'jwk' }))
+    const jwks = [good, { ...weak, kid: 'short' }, withExponent(1), withExponent(3), { ...withExponent(4), kid: 'x\n' }]
+    const { keys, weakKeys } = parsePublicKeys(JSON.stringify({ keys: jwks })) ?? {}
+    assert.deepEqual(
+      keys?.map(({ key }) => key.asymmetricKeyDetails?.publicExponent),
+      [65_537n, 3n],
+    )
+    const exponentError = 'has a public exponent that is not an odd number of at least 3'
+    assert.deepEqual(weakKeys, [
+      'RSA key 2 (kid "short") has a modulus of 1024 bits, not at least 2048',
+      `RSA key 3 ${exponentError}`,
+      `RSA key 5 (kid "x\\n") ${exponentError}`,
+    ])
+    const pemFile = [weakRsa.publicKey, rsa.publicKey, createPublicKey({ key: withExponent(1), format: 'jwk' })]
+    assert.deepEqual(parsePublicKeys(pemFile.map(pem).join(''))?.weakKeys, [
+      'RSA key 1 has a modulus of 1024 bits, not at least 2048',
+      `RSA key 3 ${exponentError}`,
+    ])
+  })
+
+  test('S6 returns 401 for a token that was forged for a key with the exponent 1', async (t) => {
+    /** With this exponent, a signature is the padded digest: anyone can write it (RFC 8017, 9.2). */
+    const forge: Signer = (input) => {
+      const digest = createHash('sha256').update(input).digest('hex')
+      const info = `003031300d060960864801650304020105000420${digest}`
+      return Buffer.from(`0001${info.padStart(508, 'f')}`, 'hex')
+    }
+    const keys = [withExponent(1), ed25519.publicKey.export({ format: 'jwk' })]
+    const send = await startService(t, issuerWith(keysIn(JSON.stringify({ keys }))))
+    assert.equal((await send(signWith({ alg: 'RS256' }, validClaims, forge))).status, 401)
+  })
+
+  test('private, encryption and unsupported keys are ignored', () => {
     assert.equal(parsePublicKeys(pem(p384.publicKey)), undefined)
     assert.equal(parsePublicKeys(rsa.privateKey.export({ type: 'pkcs8', format: 'pem' }) as string), undefined)
     const jwk = rsa.publicKey.export({ format: 'jwk' })
@@ -279,7 +327,7 @@ suite('public keys', () => {
 
   test('a key without kid accepts tokens with any kid', async (t) => {
     for (const text of [pem(rsa.publicKey), JSON.stringify({ keys: [rsa.publicKey.export({ format: 'jwk' })] })]) {
-      const send = await startService(t, issuerWith(parsePublicKeys(text) ?? []))
+      const send = await startService(t, issuerWith(keysIn(text)))
       const token = signWith({ alg: 'RS256', kid: 'any' }, validClaims, asymmetric(rsa.privateKey))
       assert.equal((await send(token)).status, 200)
     }
@@ -287,7 +335,7 @@ suite('public keys', () => {
 
   test('kid selects one of several keys', async (t) => {
     const other = generateKeyPairSync('rsa', { modulusLength: 2048 })
-    const keys = parseJwks(
+    const { keys } = parseJwks(
       JSON.stringify({
         keys: [
           { ...rsa.publicKey.export({ format: 'jwk' }), kid: 'one' },
@@ -303,6 +351,73 @@ suite('public keys', () => {
     assert.equal(await status({ alg: 'PS256', kid: 'two' }, asymmetric(rsa.privateKey, pss)), 401)
     assert.equal(await status({ alg: 'RS256', kid: 'three' }, asymmetric(rsa.privateKey)), 401)
     assert.equal(await status({ alg: 'RS256', kid: 'two' }, asymmetric(other.privateKey)), 401)
+  })
+})
+
+suite('keys that were never fetched', () => {
+  const noKeys = issuerWith([])
+  const rs = (claims: object = {}, header: object = {}) =>
+    signWith({ alg: 'RS256', ...header }, { ...validClaims, ...claims }, asymmetric(rsa.privateKey))
+  const start = async (t: TestContext, profile: 'a' | 'b', trustedIssuers: TrustedIssuer[], requireAuth = false) => {
+    const lines: string[] = []
+    const log = jsonLog((line) => lines.push(line), 'warn', now)
+    const options = { verifyOptions: { trustedIssuers, now }, requireAuth, log }
+    const service = await transports['in process'](t, profile, options)
+    const send = (token: string, method = 'GET', path = '/secret', body?: object) =>
+      service.send(method, path, body, { authorization: `Bearer ${token}` })
+    return { send, lines }
+  }
+
+  test('A15 profile A returns 503 as a problem; the reason is in the log alone', async (t) => {
+    const { send, lines } = await start(t, 'a', [noKeys])
+    const { status, headers, text } = await send(rs())
+    assert.deepEqual([status, headers['retry-after'], headers['www-authenticate']], [503, '1', undefined])
+    assert.equal(headers['content-type'], 'application/problem+json')
+    assert.equal(JSON.parse(text).title, 'The token cannot be checked at the moment.')
+    assert.doesNotMatch(text, /fetch|key/)
+    assert.equal(JSON.parse(lines[0] as string).reason, 'the configured key could not be fetched')
+  })
+
+  test('B6 profile B returns 503 without a body, and its codes for the three operations that have one', async (t) => {
+    const { send } = await start(t, 'b', [noKeys], true)
+    for (const path of ['/secret', '/swagger/v1/swagger.json', '/api/todoitems']) {
+      const { status, headers, text } = await send(rs(), 'GET', path)
+      assert.deepEqual([status, headers['retry-after'], text], [503, '1', ''], path)
+    }
+    const item = { id: 'milk', name: 'Buy milk', notes: '2 litres' }
+    const { status, text } = await send(rs(), 'POST', '/api/todoitems', item)
+    assert.deepEqual([status, text], [400, 'CouldNotCreateItem'])
+  })
+
+  test('S6 returns 401 for a token that is rejected whatever the keys are', async (t) => {
+    const { send } = await start(t, 'a', [noKeys])
+    for (const token of [
+      'nonsense',
+      hs(validClaims),
+      rs({}, { alg: 'none' }),
+      rs({}, { alg: 'RS512' }),
+      rs({}, { crit: ['exp'] }),
+      rs({}, { kid: 7 }),
+      rs({ exp: seconds - 61 }),
+      rs({ nbf: seconds + 61 }),
+      rs({ iss: 'https://evil.example' }),
+      rs({ aud: 'other' }),
+    ])
+      assert.equal((await send(token)).status, 401, token)
+    const { headers } = await send(rs({ exp: seconds - 61 }))
+    assert.match(`${headers['www-authenticate']}`, /error_description="The token has expired"$/)
+  })
+
+  test('do not matter for a token of another issuer', async (t) => {
+    for (const trustedIssuers of [
+      [noKeys, sharedKeyIssuer],
+      [sharedKeyIssuer, noKeys],
+    ]) {
+      const { send } = await start(t, 'a', trustedIssuers)
+      assert.equal((await send(hs(validClaims))).status, 200)
+      assert.equal((await send(signWith({ alg: 'HS256' }, validClaims, hs256('other')))).status, 401)
+      assert.equal((await send(rs())).status, 503)
+    }
   })
 })
 

@@ -1,0 +1,39 @@
+import { profileA } from '../profiles/a.ts'
+import { profileB } from '../profiles/b.ts'
+import { createClient } from '../verify/client.ts'
+
+/** Long enough for a busy service on this machine, short enough to wait for a program that does not respond. */
+const responseTimeoutMs = 500
+
+/** Where `serve` listens without flags. */
+export const defaultUrls: readonly string[] = [
+  ...[profileA, profileB].map(({ defaultPort }) => `http://localhost:${defaultPort}`),
+  ...[profileA, profileB].map(({ defaultHttpsPort }) => `https://localhost:${defaultHttpsPort}`),
+]
+
+/** The first of the URLs where this service runs. The token is not sent: another program may listen there. */
+export async function findService(urls: readonly string[], timeoutMs = responseTimeoutMs): Promise<string | undefined> {
+  const found = await Promise.all(
+    urls.map(async (url) => {
+      const client = createClient(url, { timeout: timeoutMs, insecure: true })
+      const response = await client.send('GET', '/health/live').catch(() => undefined)
+      return response?.status === 200 && response.text === 'live'
+    }),
+  )
+  return urls.find((_, index) => found[index])
+}
+
+/** For both schemes if it is not known where the service runs. */
+export function sampleRequest(token: string, url: string | undefined): string {
+  if (url) return `Try it: ${curl(token, url)}`
+  const [http = '', httpB = '', https = '', httpsB = ''] = defaultUrls
+  return [
+    `No service responds on the default ports. Once it runs, try it over HTTP or HTTPS (Profile B: ${httpB} and ${httpsB}):`,
+    curl(token, http),
+    curl(token, https),
+  ].join('\n\n')
+}
+
+/** -k: the development certificate is self-signed. */
+const curl = (token: string, url: string) =>
+  `curl ${url.startsWith('https:') ? '-k ' : ''}-H "Authorization: Bearer ${token}" ${url}/secret`
