@@ -62,7 +62,7 @@ export const closesConnection = (code: ErrorCode) => (errors[code] as ErrorDefin
 
 /** For the log: what the client may not be told (G8) included. */
 export function describeError({ code, members, reason }: ApiError): string {
-  const messages = Object.values(members ?? {}).flat()
-  const description = messages.length > 0 ? messages.join(' ') : errors[code].title
-  return reason ? `${description} ${reason}` : description
+  const { title } = errors[code]
+  if (!members) return reason ? `${title.slice(0, -1)}: ${reason}` : title
+  return [...Object.values(members).flat(), ...(reason ? [reason] : [])].join(' ')
 }

@@ -397,7 +397,7 @@ suite('log', { concurrency: true }, () => {
     await send('{}', { 'content-type': 'text/plain' })
     await running.prints(/ 400 .*: The body must be sent as application\/json in UTF-8\.\n/)
     for (const id of [1, 2]) await send(JSON.stringify({ id: `${id}`, name: 'x', notes: 'x' }))
-    await running.prints(/ 400 .*: There is no room for more items\. .*--max-items/)
+    await running.prints(/ 400 .*: There is no room for more items: .*--max-items/)
     while ((await fetch(url)).status !== 429);
     await running.prints(/ 429 .*127\.0\.0\.1 .*--rate-limit/)
   })

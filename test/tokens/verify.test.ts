@@ -375,7 +375,10 @@ suite('keys that were never fetched', () => {
     assert.equal(headers['content-type'], 'application/problem+json')
     assert.equal(JSON.parse(text).title, 'The token cannot be checked at the moment.')
     assert.doesNotMatch(text, /fetch|key/)
-    assert.equal(JSON.parse(lines[0] as string).reason, 'the configured key could not be fetched')
+    assert.equal(
+      JSON.parse(lines[0] as string).reason,
+      'The token cannot be checked at the moment: the configured key could not be fetched',
+    )
   })
 
   test('B6 profile B returns 503 without a body, and its codes for the three operations that have one', async (t) => {
