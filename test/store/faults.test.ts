@@ -3,6 +3,7 @@ import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { newDatabase, sharedPostgres } from '../support/database.ts'
 import { Instance, item, startBehindProxy, Writers } from '../support/instance.ts'
+import { freePort } from '../support/port.ts'
 import { type Cluster, startPostgres } from '../support/postgres.ts'
 import { Stopwatch } from '../support/stopwatch.ts'
 
@@ -95,6 +96,16 @@ suite('failures under load: no acknowledged item is lost, none is stored twice',
       ),
     )
     assert.deepEqual([...new Set(responses.map(({ status }) => status))], [204])
+  })
+
+  test('connects to several hosts without a warning of Node in the log', async (t) => {
+    const { url } = await newDatabase()
+    const { host } = new URL(url)
+    const instance = await Instance.start(t, url.replace(host, `${host},127.0.0.1:${await freePort()},${host}`))
+    await Promise.all(Array.from({ length: 100 }, () => instance.send('GET', '')))
+    instance.running.process.kill('SIGTERM')
+    const { stdout, stderr } = await instance.running.ended
+    assert.doesNotMatch(`${stdout}${stderr}`, /Warning/)
   })
 
   test('switches to a promoted synchronous standby within 3 seconds', async (t) => {
