@@ -42,9 +42,13 @@ const unbreakable: Record<string, string> = {
 
 for (const profile of ['a', 'b'] as const) {
   suite(`verify fails servers of profile ${profile} that break the specified part of a rule`, { concurrency }, () => {
-    for (const [title, mutate] of Object.entries(faults[profile].spec))
+    const seen = new Set<string>()
+    for (const [title, mutate] of Object.entries(faults[profile].spec)) {
+      // A full run for one fault of each rule; the checks of the rule alone find the others.
+      const only = seen.has(ruleOf(title)) ? [ruleOf(title)] : undefined
+      seen.add(ruleOf(title))
       test(title, async (t) => {
-        const verification = await verifyFaulty(t, profile, mutate)
+        const verification = await verifyFaulty(t, profile, mutate, { only })
         assert.equal(verification.ok, false)
         const failed = titles(verification, 'failed')
         assert.ok(failed.map(ruleOf).includes(ruleOf(title)), `failed: ${failed.join('; ')}`)
@@ -53,6 +57,7 @@ for (const profile of ['a', 'b'] as const) {
         const rows = countRows(pretty(verification))
         assert.ok(rows <= terminalRows, `${rows} rows`)
       })
+    }
   })
 
   suite(`verify fails servers of profile ${profile} that deviate from a choice only if it is strict`, {
