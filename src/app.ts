@@ -38,11 +38,13 @@ export function profileApi<Name extends ProfileName>(
 }
 
 /** Everything that a profile serves. */
-export function app<Name extends ProfileName>(
+export const app = <Name extends ProfileName>(
   profile: Profile<Name>,
   stores: Stores,
   settings: AppSettings,
-): HttpHandler {
+): HttpHandler => httpHandler(appApi(profile, stores, settings), settings)
+
+export function appApi<Name extends ProfileName>(profile: Profile<Name>, stores: Stores, settings: AppSettings): Api {
   const api = profileApi(profile, stores, settings)
   const routes = [
     ...api.routes,
@@ -53,5 +55,5 @@ export function app<Name extends ProfileName>(
     ...healthRoutes(settings.unreadyReason),
     ...(settings.newPageToken ? pageRoutes(settings.newPageToken) : []),
   ]
-  return httpHandler({ ...api, routes }, settings)
+  return { ...api, routes }
 }

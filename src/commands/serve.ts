@@ -13,6 +13,7 @@ import { signToken } from '../tokens/sign.ts'
 import { createTokenVerifier } from '../tokens/verify.ts'
 import { version } from '../version.ts'
 import type { Command, Process } from './command.ts'
+import { createRuntime } from './runtime.ts'
 import { type RunningProfile, startProfile } from './start-profile.ts'
 import { type OpenStores, openStores } from './stores.ts'
 import { createTokenVerification } from './token-verification.ts'
@@ -50,6 +51,7 @@ Examples
       process.stderr.write(`todo-service: ${message}\n`)
       return 1
     }
+    const runtime = createRuntime(config)
     const opened = await openStores(config, { ...runtime, log, stop })
     if (stop.aborted) return 0
     if (typeof opened === 'string') return fail(opened)
@@ -57,7 +59,7 @@ Examples
     const closeAll = async () => {
       for (const close of closers.reverse()) await close()
     }
-    const metrics = await startMetrics(config, opened)
+    const metrics = await startMetrics(config, opened, runtime.monotonicNow)
     if (typeof metrics === 'string') {
       await closeAll()
       return fail(metrics)
@@ -93,7 +95,9 @@ Examples
     closers.push(() => Promise.all(running.map(({ close }) => close())))
     for (const name of config.profiles) {
       const stores = metrics?.stores ?? opened
-      const started = await startProfile(profiles[name], { stores, config, appSettings, overload, credentials })
+      const { openAnother } = opened
+      const settings = { stores, openAnother, config, appSettings, overload, credentials }
+      const started = await startProfile(profiles[name], settings)
       if (typeof started === 'string') {
         await closeAll()
         return fail(started)
@@ -143,11 +147,15 @@ function logWarnings(process: Process, log: Log): void {
 }
 
 /** The metrics server, undefined where none is configured, or an error message. */
-async function startMetrics({ metricsPort: port, metricsHost: host }: Config, stores: OpenStores) {
+async function startMetrics(
+  { metricsPort: port, metricsHost: host }: Config,
+  stores: OpenStores,
+  monotonicNow: () => number,
+) {
   if (port === undefined) return undefined
   // prom-client is loaded only where it is used.
   const { startMetrics: start } = await import('../metrics.ts')
-  return start({ port, host, stores, itemCounts: stores.counts, monotonicNow: runtime.monotonicNow }).catch(
+  return start({ port, host, stores, itemCounts: stores.counts, monotonicNow }).catch(
     (cause: Error) => `Metrics cannot be served on ${host} port ${port}: ${cause.message}.`,
   )
 }
@@ -167,14 +175,6 @@ const newPageToken = async (key: KeyObject) =>
       new Date(),
     )
   ).token
-
-/** Clock and random source, for everything below. */
-const runtime = {
-  newId: () => randomUUID().replaceAll('-', ''),
-  monotonicNow: () => performance.now(),
-  now: () => new Date(),
-  random: Math.random,
-}
 
 /** Log lines wait in memory when the reader of standard output is slow; beyond this they are dropped and counted. */
 const maxLogBacklogBytes = 2 ** 20

@@ -21,6 +21,8 @@ export interface Api {
 
 export interface DispatchSettings extends ContextSettings {
   readonly maxBodyBytes: number
+  /** Members and elements of a JSON body; undefined: the limit of the contract. */
+  readonly maxJsonValues?: number
   /** B12: the HTTPS port that plain HTTP is redirected to; undefined where plain HTTP is served. */
   readonly redirectPort: number | undefined
   readonly verifyToken: VerifyToken
@@ -33,37 +35,75 @@ export interface DispatchSettings extends ContextSettings {
   readonly observe:
     | ((profile: string, operation: string, method: string, status: number, milliseconds: number) => void)
     | undefined
+  /** Undefined in production. */
+  readonly hooks?: DispatchHooks | undefined
+  /** The header Date, where it is not the time of day. */
+  readonly date?: string | undefined
   readonly log: Log
   /** Milliseconds of a monotonic clock. */
   readonly monotonicNow: () => number
 }
 
+/** A delay or a failure that somebody asked for, in development. */
+export interface Fault {
+  readonly delayMs: number
+  /** `lost`: the handler runs and its response is not sent. */
+  readonly outcome: ApiError | Response | 'reset' | 'truncate' | 'lost' | 'none'
+  /** For the header Preference-Applied; empty where no preference was applied. */
+  readonly applied: string
+  /** For the journal. */
+  readonly description: string
+}
+
+/** What development mode adds to the life of a request. */
+export interface DispatchHooks {
+  /** Called before the handler. */
+  findFault(context: RequestContext, route: Route): Fault | undefined
+  /** Called after the response, or after the connection was closed without one. */
+  record(context: RequestContext, response: Response, milliseconds: number): void
+  /** Why the client may not use this API; undefined where it may. */
+  findAccessError?(context: RequestContext): ApiError | undefined
+  /** Whether a client needs no token for a route that requires one. */
+  isExempt?(context: RequestContext): boolean
+}
+
 /** What a server hands requests to. */
 export interface HttpHandler {
-  /** Calls `request.respond` once, at once or later; never throws. */
-  dispatch(request: Request): void
+  /** Calls `request.respond` once, at once or later; never throws. `pathPrefix` is ignored in the path. */
+  dispatch(request: Request, pathPrefix?: string): void
   /** Called for bytes that are no HTTP request, which the server answers itself. */
   malformed(status: number, reason: string): void
 }
 
 export function httpHandler(api: Api, settings: DispatchSettings): HttpHandler {
-  const { maxBodyBytes, redirectPort, trustProxy, verifyToken, allowRequest, cors, noticeOrigin, hsts, log } = settings
-  const { observe, monotonicNow } = settings
-  const isObserved = log.showsRequests || observe !== undefined
+  const {
+    maxBodyBytes,
+    maxJsonValues,
+    redirectPort,
+    trustProxy,
+    verifyToken,
+    allowRequest,
+    cors,
+    noticeOrigin,
+    hsts,
+    log,
+  } = settings
+  const { observe, hooks, date, monotonicNow } = settings
+  const isObserved = log.showsRequests || observe !== undefined || hooks !== undefined
   const findMatch = router(api.routes)
 
   /*
    * The life of a request, top to bottom. Results are passed on by callback, not by `await`: with items in memory a request
    * needs no promise. With `async` functions here, requests took 6 to 9 % more CPU time.
    */
-  function dispatch(request: Request): void {
-    const context = new RequestContext(request, settings, isObserved ? monotonicNow() : 0)
+  function dispatch(request: Request, pathPrefix = ''): void {
+    const context = new RequestContext(request, settings, isObserved ? monotonicNow() : 0, pathPrefix)
     const match = findMatch(context.path)
     const route = typeof match === 'object' ? match.resource.methods.get(request.method) : undefined
     context.route = route
     const early = respondToHead(context, match)
     if (early || !route || typeof match !== 'object') finish(context, early ?? new ApiError('path-unknown'))
-    else if (!route.secured) readInput(context, route, match.segment)
+    else if (!route.secured || hooks?.isExempt?.(context)) readInput(context, route, match.segment)
     else
       authenticate(request, verifyToken).then((result) => {
         if ('claims' in result) {
@@ -86,6 +126,8 @@ export function httpHandler(api: Api, settings: DispatchSettings): HttpHandler {
         return new ApiError('too-many-requests', undefined, `the limit for ${client} is reached (--rate-limit)`)
       if (redirectPort !== undefined && !context.origin.isSecure) return redirectToHttps(context, redirectPort)
     }
+    const accessError = hooks?.findAccessError?.(context)
+    if (accessError) return accessError
     if (route || typeof match !== 'object') return undefined
     return empty(request.method === 'OPTIONS' ? 204 : 405, { allow: match.resource.allow })
   }
@@ -105,8 +147,11 @@ export function httpHandler(api: Api, settings: DispatchSettings): HttpHandler {
     // A request takes effect only once it is complete, so an unexpected body is read, too.
     else
       request.readBody(maxBodyBytes, (bytes) => {
+        if (hooks && typeof bytes === 'object') context.bodyBytes = bytes
         const body =
-          typeof bytes === 'string' ? new ApiError(bytes) : route.readBody && parseJson(bytes, route.readBody)
+          typeof bytes === 'string'
+            ? new ApiError(bytes)
+            : route.readBody && parseJson(bytes, route.readBody, maxJsonValues)
         if (body instanceof ApiError) finish(context, body)
         else {
           if (body) context.body = body
@@ -116,16 +161,32 @@ export function httpHandler(api: Api, settings: DispatchSettings): HttpHandler {
   }
 
   function execute(context: RequestContext, route: Route): void {
+    context.fault = hooks?.findFault(context, route)
+    if (context.fault) executeWithFault(context, route, context.fault)
+    else run(context, route)
+  }
+
+  function executeWithFault(context: RequestContext, route: Route, { delayMs, outcome }: Fault): void {
+    const proceed = () => {
+      if (typeof outcome === 'object') finish(context, outcome)
+      else if (outcome === 'reset') finish(context, { status: 0 })
+      else run(context, route)
+    }
+    if (delayMs > 0) setTimeout(proceed, delayMs)
+    else proceed()
+  }
+
+  function run(context: RequestContext, route: Route): void {
     try {
       const outcome = route.execute(context)
-      if (outcome instanceof Promise) executeLater(context, route, outcome)
+      if (outcome instanceof Promise) runLater(context, route, outcome)
       else finish(context, outcome instanceof ApiError ? outcome : route.respond(outcome, context))
     } catch (cause) {
       finish(context, toError(cause, context))
     }
   }
 
-  async function executeLater(context: RequestContext, route: Route, pending: Promise<unknown>): Promise<void> {
+  async function runLater(context: RequestContext, route: Route, pending: Promise<unknown>): Promise<void> {
     try {
       const outcome = await pending
       finish(context, outcome instanceof ApiError ? outcome : route.respond(outcome, context))
@@ -143,16 +204,22 @@ export function httpHandler(api: Api, settings: DispatchSettings): HttpHandler {
     if (cors.length > 0) response = withCors(response, context, cors)
     const origin = context.request.header('origin')
     if (origin !== undefined && !isOriginAllowed(origin, cors) && !isOwnOrigin(origin, context)) noticeOrigin(origin)
-    context.request.respond(response)
+    if (date !== undefined) response = withHeaders(response, { date })
+    const { fault } = context
+    if (fault?.applied) response = withHeaders(response, { 'preference-applied': fault.applied })
+    if (fault?.outcome === 'truncate') response = { ...response, isTruncated: true }
+    if (fault?.outcome === 'reset' || fault?.outcome === 'lost') context.request.abort(fault.outcome === 'reset')
+    else context.request.respond(response)
     if (!isObserved) return
     const milliseconds = monotonicNow() - context.startedAt
     log.request(api.name, context, response, milliseconds)
     observe?.(api.name, route?.operation ?? 'none', context.request.method, response.status, milliseconds)
+    hooks?.record(context, response, milliseconds)
   }
 
   function errorResponse(error: ApiError, context: RequestContext): Response {
     const response = api.errorResponse(error, context.route?.operation, context.traceId)
-    return { ...response, reason: describeError(error), closesConnection: closesConnection(error.code) }
+    return { ...response, error, reason: describeError(error), closesConnection: closesConnection(error.code) }
   }
 
   /** The cause goes to the log, never to the client (G8). */

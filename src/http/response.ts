@@ -1,12 +1,21 @@
+import type { ApiError } from './errors.ts'
+
 export interface Response {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
-  /** Text, or bytes in several buffers. */
-  readonly body?: string | readonly Buffer[]
+  /** Text, bytes in several buffers, or a stream. */
+  readonly body?: string | readonly Buffer[] | Stream
+  /** Development: half of the body is sent, then the connection is closed. */
+  readonly isTruncated?: boolean
   readonly closesConnection?: boolean
+  /** For the journal alone. */
+  readonly error?: ApiError
   /** For the log alone: why the request was rejected. */
   readonly reason?: string | undefined
 }
+
+/** Sends text until it calls `end`; returns what is to be done when the client is gone. */
+export type Stream = (send: (text: string) => void, end: () => void) => () => void
 
 export const empty = (status: number, headers?: Record<string, string>): Response =>
   headers ? { status, headers } : { status }

@@ -1,8 +1,9 @@
 import { respondWith } from '../http/conditional.ts'
 import type { Api } from '../http/dispatch.ts'
-import { ApiError } from '../http/errors.ts'
+import { ApiError, type ErrorCode } from '../http/errors.ts'
 import type { HandlerInput } from '../http/request.ts'
 import type { Route } from '../http/router.ts'
+import type { FromSchema, ObjectSchema } from '../http/schema.ts'
 import type { ListRepresentation, Serializers, Stores } from '../store/store.ts'
 
 export type ProfileName = keyof Stores
@@ -21,6 +22,11 @@ export interface Profile<Name extends ProfileName> {
   readonly serialize: Serializers[Name]['serialize']
   readonly serializeList: Serializers[Name]['serializeList']
   routes(store: Stores[Name]): Route[]
+  /** An item as clients send it, with its id. */
+  readonly itemSchema: ObjectSchema
+  replaceAll(store: Stores[Name], items: readonly FromSchema<ObjectSchema>[]): ReturnType<Stores[Name]['replaceAll']>
+  /** The rule behind each error, for people who look for it. */
+  readonly rules: Partial<Record<ErrorCode, string>>
   readonly errorResponse: Api['errorResponse']
 }
 

@@ -1,0 +1,167 @@
+import { type Api, type DispatchSettings, type HttpHandler, httpHandler } from '../http/dispatch.ts'
+import type { Request } from '../http/request.ts'
+import type { Response } from '../http/response.ts'
+import type { FromSchema, ObjectSchema } from '../http/schema.ts'
+import type { Awaitable, Full, ListRepresentation } from '../store/store.ts'
+import { adminAccess, adminApi, adminPath, type Controlled } from './admin.ts'
+import { type FaultSettings, Faults, problem } from './faults.ts'
+import { Journal, JournalBudget } from './journal.ts'
+
+/** The items of a sandbox, whatever the profile. */
+export interface SandboxItems {
+  list(): Awaitable<ListRepresentation>
+  /** The starting items. */
+  reset(): Awaitable<unknown>
+  putItems(items: readonly FromSchema<ObjectSchema>[]): Awaitable<'replaced' | 'unstorable' | Full>
+  /** What the profile serves on these items. */
+  readonly api: Api
+  /** Returns the memory of the items. */
+  dispose(): void
+}
+
+export interface ControlOptions {
+  readonly items: SandboxItems
+  /** Undefined where there can be no sandboxes: the items are in a database. */
+  readonly openSandbox: ((name: string) => SandboxItems) | undefined
+  readonly itemSchema: ObjectSchema
+  readonly ruleOf: (error: NonNullable<Response['error']>) => string | undefined
+  readonly settings: DispatchSettings
+  readonly faults: FaultSettings
+  readonly maxSandboxes: number
+  readonly sandboxTtlMs: number
+  readonly now: () => Date
+}
+
+export interface Control extends HttpHandler {
+  /** Without a sandbox. */
+  readonly main: Controlled
+  /** Ends the streams of events. */
+  close(): void
+}
+
+interface Sandbox extends Controlled {
+  readonly handler: HttpHandler
+  readonly admin: HttpHandler
+  usedAt: number
+  dispose(): void
+}
+
+const sandboxHeader = 'x-todo-sandbox'
+const sandboxName = /^[\w-]{1,64}$/
+const sandboxPrefix = /^\/(?:~|%7e)([^/?]*)/i
+const maxSeedBytes = 64 * 2 ** 20
+const maxSeedValues = 5_000_000
+
+/** Serves a profile in development: with sandboxes, faults, a journal of requests, and the API that controls them. */
+export function control(options: ControlOptions): Control {
+  const { openSandbox, settings, maxSandboxes, sandboxTtlMs } = options
+  const { monotonicNow } = settings
+  const budget = new JournalBudget()
+  const main = sandboxOf(options.items)
+  /** Least recently used first. */
+  const sandboxes = new Map<string, Sandbox>()
+  const sweep = setInterval(dropExpired, Math.min(sandboxTtlMs, 10_000))
+  sweep.unref()
+
+  function sandboxOf(items: SandboxItems): Sandbox {
+    const { api } = items
+    const journal = new Journal(budget, options.now, options.ruleOf)
+    const faults = new Faults(api, options.faults)
+    const hooks = {
+      findFault: faults.find.bind(faults),
+      record: journal.record.bind(journal),
+    }
+    const controlled: Controlled = {
+      journal,
+      faults,
+      itemSchema: options.itemSchema,
+      list: items.list,
+      async reset() {
+        await items.reset()
+        faults.set([])
+        journal.clear()
+        journal.notifyReset()
+      },
+      async putItems(sent) {
+        const outcome = await items.putItems(sent)
+        if (outcome === 'replaced') journal.notifyReset()
+        return outcome
+      },
+    }
+    const adminSettings = {
+      ...settings,
+      cors: [],
+      noticeOrigin: () => {},
+      maxBodyBytes: maxSeedBytes,
+      maxJsonValues: maxSeedValues,
+      hooks: adminAccess,
+    }
+    return {
+      ...controlled,
+      handler: httpHandler(api, { ...settings, hooks }),
+      admin: httpHandler(adminApi(api, controlled), adminSettings),
+      usedAt: monotonicNow(),
+      dispose() {
+        journal.close()
+        journal.clear()
+        items.dispose()
+      },
+    }
+  }
+
+  function sandboxNamed(name: string, open: NonNullable<typeof openSandbox>): Sandbox {
+    const existing = sandboxes.get(name)
+    const sandbox = existing ?? sandboxOf(open(name))
+    sandbox.usedAt = monotonicNow()
+    sandboxes.delete(name)
+    sandboxes.set(name, sandbox)
+    const [oldest] = sandboxes.keys()
+    if (sandboxes.size > maxSandboxes && oldest !== undefined) drop(oldest)
+    return sandbox
+  }
+
+  function drop(name: string): void {
+    sandboxes.get(name)?.dispose()
+    sandboxes.delete(name)
+  }
+
+  function dropExpired(): void {
+    for (const [name, { usedAt }] of sandboxes) {
+      if (monotonicNow() - usedAt < sandboxTtlMs) return
+      drop(name)
+    }
+  }
+
+  return {
+    main,
+    dispatch(request) {
+      const path = pathOf(request)
+      const match = path.charCodeAt(1) === tilde || path.charCodeAt(1) === percent ? sandboxPrefix.exec(path) : null
+      const name = match ? match[1] : request.header(sandboxHeader)
+      const prefix = match?.[0] ?? ''
+      if (name === undefined) serve(main, request, path, prefix)
+      else if (!sandboxName.test(name))
+        request.respond(problem(400, 'The name of a sandbox must have 1 to 64 of A-Z, a-z, 0-9, _ and -.'))
+      else if (!openSandbox) request.respond(problem(400, 'There are no sandboxes: the items are in a database.'))
+      else serve(sandboxNamed(name, openSandbox), request, path, prefix)
+    },
+    malformed: main.handler.malformed,
+    close() {
+      clearInterval(sweep)
+      main.journal.close()
+      for (const { journal } of sandboxes.values()) journal.close()
+    },
+  }
+}
+
+const tilde = 0x7e
+const percent = 0x25
+
+/** Of the request target, without the authority of an absolute one. */
+const pathOf = ({ target }: Request) => (target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?#]*/i, ''))
+
+function serve({ handler, admin }: Sandbox, request: Request, path: string, prefix: string): void {
+  const isAdmin = path.slice(prefix.length, prefix.length + adminPath.length).toLowerCase() === adminPath
+  if (isAdmin) admin.dispatch(request, prefix)
+  else handler.dispatch(request, prefix)
+}
