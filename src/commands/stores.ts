@@ -35,10 +35,7 @@ export async function openStores(
   { monotonicNow, random, newId, log, stop }: Runtime,
 ): Promise<OpenStores | string> {
   if (!database) {
-    const stores = memoryStores(profiles, newId().slice(0, 8), {
-      maxItems,
-      maxBytes: maxMemoryBytes ?? getHeapStatistics().heap_size_limit / 4,
-    })
+    const stores = openMemoryStores({ maxItems, maxMemoryBytes }, newId)
     return { kind: 'memory', ...stores, close: async () => {}, ping: async () => {} }
   }
   const { postgresStores, describeDatabaseError, isPermanent } = await import('../store/postgres/store.ts')
@@ -63,3 +60,12 @@ export async function openStores(
       await sleep(retryIntervalMs, undefined, { signal: stop }).catch(() => {})
     }
 }
+
+export const openMemoryStores = (
+  { maxItems, maxMemoryBytes }: Pick<Config, 'maxItems' | 'maxMemoryBytes'>,
+  newId: () => string,
+): MemoryStores =>
+  memoryStores(profiles, newId().slice(0, 8), {
+    maxItems,
+    maxBytes: maxMemoryBytes ?? getHeapStatistics().heap_size_limit / 4,
+  })

@@ -4,10 +4,11 @@ import { ApiError, errors } from '../http/errors.ts'
 import type { RequestContext } from '../http/request.ts'
 import { json, noContent, type Response } from '../http/response.ts'
 import { type Route, readerRoute, route } from '../http/router.ts'
-import { arrayReader, type FromSchema, type ObjectSchema } from '../http/schema.ts'
+import { arrayReader, type BodyReader, type FromSchema, type ObjectSchema } from '../http/schema.ts'
 import type { Awaitable, Full, ListRepresentation } from '../store/store.ts'
-import { type FaultRule, type Faults, readFaultRules } from './faults.ts'
+import { type Faults, readFaultRules } from './faults.ts'
 import type { Journal, JournalEvent } from './journal.ts'
+import type { FaultRule } from './types.ts'
 
 export const adminPath = '/__admin'
 
@@ -75,7 +76,6 @@ function adminRoutes(api: Api, { journal, faults, itemSchema, list, reset, putIt
   const faultsPath = `${adminPath}/faults`
   const itemsPath = `${adminPath}/items`
   const requestsPath = `${adminPath}/requests`
-  const readItems = arrayReader(itemSchema)
   const itemsBody = {
     schema: { type: 'array', items: { type: 'object', properties: itemSchema.members, required: ['id'] } },
     example: [itemSchema.example],
@@ -105,10 +105,7 @@ function adminRoutes(api: Api, { journal, faults, itemSchema, list, reset, putIt
       method: 'PUT',
       path: itemsPath,
       secured: true,
-      readBody(text) {
-        const items = readItems(text)
-        return items instanceof ApiError ? items : (findDuplicates(items) ?? items)
-      },
+      readBody: itemsReader(itemSchema),
       execute: ({ body }) => putItems(body),
       respond: (outcome) => (outcome === 'replaced' ? noContent : new ApiError(outcomeErrors[outcome])),
     }),
@@ -194,6 +191,15 @@ const outcomeErrors = {
   'item-limit': 'store-full',
   'memory-limit': 'store-full',
 } as const
+
+/** The items of PUT /__admin/items, or what is wrong with them. */
+export function itemsReader(itemSchema: ObjectSchema): BodyReader<readonly FromSchema<ObjectSchema>[]> {
+  const read = arrayReader(itemSchema)
+  return (text) => {
+    const items = read(text)
+    return items instanceof ApiError ? items : (findDuplicates(items) ?? items)
+  }
+}
 
 function findDuplicates(items: readonly FromSchema<ObjectSchema>[]): ApiError | undefined {
   const positions = new Map<unknown, number>()

@@ -3,26 +3,10 @@ import { ApiError, type ErrorCode, errorCodesOf } from '../http/errors.ts'
 import type { RequestContext } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import type { Route } from '../http/router.ts'
+import type { FaultRule } from './types.ts'
 
-const faultKinds = ['reset', 'truncate', 'lost'] as const
-type FaultKind = (typeof faultKinds)[number]
-
-/** A failure that requests get until it is used up. */
-export interface FaultRule {
-  /** Any method, where absent. */
-  readonly method?: string
-  /** A path, or one of the document's such as `/api/todoitems/{id}`; any, where absent. */
-  readonly path?: string
-  /** How many requests; all, where absent. */
-  readonly times?: number
-  /** The share of these requests, from 0 to 1; all, where absent. */
-  readonly share?: number
-  /** The status of the response; the profile's own failure, where neither `code` nor `fault` nor `delay` is there. */
-  readonly code?: number
-  readonly fault?: FaultKind
-  /** Milliseconds. */
-  readonly delay?: number
-}
+type FaultKind = NonNullable<FaultRule['fault']>
+const faultKinds: readonly FaultKind[] = ['reset', 'truncate', 'lost']
 
 interface CountedRule extends FaultRule {
   used: number
@@ -59,6 +43,16 @@ export class Faults {
   /** Replaces the rules. */
   set(rules: readonly FaultRule[]): void {
     this.#rules = rules.map((rule) => ({ ...rule, used: 0 }))
+  }
+
+  /** Adds a rule behind the others. */
+  add(rule: FaultRule): void {
+    this.#rules.push({ ...rule, used: 0 })
+  }
+
+  /** What rules can be about. */
+  get routes(): readonly Route[] {
+    return this.#api.routes
   }
 
   find(context: RequestContext, route: Route): Fault | undefined {

@@ -1,42 +1,7 @@
 import { clientAddress, trustNoProxy } from '../http/proxy.ts'
 import type { RequestContext } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
-
-/** A request and its response, as GET /__admin/requests shows them. */
-export interface JournalEntry {
-  readonly id: number
-  readonly time: string
-  readonly client: string
-  readonly method: string
-  readonly path: string
-  /** With its question mark. */
-  readonly query: string
-  /** Null where the connection was closed without a response. */
-  readonly status: number | null
-  readonly milliseconds: number
-  readonly request: Message
-  readonly response: Message
-  /** Why the request was rejected, and the rule of the contract that says so. */
-  readonly reason?: string
-  readonly rule?: string
-  readonly errors?: Readonly<Record<string, readonly string[]>>
-  /** The delay or failure that was applied. */
-  readonly fault?: string
-  /** The item that was created, updated or deleted. */
-  readonly item?: ItemChange
-}
-
-export interface ItemChange {
-  readonly change: 'created' | 'updated' | 'deleted'
-  readonly id: string
-}
-
-interface Message {
-  readonly headers: Readonly<Record<string, string>>
-  /** The first 16 KiB as text; null where there is none. */
-  readonly body: string | null
-  readonly isTruncated?: true
-}
+import type { ItemChange, JournalEntry, Message } from './types.ts'
 
 interface Recorded {
   readonly id: number

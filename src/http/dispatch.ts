@@ -172,7 +172,8 @@ export function httpHandler(api: Api, settings: DispatchSettings): HttpHandler {
       else if (outcome === 'reset') finish(context, { status: 0 })
       else run(context, route)
     }
-    if (delayMs > 0) setTimeout(proceed, delayMs)
+    // A stopped service does not wait for it.
+    if (delayMs > 0) setTimeout(proceed, delayMs).unref()
     else proceed()
   }
 

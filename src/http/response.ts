@@ -15,7 +15,7 @@ export interface Response {
 }
 
 /** Sends text until it calls `end`; returns what is to be done when the client is gone. */
-export type Stream = (send: (text: string) => void, end: () => void) => () => void
+type Stream = (send: (text: string) => void, end: () => void) => () => void
 
 export const empty = (status: number, headers?: Record<string, string>): Response =>
   headers ? { status, headers } : { status }
