@@ -184,8 +184,7 @@ export class Journal {
   /** Calls the listener for what is newer than `lastId`, then for what follows, until the returned function is called. */
   subscribe(listener: (event: JournalEvent) => void, lastId: number | undefined, onClose: () => void): () => void {
     if (lastId !== undefined)
-      for (const entry of this.#entries)
-        if (entry.id > lastId) for (const event of this.#eventsOf(entry)) listener(event)
+      for (const entry of this.#newerThan(lastId)) for (const event of this.#eventsOf(entry)) listener(event)
     this.#listeners.set(listener, onClose)
     return () => this.#listeners.delete(listener)
   }
