@@ -14,7 +14,7 @@ import { CannotVerify, type Verification, verify as verifyServer } from '../veri
 import { json } from '../verify/report/json.ts'
 import { junit } from '../verify/report/junit.ts'
 import { markdown } from '../verify/report/markdown.ts'
-import { type Colorize, pretty } from '../verify/report/pretty.ts'
+import { type Colorize, pretty, totals } from '../verify/report/pretty.ts'
 import type { Command, Process } from './command.ts'
 
 const options = {
@@ -27,22 +27,30 @@ const options = {
       (rules) => (/^[\w*]+(?:,[\w*]+)*$/.test(rules) ? rules.split(',') : undefined),
     ),
     strict: toggle('count deviations from choices as failures'),
+    bail: toggle('stop at the first failure'),
+    reset: toggle(
+      'also check what only a fresh server shows, on a todo-service in development: resets it, restores its items',
+    ),
     report: choice('FORMAT', ['pretty', 'json', 'junit', 'markdown'], 'pretty, json, junit or markdown (pretty)'),
     out: text('FILE', 'a file name', 'file for the report (standard output)'),
     timeout: integer('MS', 1, 600_000, 'response timeout in milliseconds (10000)'),
     insecure: toggle('accept a self-signed certificate'),
   }),
-  token: option(
-    'TOKEN',
-    'a JSON Web Token: three parts with dots between them',
-    'a token that the server accepts, for the rules about tokens',
-    (token) => (/^[\w-]+\.[\w-]+\.[\w-]+$/.test(token.trim()) ? token.trim() : undefined),
-  ),
+  token: {
+    ...option(
+      'TOKEN',
+      'a JSON Web Token: three parts with dots between them',
+      'a token that the server accepts, for the rules about tokens',
+      (token) => (/^[\w-]+\.[\w-]+\.[\w-]+$/.test(token.trim()) ? token.trim() : undefined),
+    ),
+    secret: true as const,
+  },
 }
 
 export const verify: Command = {
   help: `Checks any running server against the contract, and cites the rule behind each failure.
-It changes only items that it creates, and deletes them.
+It changes only items that it creates, and deletes them. With --reset it needs the control API of a todo-service in
+development: faults and the journal are cleared, the items are restored at the end.
 
 Usage
   todo-service verify URL --profile a|b [flags]
@@ -52,7 +60,7 @@ ${optionsHelp(options)}
 Exit codes
   0   every check of a specified rule passed
   1   a check failed
-  2   the server could not be checked: no server, no HTTP, wrong usage
+  2   the server could not be checked, or not to the end: no server, no HTTP, wrong usage
 
 Examples
   todo-service verify http://localhost:5080 --profile a
@@ -113,10 +121,10 @@ function writeReport(
   process: Process,
 ): void {
   const { stdout, stderr } = process
-  const { passed, failed, skipped, leftovers } = verification
+  const { leftovers } = verification
   if (out) {
     writeFileSync(out, reports[format](verification))
-    stdout.write(`${passed} passed, ${failed} failed, ${skipped} skipped. The report is in ${out}.\n`)
+    stdout.write(`${totals(verification)}. The report is in ${out}.\n`)
   } else
     stdout.write(format === 'pretty' ? pretty(verification, createColorize(process)) : reports[format](verification))
   if (leftovers.length > 0)

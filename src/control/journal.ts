@@ -1,31 +1,33 @@
-import { clientAddress, trustNoProxy } from '../http/proxy.ts'
 import type { RequestContext } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import type { ItemChange, JournalEntry, Message } from './types.ts'
 
+/** References and first bytes; formatted when somebody reads them. */
 interface Recorded {
   readonly id: number
-  readonly journal: Journal
   readonly bytes: number
   readonly time: Date
   readonly milliseconds: number
-  readonly context: Pick<RequestContext, 'method' | 'path' | 'query'>
   readonly client: string
+  readonly method: string
+  readonly path: string
+  readonly query: string
   readonly rawHeaders: readonly string[]
   readonly requestBody: Body
+  /** 0: no response. */
   readonly status: number
   readonly headers: Response['headers']
   readonly responseBody: Body
   readonly error: Response['error']
   readonly reason: string | undefined
   readonly fault: string | undefined
-  readonly item: ItemChange | undefined
+  readonly change: ItemChange['change'] | undefined
+  readonly itemId: unknown
+  readonly location: string | undefined
 }
 
-interface Body {
-  readonly text: string | null
-  readonly isTruncated: boolean
-}
+/** Undefined: no body. A truncated one is longer by a byte. */
+type Body = string | Buffer | undefined
 
 const maxBodyBytes = 16 * 1024
 const maxEntries = 1_000
@@ -39,28 +41,31 @@ export type JournalEvent =
   | { readonly event: 'item'; readonly id: number; readonly item: ItemChange }
   | { readonly event: 'reset'; readonly id: number }
 
-/** Memory of the entries of all journals, oldest first. */
+/** Memory of the entries of all journals. */
 export class JournalBudget {
-  readonly #entries = new Set<Recorded>()
-  #bytes = 0
+  readonly #journals = new Set<Journal>()
+  bytes = 0
 
-  add(entry: Recorded): void {
-    this.#entries.add(entry)
-    this.#bytes += entry.bytes
-    for (const oldest of this.#entries) {
-      if (this.#bytes <= maxJournalBytes) break
-      oldest.journal.remove(oldest)
-    }
+  add(journal: Journal): void {
+    this.#journals.add(journal)
   }
 
-  remove(entry: Recorded): void {
-    if (this.#entries.delete(entry)) this.#bytes -= entry.bytes
+  remove(journal: Journal): void {
+    this.#journals.delete(journal)
+  }
+
+  /** Removes the oldest entries of this journal, then those of others. */
+  makeRoom(writing: Journal): void {
+    for (const journal of [writing, ...this.#journals])
+      while (this.bytes > maxJournalBytes && journal.size > (journal === writing ? 1 : 0)) journal.removeOldest()
   }
 }
 
 /** The last requests, newest last, and those who want to hear of new ones. */
 export class Journal {
-  readonly #entries = new Set<Recorded>()
+  /** Those before `#first` are removed. */
+  #entries: (Recorded | undefined)[] = []
+  #first = 0
   readonly #budget: JournalBudget
   readonly #now: () => Date
   readonly #ruleOf: (error: NonNullable<Response['error']>) => string | undefined
@@ -75,55 +80,64 @@ export class Journal {
     this.#budget = budget
     this.#now = now
     this.#ruleOf = ruleOf
+    budget.add(this)
   }
 
-  /** Keeps references and the first bytes; the rest is formatted when somebody reads it. */
+  get size(): number {
+    return this.#entries.length - this.#first
+  }
+
   record(context: RequestContext, response: Response, milliseconds: number): void {
-    const { request, fault } = context
-    const requestBody = firstBytes(context.bodyBytes)
-    const responseBody = firstBytes(response.body)
+    const { request, fault, path, query, route } = context
+    const { rawHeaders } = request
     const isSent = fault?.outcome !== 'reset' && fault?.outcome !== 'lost'
+    const requestBody = firstBytes(context.bodyBytes)
+    const responseBody = isSent ? firstBytes(response.body) : undefined
+    let bytes = entryOverheadBytes + path.length + query.length + sizeOf(requestBody) + sizeOf(responseBody)
+    for (let index = 0; index < rawHeaders.length; index++) bytes += (rawHeaders[index] as string).length
     const entry: Recorded = {
       id: ++this.#lastId,
-      journal: this,
-      bytes:
-        entryOverheadBytes +
-        context.path.length +
-        context.query.length +
-        request.rawHeaders.reduce((sum, text) => sum + text.length, 0) +
-        2 * ((requestBody.text?.length ?? 0) + (responseBody.text?.length ?? 0)),
+      bytes,
       time: this.#now(),
       milliseconds,
-      context: { method: context.method, path: context.path, query: context.query },
-      client: clientAddress(request, trustNoProxy),
-      rawHeaders: request.rawHeaders,
+      client: request.remoteAddress,
+      method: request.method,
+      path,
+      query,
+      rawHeaders,
       requestBody,
       status: isSent ? response.status : 0,
       headers: isSent ? response.headers : undefined,
-      responseBody: isSent ? responseBody : noBody,
+      responseBody,
       error: response.error,
       reason: response.reason,
       fault: fault?.description,
-      item: itemChange(context, response),
+      change: response.status >= 200 && response.status < 300 ? changes[route?.operation ?? ''] : undefined,
+      itemId: context.id ?? context.body.id,
+      location: response.headers?.location,
     }
-    this.#entries.add(entry)
-    this.#budget.add(entry)
-    if (this.#entries.size > maxEntries) this.remove(this.#entries.values().next().value as Recorded)
+    this.#entries.push(entry)
+    this.#budget.bytes += bytes
+    if (this.size > maxEntries) this.removeOldest()
+    if (this.#budget.bytes > maxJournalBytes) this.#budget.makeRoom(this)
     if (this.#listeners.size > 0) this.#emit(...this.#eventsOf(entry))
   }
 
-  remove(entry: Recorded): void {
-    this.#entries.delete(entry)
-    this.#budget.remove(entry)
+  removeOldest(): void {
+    this.#budget.bytes -= this.#entries[this.#first]?.bytes ?? 0
+    this.#entries[this.#first++] = undefined
+    if (this.#first < maxEntries) return
+    this.#entries = this.#entries.slice(this.#first)
+    this.#first = 0
   }
 
   clear(): void {
-    for (const entry of this.#entries) this.remove(entry)
+    while (this.size > 0) this.removeOldest()
   }
 
   /** The last `limit` entries behind the one with the id `since`. */
   list({ since = 0, limit = maxEntries }: { since?: number; limit?: number } = {}): JournalEntry[] {
-    const entries = [...this.#entries].filter(({ id }) => id > since)
+    const entries = this.#newerThan(since)
     return (limit === 0 ? [] : entries.slice(-limit)).map((entry) => this.#format(entry))
   }
 
@@ -135,14 +149,19 @@ export class Journal {
   /** Calls the listener for what is newer than `lastId`, then for what follows, until the returned function is called. */
   subscribe(listener: (event: JournalEvent) => void, lastId: number | undefined, onClose: () => void): () => void {
     if (lastId !== undefined)
-      for (const entry of this.#entries)
-        if (entry.id > lastId) for (const event of this.#eventsOf(entry)) listener(event)
+      for (const entry of this.#newerThan(lastId)) for (const event of this.#eventsOf(entry)) listener(event)
     this.#listeners.set(listener, onClose)
     return () => this.#listeners.delete(listener)
   }
 
-  /** Ends the subscriptions. */
+  #newerThan(id: number): Recorded[] {
+    return this.#entries.slice(this.#first).flatMap((entry) => (entry && entry.id > id ? [entry] : []))
+  }
+
+  /** Ends the subscriptions, and returns the memory of the entries. */
   close(): void {
+    this.clear()
+    this.#budget.remove(this)
     for (const onClose of this.#listeners.values()) onClose()
     this.#listeners.clear()
   }
@@ -152,18 +171,22 @@ export class Journal {
   }
 
   #eventsOf(entry: Recorded): JournalEvent[] {
-    const { id, item } = entry
-    return [{ event: 'request', entry: this.#format(entry) }, ...(item ? [{ event: 'item' as const, id, item }] : [])]
+    const item = itemChange(entry)
+    const request = { event: 'request' as const, entry: this.#format(entry) }
+    return item ? [request, { event: 'item', id: entry.id, item }] : [request]
   }
 
   #format(entry: Recorded): JournalEntry {
-    const { id, time, client, context, status, error, reason, fault, item } = entry
+    const { id, time, client, method, path, query, status, error, reason, fault } = entry
     const rule = error && this.#ruleOf(error)
+    const item = itemChange(entry)
     return {
       id,
       time: time.toISOString(),
       client,
-      ...context,
+      method,
+      path,
+      query,
       status: status === 0 ? null : status,
       milliseconds: Number(entry.milliseconds.toFixed(1)),
       request: message(entry.requestBody, headersOf(entry.rawHeaders)),
@@ -177,25 +200,30 @@ export class Journal {
   }
 }
 
-const noBody: Body = { text: null, isTruncated: false }
+const sizeOf = (body: Body) => (body === undefined ? 0 : typeof body === 'string' ? 2 * body.length : body.length)
 
-/** A copy: a part of a large buffer would keep all of it in memory. */
+/** One byte more than is shown tells that there is more. Copies, where a part would keep a larger buffer in memory. */
 function firstBytes(body: Response['body'] | Buffer): Body {
-  if (body === undefined || body === '' || typeof body === 'function') return noBody
-  if (typeof body === 'string')
-    return body.length <= maxBodyBytes
-      ? { text: body, isTruncated: false }
-      : { text: Buffer.from(body.slice(0, maxBodyBytes)).toString(), isTruncated: true }
-  const [first = Buffer.alloc(0), ...rest] = Buffer.isBuffer(body) ? [body] : body
-  const isTruncated = rest.length > 0 || first.length > maxBodyBytes
-  return first.length === 0 ? noBody : { text: first.toString('utf8', 0, maxBodyBytes), isTruncated }
+  if (body === undefined || body === '' || typeof body === 'function') return undefined
+  if (typeof body === 'string') return body.length <= maxBodyBytes ? body : Buffer.from(body.slice(0, maxBodyBytes + 1))
+  // A request body is a part of what the socket read.
+  if (Buffer.isBuffer(body)) return body.length === 0 ? undefined : Buffer.from(body.subarray(0, maxBodyBytes + 1))
+  const [first] = body
+  if (body.length === 1 && first && first.length <= maxBodyBytes) return first
+  return Buffer.concat(
+    body,
+    Math.min(
+      maxBodyBytes + 1,
+      body.reduce((sum, { length }) => sum + length, 0),
+    ),
+  )
 }
 
-const message = ({ text, isTruncated }: Body, headers: Message['headers']): Message => ({
-  headers,
-  body: text,
-  ...(isTruncated && { isTruncated }),
-})
+function message(body: Body, headers: Message['headers']): Message {
+  const isTruncated = body !== undefined && body.length > maxBodyBytes
+  const text = typeof body === 'string' ? body : body?.toString('utf8', 0, maxBodyBytes)
+  return { headers, body: text ?? null, ...(isTruncated && { isTruncated }) }
+}
 
 function headersOf(rawHeaders: readonly string[]): Message['headers'] {
   const pairs: [string, string][] = []
@@ -219,8 +247,6 @@ const changes: Readonly<Record<string, ItemChange['change']>> = {
   deleteItem: 'deleted',
 }
 
-function itemChange({ route, id, body }: RequestContext, { status, headers }: Response): ItemChange | undefined {
-  const change = changes[route?.operation ?? '']
-  if (!change || status >= 300) return undefined
-  return { change, id: `${id ?? headers?.location?.split('/').at(-1) ?? body.id}` }
-}
+/** In profile A the response of a POST names the id. */
+const itemChange = ({ change, itemId, location }: Recorded): ItemChange | undefined =>
+  change && { change, id: location?.slice(location.lastIndexOf('/') + 1) ?? `${itemId}` }

@@ -19,6 +19,9 @@ export const maxHeaders = 200
 /** Larger bodies are written as the client reads them. */
 const writeSizeBytes = 256 * 1024
 
+/** A client that reads a stream more slowly than it is written is disconnected. */
+const maxStreamBacklogBytes = 4 * 2 ** 20
+
 /** Headers that may occur once: with two of them, two servers could disagree about which one counts. */
 const singletons = ['Host', 'Expect', 'If-Match', 'Content-Type', 'Authorization', 'If-None-Match', 'Content-Length']
 /** In the two usual spellings, so that most names need not be lower-cased. */
@@ -161,7 +164,10 @@ export class Exchange implements Request {
       }
       outgoing.flushHeaders()
       const stop = body(
-        (text) => outgoing.write(text),
+        (text) => {
+          if (outgoing.writableLength > maxStreamBacklogBytes) outgoing.destroy()
+          else outgoing.write(text)
+        },
         () => outgoing.end(),
       )
       outgoing.once('close', stop)

@@ -64,7 +64,7 @@ export const rules: readonly Rule[] = [
   rule(
     'A6',
     'spec',
-    '`isComplete` is required. Absent, null or not a boolean: 400, on POST and PUT (choice of status).',
+    '`isComplete` is required: a POST or PUT in which it is absent, null or not a boolean is refused with a 4xx, and nothing is stored or changed. The status is 400 (choice: the status alone).',
   ),
   rule(
     'A7',
@@ -127,7 +127,7 @@ export const rules: readonly Rule[] = [
   rule(
     'B6',
     'spec',
-    'Any other failure → 400 `CouldNotCreateItem`, `CouldNotUpdateItem`, `CouldNotDeleteItem`: the store failing or out of reach, a body or id over its limit.',
+    'Any other failure → 400 `CouldNotCreateItem`, `CouldNotUpdateItem`, `CouldNotDeleteItem`: the store failing, full or out of reach, a body or id over its limit, a text that cannot be stored (a lone surrogate; G5).',
   ),
   rule(
     'B7',
@@ -183,10 +183,12 @@ export const rules: readonly Rule[] = [
 /** Parts of the rules that cannot be checked over HTTP. */
 export const unobservable: readonly { readonly rule: string; readonly what: string; readonly reason: string }[] = [
   { rule: 'G7', what: 'a restart loses the items', reason: 'a check cannot restart the server' },
+  { rule: 'G7', what: 'the number of items at the start', reason: 'another number may come from earlier requests' },
   { rule: 'G8', what: 'the cause of a failure is logged', reason: 'a check cannot read the log' },
   { rule: 'A4', what: 'the first id is 1', reason: 'an empty list does not show whether items existed before' },
   { rule: 'A10', what: "PUT keeps an item's stored secret", reason: 'no request can store or return a secret' },
   { rule: 'A15', what: 'store failures return 500 or 503', reason: 'a check cannot make the store fail' },
   { rule: 'B6', what: 'store failures return the CouldNot… codes', reason: 'a check cannot make the store fail' },
+  { rule: 'S5', what: 'the page lists and tries each operation', reason: 'a check does not run scripts' },
   { rule: 'B12', what: 'the port is 5000', reason: 'the port is part of the URL under test' },
 ]

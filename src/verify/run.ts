@@ -1,7 +1,7 @@
-import { type Check, itemsPath } from './check.ts'
+import { type Check, itemsPath, type Prerequisite } from './check.ts'
 import { profileAChecks } from './checks/profile-a.ts'
 import { profileBChecks } from './checks/profile-b.ts'
-import { trackItems } from './cleanup.ts'
+import { ItemNotCreated, trackItems } from './cleanup.ts'
 import {
   type Client,
   type ClientOptions,
@@ -10,6 +10,7 @@ import {
   type Request,
   type Response,
 } from './client.ts'
+import { toCurl } from './curl.ts'
 import { parseJson, RuleViolation, summarize } from './expect.ts'
 import { type Basis, rules, unobservable } from './rules.ts'
 
@@ -25,6 +26,10 @@ export interface VerifyOptions extends ClientOptions {
   readonly only?: readonly string[] | undefined
   /** Count deviations from choices as failures. */
   readonly strict?: boolean | undefined
+  /** Checks what only a fresh server shows, too: resets it through its control API, and restores its items at the end. */
+  readonly reset?: boolean | undefined
+  /** Stops the run at the first failure; the items of the run are deleted as usual. */
+  readonly bail?: boolean | undefined
   /** Stops the run after the current check; the items of the run are deleted as usual. */
   readonly signal?: AbortSignal | undefined
   /** Called after each check. */
@@ -37,7 +42,10 @@ export interface Verification {
   readonly strict: boolean
   /** The run is complete and no check failed. */
   readonly ok: boolean
-  /** False when the run was stopped or took too long, or the server stopped responding. */
+  /**
+   * False when the run was stopped or took too long, the server stopped responding, or items of the run could not be
+   * deleted, so that no more were created.
+   */
   readonly complete: boolean
   readonly passed: number
   readonly failed: number
@@ -58,7 +66,7 @@ export interface Outcome {
   readonly name: string
   /** `deviates`: a check of basis choice failed, and the run is not strict. */
   readonly status: 'passed' | 'failed' | 'deviates' | 'skipped'
-  /** Why the check was skipped. */
+  /** Why the check was skipped, or could not be judged. */
   readonly reason?: string
   readonly failure?: Failure
   readonly milliseconds: number
@@ -67,8 +75,8 @@ export interface Outcome {
 export interface Failure {
   readonly expected: string
   readonly got: string
-  readonly sent?: Request
-  readonly received?: Pick<Response, 'status' | 'headers' | 'text'>
+  /** A shell command that repeats the request. */
+  readonly request?: string
 }
 
 /** No check could run: invalid options, no server, no HTTP, or a redirect. */
@@ -81,30 +89,76 @@ const initialItemCounts = { a: 0, b: 3 }
 
 /** Checks a running server against the contract of a profile. Changes only items that it creates, and deletes them. */
 export async function verify(options: VerifyOptions): Promise<Verification> {
-  const { url, profile, strict = false, signal, onOutcome } = options
+  const { url, profile, strict = false, bail = false, signal, onOutcome } = options
   const selected = selectChecks(options)
   const target = createClient(url, options)
+  const control = options.reset ? await openControl(target) : undefined
   const initialList = await fetchInitialList(target)
   const isUntouched = initialList.status === 200 && listLength(initialList) === initialItemCounts[profile]
-  const { client, lastResponse, deleteItems } = trackItems(target, initialList)
+  const { client, lastResponse, deleteCreated, deleteLeftovers } = trackItems(target, initialList)
 
   const outcomes: Outcome[] = []
+  /** Checks that others build on and that failed, by what they provide; undefined: passed. */
+  const failedBasics = new Map<Prerequisite, Check | undefined>()
   const startedAt = performance.now()
+  let isDeleteJudged = !selected.some(({ provides }) => provides === 'delete')
   let unanswered = 0
   let complete = true
-  for (const check of selected) {
-    const stopReason = reasonToStop(signal, unanswered, performance.now() - startedAt)
+
+  async function judge(check: Check): Promise<Outcome> {
+    const isBailing = bail && outcomes.some(({ status }) => status === 'failed')
+    const stopReason = isBailing
+      ? 'the run stopped at the first failure'
+      : reasonToStop(signal, unanswered, performance.now() - startedAt)
     if (stopReason) complete = false
-    const skipReason = stopReason ?? reasonToSkip(check, client, isUntouched)
-    const outcome = skipReason ? skip(check, skipReason) : await runCheck(check, client, strict, lastResponse)
-    if (!skipReason) {
-      unanswered = outcome.failure?.sent && !outcome.failure.received ? unanswered + 1 : 0
-      if (unanswered === maxUnansweredChecks && (await isResponding(target))) unanswered = 0
+    const skipReason =
+      stopReason ?? reasonToSkip(check, client, isUntouched, failedBasics.get('list'), control !== undefined)
+    if (skipReason) return skip(check, skipReason)
+
+    if (check.needs === 'untouched store' || check.needs === 'own server') await control?.reset()
+    const { cause, milliseconds } = await runCheck(check, client)
+    unanswered = cause instanceof NoResponseError ? unanswered + 1 : 0
+    if (unanswered === maxUnansweredChecks && (await isResponding(target))) unanswered = 0
+    if (check.provides === 'delete') isDeleteJudged = true
+    if (unanswered === 0 && isDeleteJudged) await deleteCreated()
+    if (cause instanceof ItemNotCreated) {
+      if (cause.appliesToAll) complete = false
+      return skip(check, cause.message)
     }
+
+    const { prerequisite, isSetup = false } = cause instanceof RuleViolation ? cause : {}
+    // What the check provides itself, it cannot blame another check for.
+    const foreign = prerequisite === check.provides ? undefined : prerequisite
+    const failedBasic = foreign && failedBasics.get(foreign)
+    if (check.provides) failedBasics.set(check.provides, cause ? (failedBasic ?? check) : undefined)
+    if (failedBasic) return skip(check, notJudged(failedBasic))
+    if (!cause) return { ...describe(check), status: 'passed', milliseconds }
+
+    const failure = toFailure(cause, lastResponse(), client)
+    // With `only`, the check of the prerequisite may be no part of the run: then it must not hide a failure.
+    const unselected = foreign && !failedBasics.has(foreign) ? await failedUnselected(foreign) : undefined
+    if (unselected) failure.expected += ` (${unselected.rule}, on which this check builds)`
+    const fails = check.basis === 'spec' || strict || isSetup || unselected || cause instanceof NoResponseError
+    return { ...describe(check), status: fails ? 'failed' : 'deviates', failure, milliseconds }
+  }
+
+  const unselectedBasics = new Map<Prerequisite, Check | undefined>()
+  async function failedUnselected(prerequisite: Prerequisite): Promise<Check | undefined> {
+    const basic = checks[profile].find(({ provides }) => provides === prerequisite)
+    if (basic && !unselectedBasics.has(prerequisite)) {
+      const { cause } = await runCheck(basic, client)
+      await deleteCreated()
+      unselectedBasics.set(prerequisite, cause ? basic : undefined)
+    }
+    return unselectedBasics.get(prerequisite)
+  }
+
+  for (const check of selected) {
+    const outcome = await judge(check)
     outcomes.push(outcome)
     onOutcome?.(outcome, outcomes.length, selected.length)
   }
-  const leftovers = await deleteItems()
+  const leftovers = control ? await control.restore() : await deleteLeftovers()
   const count = (status: Outcome['status']) => outcomes.filter((outcome) => outcome.status === status).length
   return {
     ok: complete && count('failed') === 0,
@@ -122,16 +176,38 @@ export async function verify(options: VerifyOptions): Promise<Verification> {
   }
 }
 
-/** The checks of the run; those that need an untouched store come first, before anything is written to it. */
+/** The control API of a todo-service in development. */
+async function openControl(client: Client) {
+  const send = async (method: string, path: string, expected: number, body?: string) => {
+    const headers = client.token === undefined ? {} : { authorization: `Bearer ${client.token}` }
+    const response = await client.send(method, `/__admin/${path}`, body, headers).catch((cause: Error) => cause)
+    if ('status' in response && response.status === expected) return response.text
+    const got = 'status' in response ? `status ${response.status}` : response.message
+    throw new CannotVerify(
+      `${client.url} cannot be reset: ${method} /__admin/${path} got ${got}. --reset needs a todo-service in development.`,
+    )
+  }
+  const items = await send('GET', 'items', 200)
+  const reset = () => send('POST', 'reset', 204)
+  await reset()
+  return {
+    reset,
+    /** Returns what may remain of the run: nothing, since the items are those from before. */
+    async restore(): Promise<readonly string[]> {
+      await reset()
+      await send('PUT', 'items', 204, items)
+      return []
+    },
+  }
+}
+
 function selectChecks({ url, profile, only }: VerifyOptions): Check[] {
   if (!URL.canParse(url)) throw new CannotVerify(`${url} is not a URL.`)
   if (!Object.hasOwn(checks, profile)) throw new CannotVerify(`Unknown profile ${profile}: use a or b.`)
   for (const pattern of only ?? [])
     if (!checks[profile].some(({ rule }) => matches(pattern, rule)))
       throw new CannotVerify(`No rule of profile ${profile} matches ${pattern}.`)
-  const selected = checks[profile].filter(({ rule }) => !only || only.some((pattern) => matches(pattern, rule)))
-  const needsUntouched = ({ needs }: Check) => needs === 'untouched store'
-  return [...selected.filter(needsUntouched), ...selected.filter((check) => !needsUntouched(check))]
+  return checks[profile].filter(({ rule }) => !only || only.some((pattern) => matches(pattern, rule)))
 }
 
 function matches(pattern: string, rule: string): boolean {
@@ -173,10 +249,20 @@ function reasonToStop(signal: AbortSignal | undefined, unanswered: number, elaps
   return elapsedMs > maxRunMs ? 'the run took longer than 10 minutes' : undefined
 }
 
-function reasonToSkip({ needs }: Check, { token }: Client, isUntouched: boolean): string | undefined {
-  if (needs === 'own server') return 'it runs only against a server started for the check'
+const notJudged = ({ rule, name }: Check) => `could not be judged, because ${rule} failed (${name})`
+
+function reasonToSkip(
+  { needs }: Check,
+  { token, url }: Client,
+  isUntouched: boolean,
+  failedList: Check | undefined,
+  canReset: boolean,
+): string | undefined {
+  if (needs === 'own server' && !canReset) return 'only with --reset, or for a server that was started for the checks'
+  if (needs === 'untouched store' && failedList) return notJudged(failedList)
   if (needs === 'untouched store' && !isUntouched) return 'the store is not in its initial state'
-  if (needs === 'token' && !token) return 'it needs a token, and none was passed'
+  if (needs === 'token' && !token) return 'no token was passed'
+  if (needs === 'plain HTTP' && url.startsWith('https:')) return 'only for an http URL'
   return undefined
 }
 
@@ -192,56 +278,42 @@ const skip = (check: Check, reason: string): Outcome => ({
   milliseconds: 0,
 })
 
-async function runCheck(
-  check: Check,
-  client: Client,
-  strict: boolean,
-  lastResponse: () => Response | undefined,
-): Promise<Outcome> {
+async function runCheck(check: Check, client: Client): Promise<{ cause: unknown; milliseconds: number }> {
   const startedAt = performance.now()
   const cause: unknown = await check.run(client).then(
     () => undefined,
     (error: unknown) => error ?? new Error('unknown'),
   )
-  const milliseconds = Math.round(performance.now() - startedAt)
-  if (!cause) return { ...describe(check), status: 'passed', milliseconds }
-  const failure = redactToken(toFailure(cause, lastResponse()), client.token)
-  // A missing response is a failure whatever the basis of the check.
-  const fails = check.basis === 'spec' || strict || cause instanceof NoResponseError
-  return { ...describe(check), status: fails ? 'failed' : 'deviates', failure, milliseconds }
+  return { cause, milliseconds: Math.round(performance.now() - startedAt) }
 }
 
 const maxExpectedLength = 500
-const maxReceivedLength = 1000
 
 /** Errors other than `RuleViolation` come from reading members of a response with an unexpected structure. */
-function toFailure(cause: unknown, lastResponse: Response | undefined): Failure {
-  if (cause instanceof NoResponseError) return { expected: 'a response', got: cause.message, sent: cause.request }
-  const response = cause instanceof RuleViolation ? (cause.response ?? lastResponse) : lastResponse
+function toFailure(cause: unknown, lastResponse: Response | undefined, { url, token }: Client) {
+  const redact = (text: string) => (token ? text.replaceAll(token, '$TOKEN') : text)
+  const violation = cause instanceof RuleViolation ? cause : undefined
+  const response = violation?.response ?? lastResponse
+  const request = cause instanceof NoResponseError ? cause.request : response?.request
   const expected =
-    cause instanceof RuleViolation ? cause.expected : 'a response with the structure that the rule states'
-  if (!response) return { expected: expected.slice(0, maxExpectedLength), got: String(cause) }
-  const { request, status, headers, text } = response
+    cause instanceof NoResponseError
+      ? 'a response'
+      : (violation?.expected ?? 'a response with the structure that the rule states')
+  const got =
+    cause instanceof NoResponseError || !response
+      ? (cause as Error).message
+      : (violation?.got ?? summarize({ ...response, text: redact(response.text) }))
   return {
-    expected: expected.slice(0, maxExpectedLength),
-    got: summarize(response),
-    sent: request,
-    received: { status, headers, text: text.slice(0, maxReceivedLength) },
+    expected: redact(expected).slice(0, maxExpectedLength),
+    got: redact(got),
+    ...(request && { request: toCurl(url, { ...request, headers: redactHeaders(request.headers, redact) }) }),
   }
 }
 
-function redactToken(failure: Failure, token: string | undefined): Failure {
-  if (!token) return failure
-  const redact = (text: string) => text.replaceAll(token, '$TOKEN')
-  const { sent } = failure
-  const headers = Object.entries(sent?.headers ?? {}).map(([name, value]) => [
-    name,
-    typeof value === 'string' ? redact(value) : value?.map(redact),
-  ])
-  return {
-    ...failure,
-    expected: redact(failure.expected),
-    got: redact(failure.got),
-    ...(sent && { sent: { ...sent, headers: Object.fromEntries(headers) } }),
-  }
-}
+const redactHeaders = (headers: Request['headers'], redact: (text: string) => string): Request['headers'] =>
+  Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [
+      name,
+      typeof value === 'string' ? redact(value) : value?.map(redact),
+    ]),
+  )

@@ -410,8 +410,9 @@ suite('log', { concurrency: true }, () => {
 
   test('has the warnings of Node in its own form', async (t) => {
     const file = join(temporaryFolder(t), 'warn.cjs')
-    writeFileSync(file, "setTimeout(() => process.emitWarning('beware', 'TestWarning'), 500)")
+    writeFileSync(file, "process.on('SIGUSR2', () => process.emitWarning('beware', 'TestWarning'))")
     const { running } = await serve(t, ['--mode', 'production'], { NODE_OPTIONS: `--require ${file}` })
+    running.process.kill('SIGUSR2')
     await running.prints(/TestWarning: beware/)
     running.process.kill('SIGTERM')
     const { stdout, stderr } = await running.ended

@@ -8,7 +8,8 @@ import { suite, type TestContext, test } from 'node:test'
 import { promisify } from 'node:util'
 import { Ajv } from 'ajv'
 import { validateXML } from 'xmllint-wasm'
-import { run, start } from '../support/cli.ts'
+import { createClient } from '../../src/verify/client.ts'
+import { run, serve, start } from '../support/cli.ts'
 import { faultyServer } from '../support/faulty-server.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/port.ts'
@@ -46,10 +47,49 @@ suite('verify', () => {
       assert.deepEqual([code, stderr], [0, ''], stdout)
       assert.match(stdout, /^G {2}\d+ passed, 1 skipped$/m)
       assert.match(stdout, /^S {2}\d+ passed$/m)
-      assert.match(stdout, /^Not observable over HTTP:\n {2}G7 /m)
+      assert.match(stdout, /^Not observable over HTTP: parts of .*\bG7, G8, S5 \(--report markdown lists them\)$/m)
       assert.match(stdout, /\n\d{3} passed, 0 failed, \d skipped\n$/)
       assert.ok(!stdout.includes('\u001b'), 'no colors unless stdout is a terminal')
     }
+  })
+
+  test('--reset checks what only a fresh server shows, and restores the items', async (t) => {
+    for (const profile of ['a', 'b'] as const) {
+      const { url } = await serve(t, ['--no-https'], {}, profile)
+      const item = { id: 'mine', name: 'mine', notes: 'mine', isComplete: true }
+      const headers = { 'content-type': 'application/json' }
+      await fetch(`${url}${itemsPath}`, { method: 'POST', headers, body: JSON.stringify(item) })
+      const before = await (await fetch(`${url}${itemsPath}`)).text()
+      const { code, stdout } = await run(t, ['verify', url, '--profile', profile, '--reset'])
+      assert.equal(code, 0, stdout)
+      assert.match(stdout, /^skipped 8 checks of S3, S4, S6: no token was passed$/m)
+      assert.equal(stdout.match(/^skipped/gm)?.length, 1)
+      assert.equal(await (await fetch(`${url}${itemsPath}`)).text(), before)
+    }
+  })
+
+  test('--reset finds a first id other than 1', async (t) => {
+    const { url } = await serve(t, ['--no-https'])
+    const target = createClient(url)
+    const server = faultyServer(target, async (request, forward) => {
+      const response = await forward(request)
+      if (request.path === '/__admin/reset') await target.send('POST', itemsPath, { isComplete: true })
+      return response
+    })
+    const faulty = await listen(t, server)
+    const { code, stdout } = await run(t, ['verify', faulty, '--profile', 'a', '--reset', '--strict', '--only', 'A4'])
+    assert.equal(code, 1, stdout)
+    assert.match(stdout, /FAILED {2}A4 {2}the first id is 1/)
+  })
+
+  test('--reset exits with 2 for a server without a control API', async (t) => {
+    const { url } = await transports['over a socket'](t, 'a')
+    const { code, stderr } = await run(t, ['verify', url, '--profile', 'a', '--reset'])
+    assert.equal(code, 2)
+    assert.match(
+      stderr,
+      /cannot be reset: GET \/__admin\/items got status 404\. --reset needs a todo-service in development\.\n$/,
+    )
   })
 
   test('exits with 1 for a broken rule and prints its text, the request, the expected and the actual response', async (t) => {
@@ -66,19 +106,68 @@ suite('verify', () => {
     assert.match(repeated, /^HTTP\/1\.1 200 OK/)
   })
 
+  test('prints a short command for a request with a large body', async (t) => {
+    const sizes: number[] = []
+    const client = await transports['over a socket'](t, 'a')
+    const server = faultyServer(client, async (request, forward) => {
+      if (request.body.length > 50_000) sizes.push(request.body.length)
+      const response = await forward(request)
+      return request.body.length > 50_000 ? { ...response, status: 500 } : response
+    })
+    const args = [
+      'verify',
+      await listen(t, server),
+      '--profile',
+      'a',
+      '--strict',
+      '--only',
+      'A15,G5',
+      '--report',
+      'json',
+    ]
+    const { outcomes } = JSON.parse((await run(t, args)).stdout)
+    const requests = outcomes.flatMap(({ failure }: { failure?: { request: string } }) => failure?.request ?? [])
+    assert.ok(requests.length >= 3, `${requests.length} requests`)
+    for (const request of requests) {
+      assert.ok(request.length < 1000, `${request.length} characters`)
+      const seen = sizes.length
+      await promisify(execFile)('sh', ['-c', request])
+      assert.ok(sizes.slice(0, seen).includes(sizes[seen] ?? 0), `${sizes[seen]} bytes: ${request}`)
+    }
+  })
+
   test('prints a deviation from a choice as a note, and fails it with --strict', async (t) => {
     const url = await serveWithStatuses(t, (_, status) => (status === 405 ? 404 : status))
     const args = ['verify', url, '--profile', 'a', '--only', 'G6']
     const { code, stdout } = await run(t, args)
     assert.equal(code, 0)
-    assert.match(stdout, /^note {4}G6 /m)
+    assert.match(stdout, /^note {4}G6 .*: expected status 405, got status 404; .* \(and 2 more\)$/m)
     assert.match(
       stdout,
-      /3 deviations from choices are notes; with --strict they fail\.\n\d passed, 0 failed, 1 skipped\n$/,
+      /--strict fails them, --report markdown shows them in full\.\n\d passed, 0 failed, 3 notes, 1 skipped\n$/,
     )
     const strict = await run(t, [...args, '--strict'])
     assert.equal(strict.code, 1)
     assert.match(strict.stdout, /3 failed, 1 skipped\n$/)
+  })
+
+  test('stops at the first failure with --bail', async (t) => {
+    const url = await serveWithStatuses(t, (_, status) => (status === 204 ? 200 : status))
+    const { code, stdout } = await run(t, ['verify', url, '--profile', 'a', '--bail'])
+    assert.equal(code, 1)
+    assert.deepEqual(stdout.match(/^FAILED .*/gm), ['FAILED  A9  DELETE returns 204 without a body'])
+    assert.match(stdout, /^skipped \d+ checks of .*: the run stopped at the first failure$/m)
+    assert.match(stdout, /\d passed, 1 failed, \d+ skipped; the run is not complete\n$/)
+  })
+
+  test('prints the cause first, and counts the checks that could not be judged', async (t) => {
+    const url = await serveWithStatuses(t, (_, status) => (status === 201 ? 500 : status))
+    const { code, stdout } = await run(t, ['verify', url, '--profile', 'a'])
+    assert.equal(code, 1)
+    assert.match(stdout, /^FAILED {2}A3 {2}POST creates an item and returns it with its id\n/)
+    assert.match(stdout, /^skipped \d+ checks of .*: could not be judged, because A3 failed \(POST creates .*\)$/m)
+    assert.equal(stdout.match(/^FAILED /gm)?.length, 1)
+    assert.ok(stdout.split('\n').length < 25, stdout)
   })
 
   test('leaves the items of a server unchanged', async (t) => {
@@ -89,8 +178,8 @@ suite('verify', () => {
       const before = (await client.send('GET', itemsPath)).text
       const { code, stdout } = await run(t, ['verify', client.url, '--profile', profile])
       assert.equal(code, 0)
-      assert.match(stdout, /^skipped G7 .*: the store is not in its initial state$/m)
-      assert.match(stdout, /^skipped S3 .*: it needs a token, and none was passed$/m)
+      assert.match(stdout, /^skipped .*\bG7.*: the store is not in its initial state$/m)
+      assert.match(stdout, /^skipped \d checks of S3, S4, S6: no token was passed$/m)
       assert.equal((await client.send('GET', itemsPath)).text, before)
     }
   })
@@ -126,8 +215,13 @@ suite('verify', () => {
       request.method === 'DELETE' ? { status: 403, headers: {}, text: '' } : forward(request),
     )
     const { code, stdout, stderr } = await run(t, ['verify', await listen(t, server), '--profile', 'a', '--only', 'A2'])
-    assert.equal(code, 0)
+    assert.equal(code, 2)
     assert.match(stdout, /^Could not be deleted:\n {2}\/api\/todoitems\/\d+$/m)
+    assert.match(
+      stdout,
+      /: DELETE \/api\/todoitems\/\d returned 403 and left the item, so no more like it were created$/m,
+    )
+    assert.match(stdout, /0 failed, \d skipped; the run is not complete\n$/)
     assert.match(stderr, /^todo-service: \d+ items of this run could not be deleted; the report lists them\.\n$/)
   })
 
@@ -162,6 +256,11 @@ suite('verify', () => {
     const { code, stderr } = await run(t, invalid.split(' '))
     assert.equal(code, 2)
     assert.equal(stderr.match(/^todo-service: /gm)?.length, 6, stderr)
+    const withToken = await run(t, ['verify', 'http://x', '--profile', 'a', '--token', 'Bearer abc.def.ghi'])
+    assert.match(
+      withToken.stderr,
+      /^todo-service: --token must be a JSON Web Token: three parts with dots between them\.$/m,
+    )
     const withoutArguments = await run(t, ['verify'])
     assert.deepEqual([withoutArguments.code, withoutArguments.stderr.match(/^todo-service: Which/gm)?.length], [2, 2])
     const { url } = await transports['over a socket'](t, 'a')
@@ -181,7 +280,7 @@ suite('verify, reports', () => {
     const out = join(temporaryFolder(t), 'report')
     const { code, stdout } = await run(t, ['verify', url, '--profile', 'a', '--report', format, '--out', out])
     assert.equal(code, 1)
-    assert.match(stdout, /^\d+ passed, \d+ failed, \d+ skipped\. The report is in .*\n$/)
+    assert.match(stdout, /^\d+ passed, \d+ failed, \d+ notes, \d+ skipped\. The report is in .*\n$/)
     return readFileSync(out, 'utf8')
   }
 
@@ -204,7 +303,7 @@ suite('verify, reports', () => {
     })
     assert.ok(valid, JSON.stringify(errors))
     assert.match(contents, /<failure message="expected status 404" type="A2">/)
-    assert.match(contents, /<skipped message="it needs a token, and none was passed"\/>/)
+    assert.match(contents, /<skipped message="no token was passed"\/>/)
   })
 
   test('the Markdown report has a section with the request for each failure', async (t) => {
@@ -283,10 +382,12 @@ suite('verify exits with 2 and one message for a server that', () => {
   })
 
   test('has a self-signed certificate, unless --insecure is set', async (t) => {
-    const running = start(t, ['serve', '--profile', 'a', '--host', '127.0.0.1', '--port', '0', '--https-port', '0'])
+    const running = start(t, ['serve', '--profile', 'b', '--host', '127.0.0.1', '--port', '0', '--https-port', '0'])
     const [url] = await running.prints(/https:\/\/127\.0\.0\.1:\d+/)
     await expectCannotVerify(t, url, /cannot be checked: self-signed certificate/)
-    assert.equal((await run(t, ['verify', url, '--profile', 'a', '--insecure', '--only', 'A*'])).code, 0)
+    const { code, stdout } = await run(t, ['verify', url, '--profile', 'b', '--insecure', '--only', 'B*'])
+    assert.equal(code, 0, stdout)
+    assert.match(stdout, /^skipped B12 {2}plain HTTP is served or redirected to HTTPS: only for an http URL$/m)
   })
 })
 

@@ -72,8 +72,9 @@ suite('while the database is unreachable or slow', { concurrency: true }, () => 
     const stopwatch = new Stopwatch()
     const requests = Array.from({ length: 1_200 }, () => instance.send('GET', '/1'))
     for (const { status } of await Promise.all(requests)) assert.equal(status, 503)
-    const times = [...instance.running.stdout.matchAll(/ 503 ([\d.]+) ms/g)].map(([, time]) => Number(time))
-    assert.equal(times.length, 1_200)
+    const loggedTimes = () => [...instance.running.stdout.matchAll(/ 503 ([\d.]+) ms/g)].map(([, time]) => Number(time))
+    while (loggedTimes().length < requests.length) await sleep(20)
+    const times = loggedTimes()
     stopwatch.assertWithin(6_000, Math.max(...times))
     stopwatch.assertWithin(1_000, times.toSorted((one, other) => one - other)[149])
     await blocker`commit`

@@ -1,410 +1,272 @@
 import assert from 'node:assert/strict'
-import { suite, test } from 'node:test'
-import { verify } from '../../src/verify/index.ts'
-import {
-  faultyAgent,
-  type Mutation,
-  type ProxiedRequest as Request,
-  type ProxiedResponse as Response,
-} from '../support/faulty-server.ts'
-import { tokenFor } from '../support/running.ts'
+import { createServer } from 'node:http'
+import { suite, type TestContext, test } from 'node:test'
+import { checks, rules, type Verification, type VerifyOptions, verify } from '../../src/verify/index.ts'
+import { pretty } from '../../src/verify/report/pretty.ts'
+import { faultyAgent, type Mutation } from '../support/faulty-server.ts'
+import { agentInto, tokenFor } from '../support/running.ts'
+import { faults, hasPath, is, mutateText, replaceResponse, setHeader, setStatus } from './faults.ts'
 
 const itemsPath = '/api/todoitems'
 
-type Match = (request: Request, response: Response) => boolean
-type RequestMatch = (request: Request) => boolean
-type Members = Record<string, unknown>
-
-const is =
-  (method: string, status?: number): Match =>
-  (request, response) =>
-    request.method === method && (status === undefined || response.status === status)
-const hasStatus =
-  (status: number): Match =>
-  (_, response) =>
-    response.status === status
-const hasType =
-  (type: RegExp): Match =>
-  (_, { headers }) =>
-    type.test(headers['content-type'] ?? '')
-const hasPath =
-  (path: RegExp): Match & RequestMatch =>
-  (request: Request) =>
-    path.test(request.path)
-const isList: Match = ({ method, path }, { status }) =>
-  method === 'GET' && /todoitems\/?$/i.test(path) && status === 200
-const isItem: Match = ({ method, path }, { status }) =>
-  method === 'GET' && /todoitems\/\d+$/.test(path) && status === 200
-const isProblem = hasType(/problem/)
-const isForecast = hasPath(/forecast/)
-const isSecret = hasPath(/^\/secret$/)
-
-const mutateResponse =
-  (matches: Match, mutate: (response: Response, request: Request) => Partial<Response>): Mutation =>
-  async (request, forward) => {
-    const response = await forward(request)
-    return matches(request, response) ? { ...response, ...mutate(response, request) } : response
-  }
-const setStatus = (matches: Match, status: number) => mutateResponse(matches, () => ({ status }))
-const setHeader = (matches: Match, name: string, value: string | undefined) =>
-  mutateResponse(matches, ({ headers }) => ({ headers: { ...headers, [name]: value } }))
-const setText = (matches: Match, text: string, status?: number) =>
-  mutateResponse(matches, (response) => ({ text, status: status ?? response.status }))
-const mutateText = (matches: Match, mutate: (text: string) => string) =>
-  mutateResponse(matches, ({ text }) => ({ text: mutate(text) }))
-const mutateJson = (matches: Match, mutate: (value: never) => unknown) =>
-  mutateText(matches, (text) => text && JSON.stringify(mutate(JSON.parse(text) as never)))
-const mutateEntries = (matches: Match, mutate: (item: never, index: number) => object) =>
-  mutateJson(matches, (list: never[]) => list.map(mutate))
-
-const mutateRequest =
-  (matches: RequestMatch, mutate: (request: Request) => Partial<Request>): Mutation =>
-  (request, forward) =>
-    forward(matches(request) ? { ...request, ...mutate(request) } : request)
-const mutatePath = (path: RegExp, mutate: (path: string) => string) =>
-  mutateRequest(hasPath(path), (request) => ({ path: mutate(request.path) }))
-/** Sets the returned members in a request body that is a JSON object; undefined leaves the request unchanged. */
-const mutateBody =
-  (mutate: (body: Members, request: Request) => Members | undefined): Mutation =>
-  (request, forward) => {
-    const body = isObject(request) ? parseBody(request) : undefined
-    const changes = body && mutate(body, request)
-    return forward(changes ? { ...request, body: Buffer.from(JSON.stringify({ ...body, ...changes })) } : request)
-  }
-
-function parseBody({ body }: Request) {
-  try {
-    return JSON.parse(body.toString())
-  } catch {
-    return undefined
-  }
+async function verifyFaulty(
+  t: TestContext,
+  profile: 'a' | 'b',
+  mutate: Mutation,
+  options: Partial<VerifyOptions> = {},
+): Promise<Verification> {
+  const agent = await faultyAgent(t, profile, mutate)
+  return verify({ url: 'http://faulty.example', profile, agent, token: await tokenFor('ada'), ...options })
 }
 
-function isObject(request: Request): boolean {
-  const body = parseBody(request)
-  return typeof body === 'object' && body !== null && !Array.isArray(body)
-}
+/** Short: a failed assertion prints what it compares. */
+const titles = ({ outcomes }: Verification, status: string) =>
+  outcomes.filter((outcome) => outcome.status === status).map(({ rule, name }) => `${rule} ${name}`)
+const failedRules = ({ outcomes }: Verification) => [
+  ...new Set(outcomes.filter(({ status }) => status === 'failed').map(({ rule }) => rule)),
+]
+const ruleOf = (title: string) => title.slice(0, title.indexOf(' '))
 
-/** Of concurrent requests, the second succeeds too. */
-function letBothSucceed(method: string, successStatus: number): Mutation {
-  let last: Promise<Response> | undefined
-  return async (request, forward) => {
-    if (request.method !== method) {
-      last = undefined
-      return forward(request)
-    }
-    const previous = last
-    last = forward(request)
-    const response = await last
-    const first = await previous
-    return first?.status === successStatus ? { ...first, status: successStatus } : response
-  }
-}
+const terminalColumns = 120
+const terminalRows = 42
+const countRows = (text: string) =>
+  text.split('\n').reduce((rows, line) => rows + Math.max(1, Math.ceil(line.length / terminalColumns)), 0)
 
-const ignorePut: Mutation = async (request, forward) => {
-  const body = parseBody(request)
-  const isValid = request.method === 'PUT' && body?.isComplete !== undefined && request.path.endsWith(`/${body.id}`)
-  const get = { ...request, method: 'GET', body: Buffer.alloc(0), headers: {} }
-  return isValid && (await forward(get)).status === 200 ? { status: 204, headers: {}, text: '' } : forward(request)
-}
+/** A run waits more than it computes. */
+const concurrency = 4
 
-const applyRejectedPut: Mutation = async (request, forward) => {
-  const response = await forward(request)
-  const [, id] = /todoitems\/(\d+)$/.exec(request.path) ?? []
-  if (request.method === 'PUT' && response.status === 400 && id)
-    await forward({
-      ...request,
-      headers: { 'content-type': 'application/json' },
-      body: Buffer.from(`{"id":${id},"name":"oops","isComplete":true}`),
-    })
-  return response
-}
-
-const deleteNextItemToo: Mutation = async (request, forward) => {
-  const response = await forward(request)
-  const next = request.path.replace(/\d+$/, (id) => `${BigInt(id) + 1n}`)
-  if (request.method === 'DELETE' && response.status === 204) await forward({ ...request, path: next })
-  return response
-}
-
-const ignoreDelete: Mutation = async (request, forward) => {
-  if (request.method !== 'DELETE') return forward(request)
-  const { status } = await forward({ ...request, method: 'GET' })
-  return { status: status === 200 ? 204 : 404, headers: {}, text: '' }
-}
-
-const moveReplacedItemToEnd: Mutation = async (request, forward) => {
-  const response = await forward(request)
-  if (request.method === 'PUT' && response.status === 204) {
-    const path = `${itemsPath}/${encodeURIComponent(parseBody(request).id)}`
-    await forward({ method: 'DELETE', path, headers: {}, body: Buffer.alloc(0) })
-    await forward({ ...request, method: 'POST' })
-  }
-  return response
-}
-
-/** Faults by profile; a title starts with the id of the broken rule. */
-const faults: Record<'a' | 'b', Record<string, Mutation>> = {
-  a: {
-    'A1 GET wraps the list in an object': mutateText(isList, (text) => `{"items":${text}}`),
-    'A1 GET omits the last item': mutateJson(isList, (list: unknown[]) => list.slice(0, -1)),
-    'A1 GET reverses the list': mutateJson(isList, (list: unknown[]) => list.reverse()),
-    'A1 ids in the list are strings': mutateText(isList, (text) => text.replace(/"id":(\d+)/g, '"id":"$1"')),
-    'A2 GET returns 200 null for a missing item': setText(is('GET', 404), 'null', 200),
-    'A2 GET returns 410 for a missing item': setStatus(is('GET', 404), 410),
-    'A2 GET returns the item in an array': mutateText(isItem, (text) => `[${text}]`),
-    'A3 POST returns 200': setStatus(is('POST', 201), 200),
-    'A3 POST returns no Location': setHeader(is('POST', 201), 'location', undefined),
-    'A3 Location is that of another item': setHeader(is('POST', 201), 'location', 'http://x/api/todoitems/999999'),
-    'A3 Location is relative': mutateResponse(is('POST', 201), ({ headers }) => ({
-      headers: { ...headers, location: new URL(headers.location ?? '').pathname },
-    })),
-    'A3 POST returns an empty object': setText(is('POST', 201), '{}'),
-    'A4 POST rejects a string as id': setStatus(
-      (request, response) => is('POST', 201)(request, response) && typeof parseBody(request)?.id === 'string',
-      400,
-    ),
-    'A5 a null name becomes an empty string': mutateText(isItem, (text) => text.replace('"name":null', '"name":""')),
-    'A5 names are trimmed': mutateBody(({ name }) => (typeof name === 'string' ? { name: name.trim() } : undefined)),
-    'A5 a number is accepted as name': mutateBody(({ name }) =>
-      typeof name === 'number' ? { name: `${name}` } : undefined,
-    ),
-    'A6 an absent isComplete means false': mutateBody(({ isComplete }) =>
-      isComplete === undefined ? { isComplete: false } : undefined,
-    ),
-    'A6 a string is accepted as isComplete': mutateBody(({ isComplete }) =>
-      typeof isComplete === 'string' ? { isComplete: true } : undefined,
-    ),
-    'A6 an invalid body returns 422': setStatus(is('POST', 400), 422),
-    'A7 PUT returns 200 with the item': mutateResponse(is('PUT', 204), (_, { body }) => ({
-      status: 200,
-      text: body.toString(),
-    })),
-    'A7 PUT changes nothing': ignorePut,
-    'A7 PUT returns 204 with a content-length': setHeader(is('PUT', 204), 'content-length', '7'),
-    'A7 PUT returns 204 with a body': setText(is('PUT', 204), '{"leaked":true}'),
-    'A7 PUT always sets isComplete to true': mutateBody(({ isComplete }, { method }) =>
-      method === 'PUT' && isComplete === false ? { isComplete: true } : undefined,
-    ),
-    'A8 PUT ignores the body id': mutateBody((_, { method, path }) =>
-      method === 'PUT' ? { id: Number(path.split('/').at(-1)) } : undefined,
-    ),
-    'A8 PUT returns 409 when the ids differ': setStatus(is('PUT', 400), 409),
-    'A8 PUT returns 204 for a missing item': setStatus(is('PUT', 404), 204),
-    'A8 PUT changes the item and returns 400': applyRejectedPut,
-    'A9 DELETE removes the next item too': deleteNextItemToo,
-    'A9 DELETE returns 200': setStatus(is('DELETE', 204), 200),
-    'A9 DELETE returns 204 for a missing item': setStatus(is('DELETE', 404), 204),
-    'A9 DELETE removes nothing': ignoreDelete,
-    'A9 two concurrent DELETEs both return 204': letBothSucceed('DELETE', 204),
-    'A10 an item contains its secret': mutateText(isItem, (text) => text.replace('}', ',"secret":null}')),
-    'A10 the list contains secrets': mutateText(isList, (text) => text.replaceAll('}', ',"secret":"x"}')),
-    'A11 ids are rounded': setStatus(
-      (request, response) =>
-        is('PUT', 400)(request, response) && /740993$/.test(request.path) && /740992/.test(request.body.toString()),
-      404,
-    ),
-    'A11 ids have 32 bits': mutatePath(/todoitems\/\d{10,18}$/, (path) =>
-      path.replace(/\d+$/, (id) => `${BigInt.asUintN(32, BigInt(id))}`),
-    ),
-    'A12 a malformed id returns 404': setStatus(
-      ({ path }, { status }) => status === 400 && /todoitems\/\D/.test(path),
-      404,
-    ),
-    'A12 01 is read as 1': mutatePath(/todoitems\/0\d/, (path) => path.replace('/0', '/')),
-    'A13 problems are application/json': setHeader(isProblem, 'content-type', 'application/json'),
-    'A13 problems have no traceId': mutateJson(isProblem, ({ traceId: _, ...rest }: Members) => rest),
-    'A13 problems have a different status member': mutateJson(isProblem, (problem: Members) => ({
-      ...problem,
-      status: 418,
-    })),
-    'A13 problems have no errors member': mutateJson(isProblem, ({ errors: _, ...rest }: Members) => rest),
-    'A13 all problems have the same traceId': mutateJson(isProblem, (problem: Members) => ({
-      ...problem,
-      traceId: 'x',
-    })),
-    'A14 an unsupported media type returns 400': setStatus(hasStatus(415), 400),
-    'A15 deeply nested JSON returns 500': setStatus(
-      (request, { status }) => status === 400 && request.body.length > 50_000,
-      500,
-    ),
-    'G1 paths are case-sensitive': setStatus(({ path }) => path !== path.toLowerCase(), 404),
-    'G2 a trailing slash returns 404': setStatus(hasPath(/.\/$/), 404),
-    'G3 JSON has no charset': setHeader(hasType(/^application\/json/), 'content-type', 'application/json'),
-    'G3 member names start with a capital letter': mutateText(is('POST', 201), (text) =>
-      text.replace(/"(\w)(\w+)":/g, (_, first, rest) => `"${first.toUpperCase()}${rest}":`),
-    ),
-    'G4 unknown members are rejected': setStatus(
-      (request, response) => is('POST', 201)(request, response) && 'colour' in (parseBody(request) ?? {}),
-      400,
-    ),
-    'G4 member names are case-insensitive': mutateRequest(isObject, (request) => {
-      const members = Object.entries(parseBody(request))
-      const renamed = members.map(([name, value]) => [(name[0]?.toLowerCase() ?? '') + name.slice(1), value])
-      return { body: Buffer.from(JSON.stringify(Object.fromEntries(renamed))) }
-    }),
-    'G5 a body over the limit returns 400': setStatus(hasStatus(413), 400),
-    'G5 every media type is accepted': mutateRequest(
-      ({ headers }) => Boolean(headers['content-type']),
-      ({ headers }) => ({ headers: { ...headers, 'content-type': 'application/json' } }),
-    ),
-    'G5 a lone surrogate is stored': mutateRequest(
-      ({ body }) => /\\ud800|\\udc00/.test(body.toString()),
-      ({ body }) => ({ body: Buffer.from(body.toString().replace(/\\u[\da-f]{4}/g, '?')) }),
-    ),
-    'G6 405 has no Allow': setHeader(hasStatus(405), 'allow', undefined),
-    'G6 Allow lacks HEAD': mutateResponse(
-      (_, { headers }) => headers.allow !== undefined,
-      ({ headers }) => ({ headers: { ...headers, allow: headers.allow?.replace(', HEAD', '') } }),
-    ),
-    'G6 405 has a body': setText(hasStatus(405), 'no'),
-    'G6 HEAD returns 405': setStatus(is('HEAD'), 405),
-    'G6 OPTIONS returns 200': setStatus(is('OPTIONS'), 200),
-    'G6 an unknown path returns 200': setStatus(({ path }, { status }) => status === 404 && path === '/nowhere', 200),
-    'G8 a problem contains a stack trace': mutateJson(isProblem, (problem: Members) => ({
-      ...problem,
-      detail: 'at Store.get (store.js:1)',
-    })),
-    'G9 Accept: text/html returns 406': setStatus(({ headers }) => headers.accept === 'text/html', 406),
-    'S1 the forecast has six entries': mutateJson(isForecast, (list: unknown[]) => [...list, list[0]]),
-    'S1 dates end in Z': mutateText(isForecast, (text) => text.replaceAll('+00:00', 'Z')),
-    'S1 the forecast starts today': mutateEntries(isForecast, (entry: { date: string }) => ({
-      ...entry,
-      date: new Date(Date.parse(entry.date) - 86_400_000).toISOString().replace('Z', '+00:00'),
-    })),
-    'S1 temperatureF is rounded': mutateEntries(isForecast, (entry: { temperatureC: number }) => ({
-      ...entry,
-      temperatureF: 32 + Math.round(entry.temperatureC * 1.8),
-    })),
-    'S1 temperatureC is 55': mutateEntries(isForecast, (entry: object) => ({
-      ...entry,
-      temperatureC: 55,
-      temperatureF: 130,
-    })),
-    'S2 the greeting is HTML': setHeader(hasPath(/^\/$/), 'content-type', 'text/html'),
-    'S3 /secret accepts every token': setText(
-      (request) => isSecret(request) && /^Bearer .*\..*\./.test(`${request.headers.authorization}`),
-      'Hello ada.',
-      200,
-    ),
-    'S3 /secret requires no token': setText(isSecret, 'Hello ada.', 200),
-    'S4 the document is OpenAPI 3.1': mutateText(hasPath(/swagger\.json/), (text) => text.replace('3.0.1', '3.1.0')),
-    'S5 the page is plain text': setHeader(hasPath(/index\.html/), 'content-type', 'text/plain'),
-    'S6 401 has no challenge': setHeader(hasStatus(401), 'www-authenticate', undefined),
-    'S6 an invalid token returns 403': setStatus(
-      ({ headers }, { status }) => status === 401 && headers.authorization !== undefined,
-      403,
-    ),
-    'S7 the forecast requires a token': setStatus(
-      (request) => isForecast(request) && !request.headers.authorization,
-      401,
-    ),
-  },
-  b: {
-    'B1 the list is ordered by id': mutateJson(isList, (list: { id: string }[]) =>
-      list.sort((a, b) => (a.id < b.id ? -1 : 1)),
-    ),
-    'B1 items have another member': mutateEntries(isList, (item: object) => ({ ...item, order: 1 })),
-    'B2 no initial item is done': mutateEntries(isList, (item: object, index) =>
-      index < 3 ? { ...item, done: false } : item,
-    ),
-    'B2 an initial item has no name': mutateEntries(isList, (item: object, index) =>
-      index === 0 ? { ...item, name: '' } : item,
-    ),
-    'B3 POST returns 201': setStatus(is('POST', 200), 201),
-    'B3 POST returns no body': setText(is('POST', 200), ''),
-    'B4 a missing body returns 415': setStatus(({ body }, { status }) => status === 400 && body.length === 0, 415),
-    'B4 blank notes are accepted': mutateBody(({ notes }) => (notes === ' ' ? { notes: 'x' } : undefined)),
-    'B4 a string is accepted as done': mutateBody(({ done }) =>
-      typeof done === 'string' ? { done: true } : undefined,
-    ),
-    'B5 an id in use returns 400': setStatus(hasStatus(409), 400),
-    'B5 two concurrent POSTs with the same id both return 200': letBothSucceed('POST', 200),
-    'B5 ids are case-insensitive': mutateBody(({ id }, { method }) =>
-      method === 'POST' && typeof id === 'string' ? { id: id.toLowerCase() } : undefined,
-    ),
-    'B6 a body over the limit returns 413': setStatus(
-      ({ body }, { status }) => status === 400 && body.length > 2 ** 20,
-      413,
-    ),
-    'B6 DELETE returns RecordNotFound for an id over the limit': setText(
-      ({ method, path }) => method === 'DELETE' && path.length >= 1040 && /x{1025}/.test(path),
-      'RecordNotFound',
-      404,
-    ),
-    'B7 PUT returns 200': setStatus(is('PUT', 204), 200),
-    'B7 PUT keeps done when it is absent': mutateBody(({ done }, { method }) =>
-      method === 'PUT' && done === undefined ? { done: true } : undefined,
-    ),
-    'B7 PUT cannot set done to false': mutateBody(({ done }, { method }) =>
-      method === 'PUT' && done === false ? { done: true } : undefined,
-    ),
-    'B7 PUT returns 204 for a missing item': setText(is('PUT', 404), '', 204),
-    'B7 PUT moves the item to the end of the list': moveReplacedItemToEnd,
-    'B8 DELETE returns 204 for a missing item': setText(is('DELETE', 404), '', 204),
-    'B8 two concurrent DELETEs both return 204': letBothSucceed('DELETE', 204),
-    'B9 codes are JSON strings': mutateText(hasType(/text\/plain/), (text) => JSON.stringify(text)),
-    'B9 codes are text/html': setHeader(
-      (request, response) => response.status >= 400 && hasType(/text\/plain/)(request, response),
-      'content-type',
-      'text/html',
-    ),
-    'B10 GET returns a single item': setText(
-      ({ method, path }) => method === 'GET' && /todoitems\/./.test(path),
-      '{"id":1,"name":"x","isComplete":true}',
-      200,
-    ),
-    'B11 an encoded slash is a path separator': mutatePath(/todoitems\/.*%2f/i, (path) => path.replace(/%2f/gi, '/')),
-    'B11 ids are decoded twice': mutateRequest(
-      ({ method, path }) => method === 'DELETE' && /%25(?:41|2F)/.test(path),
-      ({ path }) => ({ path: path.replace('%25', '%') }),
-    ),
-    'B11 an invalid percent-encoding returns 400': setStatus(
-      ({ path }, { status }) => status === 404 && /%(?![\da-f]{2})/i.test(path),
-      400,
-    ),
-    'B12 the redirect drops path and query': mutateResponse(hasPath(/\?a=b$/), () => ({
-      status: 301,
-      headers: { location: 'https://x/' },
-    })),
-    'G1 path parameters are converted to lower case': mutateRequest(
-      ({ method }) => method === 'DELETE',
-      ({ path }) => ({ path: path.toLowerCase() }),
-    ),
-  },
+/** Rules of basis spec of which no faulty server can break the specified part over HTTP. */
+const unbreakable: Record<string, string> = {
+  G7: 'a check can neither restart the server nor tell another number of items at the start from earlier requests',
 }
 
 for (const profile of ['a', 'b'] as const) {
-  suite(`verify fails faulty servers of profile ${profile} with the broken rule's id`, () => {
-    for (const [title, mutate] of Object.entries(faults[profile]))
+  suite(`verify fails servers of profile ${profile} that break the specified part of a rule`, { concurrency }, () => {
+    for (const [title, mutate] of Object.entries(faults[profile].spec))
       test(title, async (t) => {
-        const rule = title.slice(0, title.indexOf(' '))
-        const { outcomes } = await verify({
-          url: 'http://faulty.example',
-          profile,
-          agent: await faultyAgent(t, profile, mutate),
-          token: await tokenFor('ada'),
-          only: [rule],
-          strict: true,
-        })
-        const failed = outcomes.filter(({ status }) => status === 'failed').map((outcome) => outcome.rule)
-        assert.deepEqual([...new Set(failed)], [rule])
+        const verification = await verifyFaulty(t, profile, mutate)
+        assert.equal(verification.ok, false)
+        const failed = titles(verification, 'failed')
+        assert.ok(failed.map(ruleOf).includes(ruleOf(title)), `failed: ${failed.join('; ')}`)
+        // One fault must not bury its cause.
+        assert.ok(failed.length <= 4, `${failed.length} failed: ${failed.join('; ')}`)
+        const rows = countRows(pretty(verification))
+        assert.ok(rows <= terminalRows, `${rows} rows`)
+      })
+  })
+
+  suite(`verify fails servers of profile ${profile} that deviate from a choice only if it is strict`, {
+    concurrency,
+  }, () => {
+    for (const [title, mutate] of Object.entries(faults[profile].choice))
+      test(title, async (t) => {
+        const rule = ruleOf(title)
+        assert.deepEqual(failedRules(await verifyFaulty(t, profile, mutate, { only: [rule], strict: true })), [rule])
+        const { ok, deviations } = await verifyFaulty(t, profile, mutate, { only: [rule] })
+        assert.deepEqual([ok, deviations > 0], [true, true])
       })
   })
 
   test(`verify passes a correct server of profile ${profile}, and leaves no items in its store`, async (t) => {
     const agent = await faultyAgent(t, profile, (request, forward) => forward(request))
     for (let run = 0; run < 5; run++) {
-      const { failed, skipped, leftovers, outcomes } = await verify({
+      const verification = await verify({
         url: 'http://correct.example',
         profile,
         agent,
         token: await tokenFor('ada'),
         strict: true,
       })
-      const failures = outcomes.filter(({ status }) => status === 'failed').map(({ rule, name }) => `${rule} ${name}`)
-      assert.deepEqual(failures, [])
-      assert.deepEqual([failed, skipped, leftovers], [0, profile === 'a' ? 2 : 1, []])
+      assert.deepEqual(titles(verification, 'failed'), [])
+      const { failed, skipped, leftovers } = verification
+      assert.deepEqual([failed, skipped, leftovers.length], [0, profile === 'a' ? 2 : 1, 0])
     }
   })
 }
+
+test('every rule of basis spec is broken by a faulty server, or cannot be', () => {
+  const broken = Object.values(faults).flatMap(({ spec }) => Object.keys(spec).map(ruleOf))
+  const specified = rules.filter(({ basis }) => basis === 'spec').map(({ id }) => id)
+  assert.deepEqual(
+    specified.filter((id) => !broken.includes(id)),
+    Object.keys(unbreakable),
+  )
+})
+
+suite('verify accepts what the specification leaves open', () => {
+  for (const location of ['swagger/index.html', './swagger/index.html', '/swagger/index.html'])
+    test(`S5 /swagger redirects to ${location}`, async (t) => {
+      const mutate = setHeader(hasPath(/^\/swagger$/), 'location', location)
+      const verification = await verifyFaulty(t, 'a', mutate, { only: ['S5'], strict: true })
+      assert.deepEqual(titles(verification, 'failed'), [])
+    })
+
+  test('G1 is about the to-do paths: other paths that match in one case only are notes of their own rules', async (t) => {
+    const mutate = setStatus(hasPath(/FORECAST|SECRET|SWAGGER/), 404)
+    assert.equal((await verifyFaulty(t, 'a', mutate)).ok, true)
+    assert.deepEqual(failedRules(await verifyFaulty(t, 'a', mutate, { strict: true })), ['S1', 'S3', 'S4'])
+  })
+
+  test('A11 PUT looks for the item before it compares the ids', async (t) => {
+    const mutate = setStatus(
+      (request, response) => is('PUT', 400)(request, response) && !/todoitems\/\d{1,9}$/.test(request.path),
+      404,
+    )
+    assert.deepEqual(titles(await verifyFaulty(t, 'a', mutate, { only: ['A11'] }), 'failed'), [])
+  })
+
+  test('S3 the name of the caller is the claim sub', async (t) => {
+    const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+    const token = `${part({ alg: 'HS256' })}.${part({ unique_name: 'ada', sub: 'user-7' })}.signature`
+    const server = createServer(({ headers }, response) => {
+      const isValid = headers.authorization === `Bearer ${token}`
+      response
+        .writeHead(isValid ? 200 : 401, { 'content-type': 'text/plain' })
+        .end(isValid ? 'Hello user-7, swordfish' : '')
+    })
+    const agent = agentInto(server)
+    t.after(() => agent.destroy())
+    const verification = await verify({ url: 'http://sub.example', profile: 'a', agent, token, only: ['S3'] })
+    assert.deepEqual(titles(verification, 'failed'), [])
+    assert.ok(titles(verification, 'deviates').includes('S3 the name is the claim unique_name, else name, else sub'))
+  })
+})
+
+suite('verify names the cause', () => {
+  test('a check that builds on a failed one is skipped with its rule, and basic checks come first', async (t) => {
+    const verification = await verifyFaulty(
+      t,
+      'a',
+      mutateText(is('GET', 200), (text) => `{"data":${text}}`),
+    )
+    assert.equal(verification.outcomes[0]?.status, 'failed')
+    assert.equal(verification.outcomes[0]?.rule, 'A1')
+    const skipped = verification.outcomes.filter(({ reason }) =>
+      /^could not be judged, because A1 failed/.test(reason ?? ''),
+    )
+    assert.ok(skipped.length > 10, `${skipped.length}`)
+    assert.equal(
+      verification.failed + verification.passed + verification.deviations + verification.skipped,
+      verification.outcomes.length,
+    )
+  })
+
+  test('a check that builds on one that is not part of the run fails, whatever its basis', async (t) => {
+    const mutate = replaceResponse(({ method }) => method === 'POST', { status: 500, headers: {}, text: '' })
+    for (const only of ['A7', 'G4', 'G6']) {
+      const { outcomes, ok } = await verifyFaulty(t, 'a', mutate, { only: [only] })
+      assert.equal(ok, false, only)
+      const failed = outcomes.filter(({ status }) => status === 'failed')
+      assert.deepEqual([...new Set(failed.map(({ rule }) => rule))], [only])
+      assert.match(failed[0]?.failure?.expected ?? '', /\(A3, on which this check builds\)$/)
+      assert.equal(failed[0]?.failure?.got, 'status 500; no body')
+    }
+  })
+
+  test('a choice is judged by its basis if what it builds on holds, also without the check of that', async (t) => {
+    const { choice } = faults.a
+    const { ok, deviations } = await verifyFaulty(t, 'a', choice['A5 names are trimmed'] as Mutation, { only: ['A5'] })
+    assert.deepEqual([ok, deviations], [true, 1])
+  })
+
+  for (const [path, rule] of Object.entries({
+    '/': 'S2',
+    '/weatherforecast': 'S1',
+    '/secret': 'S3',
+    '/swagger/v1/swagger.json': 'S4',
+  }))
+    test(`${rule} a server without ${path} has one failure`, async (t) => {
+      const mutate = replaceResponse((request) => request.path === path, { status: 404, headers: {}, text: '' })
+      const { outcomes, deviations } = await verifyFaulty(t, 'a', mutate)
+      const failed = outcomes.filter(({ status }) => status === 'failed')
+      assert.deepEqual(
+        failed.map((outcome) => `${outcome.rule} ${outcome.failure?.expected}: ${outcome.failure?.got}`),
+        [`${rule} GET ${path} to be served: not served (404)`],
+      )
+      assert.equal(deviations, 0)
+    })
+
+  test('S5 a server without the page, as outside development, has no failure', async (t) => {
+    const mutate = replaceResponse(({ path }) => /^\/swagger(\/index\.html)?$/.test(path), {
+      status: 404,
+      headers: {},
+      text: '',
+    })
+    assert.deepEqual(titles(await verifyFaulty(t, 'a', mutate, { strict: true }), 'failed'), [])
+  })
+
+  test('bail stops at the first failure and deletes the items of the run', async (t) => {
+    let items = ''
+    const verification = await verifyFaulty(
+      t,
+      'b',
+      async (request, forward) => {
+        const response = await forward(request)
+        if (request.method === 'GET' && request.path === itemsPath) items = response.text
+        return is('DELETE', 204)(request, response) ? { ...response, status: 200 } : response
+      },
+      { bail: true },
+    )
+    assert.deepEqual(titles(verification, 'failed'), ['B8 DELETE returns 204 without a body'])
+    const { ok, complete, outcomes } = verification
+    assert.deepEqual([ok, complete, outcomes.length], [false, false, checks.b.length])
+    assert.equal(outcomes.at(-1)?.reason, 'the run stopped at the first failure')
+    assert.equal(JSON.parse(items).length, 3)
+  })
+})
+
+suite('verify leaves few items on a server that cannot delete them', () => {
+  for (const status of [404, 500])
+    test(`B11 a server that returns ${status} for ids with a slash keeps one item`, async (t) => {
+      const mutate = replaceResponse(({ method, path }) => method === 'DELETE' && /%2f/i.test(path), {
+        status,
+        headers: {},
+        text: '',
+      })
+      const verification = await verifyFaulty(t, 'b', mutate)
+      assert.deepEqual(titles(verification, 'deviates'), ['B11 the id "a/b" can be created and deleted'])
+      assert.equal(verification.leftovers.length, 1)
+      const skipped = verification.outcomes.filter(({ reason }) => reason?.includes('no more like it were created'))
+      assert.ok(skipped.length >= 2 && skipped.every(({ rule }) => rule === 'B11'))
+      assert.equal(verification.ok, true)
+    })
+
+  test('an item with a long id is a short line of the report', async (t) => {
+    const mutate = replaceResponse(({ method, path }) => method === 'DELETE' && path.length > 1000, {
+      status: 404,
+      headers: {},
+      text: 'RecordNotFound',
+    })
+    const verification = await verifyFaulty(t, 'b', mutate, { only: ['B11'] })
+    assert.equal(verification.leftovers.length, 1)
+    assert.ok((verification.leftovers[0]?.length ?? 0) > 1000)
+    const lines = pretty(verification).split('\n')
+    assert.match(
+      lines[lines.indexOf('Could not be deleted:') + 1] ?? '',
+      /^ {2}\/api\/todoitems\/verify-.{40,80}… \(\d{4} characters\)$/,
+    )
+    assert.ok(lines.every((line) => line.length < 400))
+  })
+
+  for (const [profile, rule] of [
+    ['a', 'A9'],
+    ['b', 'B8'],
+  ] as const)
+    test(`${rule} a server without DELETE keeps the items of the first checks`, async (t) => {
+      const mutate = replaceResponse(({ method }) => method === 'DELETE', { status: 405, headers: {}, text: '' })
+      const verification = await verifyFaulty(t, profile, mutate)
+      assert.deepEqual(failedRules(verification), [rule])
+      assert.equal(verification.complete, false)
+      assert.ok(verification.leftovers.length < 10, `${verification.leftovers.length} items`)
+    })
+})
+
+test('outcomes carry no large bodies', async (t) => {
+  const mutate = setStatus(({ body }) => body.length > 1000, 500)
+  for (const profile of ['a', 'b'] as const) {
+    const { outcomes, failed } = await verifyFaulty(t, profile, mutate, { strict: true })
+    assert.ok(failed > 3)
+    for (const { rule, name, failure } of outcomes)
+      assert.ok(JSON.stringify(failure ?? '').length < 20_000, `${rule} ${name}`)
+  }
+})

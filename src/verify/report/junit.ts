@@ -1,5 +1,5 @@
+import { shortenPath } from '../cleanup.ts'
 import type { Outcome, Verification } from '../run.ts'
-import { toCurl } from './curl.ts'
 
 /** A test suite for each rule, a test case for each check. */
 export function junit({ url, profile, outcomes, unobservable, leftovers }: Verification): string {
@@ -7,13 +7,13 @@ export function junit({ url, profile, outcomes, unobservable, leftovers }: Verif
   const suites = rules.map((rule) => {
     const ofRule = outcomes.filter((outcome) => outcome.rule === rule)
     const skipped = ofRule.filter(({ status }) => status === 'skipped').length
-    const cases = ofRule.map((outcome) => testCase(url, outcome))
+    const cases = ofRule.map(testCase)
     return testSuite({ name: rule, ...totals(ofRule), skipped }, cases)
   })
   const notChecked = [
     ...unobservable.map(({ rule, what, reason }) => skippedCase({ name: what, classname: rule, time: '0' }, reason)),
     ...leftovers.map((path) =>
-      skippedCase({ name: path, classname: 'clean-up', time: '0' }, 'this item could not be deleted'),
+      skippedCase({ name: shortenPath(path), classname: 'clean-up', time: '0' }, 'this item could not be deleted'),
     ),
   ]
   return [
@@ -30,12 +30,12 @@ type Attributes = Readonly<Record<string, string | number>>
 const testSuite = (own: Attributes, cases: readonly string[]) =>
   `  <testsuite${attributes(own)}>\n${cases.join('')}  </testsuite>\n`
 
-function testCase(url: string, { rule, name, status, reason, failure, sentence, milliseconds }: Outcome): string {
+function testCase({ rule, name, status, reason, failure, sentence, milliseconds }: Outcome): string {
   const own = { name, classname: rule, time: toSeconds(milliseconds) }
   if (status === 'skipped') return skippedCase(own, reason ?? '')
   if (!failure) return `    <testcase${attributes(own)}/>\n`
-  const { sent, expected, got } = failure
-  const lines = [sentence, ...(sent ? [toCurl(url, sent)] : []), `expected ${expected}`, `got ${got}`]
+  const { request, expected, got } = failure
+  const lines = [sentence, ...(request ? [request] : []), `expected ${expected}`, `got ${got}`]
   const text = escapeXml(lines.join('\n'))
   const content =
     status === 'failed'

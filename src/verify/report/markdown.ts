@@ -1,16 +1,16 @@
+import { shortenPath } from '../cleanup.ts'
 import type { Outcome, Verification } from '../run.ts'
-import { toCurl } from './curl.ts'
-import { escapeControls } from './pretty.ts'
+import { escapeControls, totals } from './pretty.ts'
 
 /** For a pull request or a wiki. */
 export function markdown(verification: Verification): string {
-  const { url, profile, ok, passed, failed, deviations, skipped, outcomes, unobservable, leftovers } = verification
+  const { url, profile, failed, complete, outcomes, unobservable, leftovers } = verification
   const withStatus = (status: Outcome['status']) => outcomes.filter((outcome) => outcome.status === status)
   const blocks = [
-    `# Profile ${profile.toUpperCase()} at ${url}: ${ok ? 'the contract holds' : 'the contract is broken'}`,
-    `${passed} passed, ${failed} failed, ${skipped} skipped, ${deviations} notes`,
-    ...withStatus('failed').map((outcome) => failureSection(url, outcome, 'Failed')),
-    ...withStatus('deviates').map((outcome) => failureSection(url, outcome, 'Note')),
+    `# Profile ${profile.toUpperCase()} at ${url}: ${failed > 0 ? 'the contract is broken' : complete ? 'the contract holds' : 'not checked to the end'}`,
+    totals(verification),
+    ...withStatus('failed').map((outcome) => failureSection(outcome, 'Failed')),
+    ...withStatus('deviates').map((outcome) => failureSection(outcome, 'Note')),
     ...table(
       'Skipped',
       withStatus('skipped').map(({ rule, name, reason }) => [rule, name, reason ?? '']),
@@ -21,14 +21,14 @@ export function markdown(verification: Verification): string {
     ),
     ...table(
       'Could not be deleted',
-      leftovers.map((path) => [path]),
+      leftovers.map((path) => [shortenPath(path)]),
     ),
   ]
   return blocks.map((block) => `${block}\n`).join('\n')
 }
 
-function failureSection(url: string, { rule, basis, name, sentence, failure }: Outcome, title: string): string {
-  const request = failure?.sent ? `\n${fence(toCurl(url, failure.sent))}\n` : ''
+function failureSection({ rule, basis, name, sentence, failure }: Outcome, title: string): string {
+  const request = failure?.request ? `\n${fence(failure.request)}\n` : ''
   return `## ${title}: ${rule} ${name}\n\n> ${sentence} (${basis})\n${request}\n- expected ${code(failure?.expected ?? '')}\n- got ${code(failure?.got ?? '')}`
 }
 

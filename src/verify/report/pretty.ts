@@ -1,33 +1,101 @@
+import { shortenPath } from '../cleanup.ts'
 import type { Outcome, Verification } from '../run.ts'
-import { toCurl } from './curl.ts'
 
 export type Colorize = (color: 'red' | 'green' | 'yellow' | 'dim', text: string) => string
 
-/** For a terminal: failures first, then what was not checked, then totals. */
+/**
+ * For a terminal, short enough for one screen if one thing is wrong: failures first, then what was not checked, then
+ * totals. The other reports have everything.
+ */
 export function pretty(verification: Verification, colorize: Colorize = (_, text) => text): string {
-  const { url, outcomes, passed, failed, deviations, skipped, unobservable, leftovers } = verification
+  const { outcomes, failed, deviations, unobservable, leftovers } = verification
   const withStatus = (status: Outcome['status']) => outcomes.filter((outcome) => outcome.status === status)
   const sections = [
-    ...withStatus('failed').map((outcome) => failureLines(url, outcome, colorize('red', 'FAILED '))),
-    ...withStatus('deviates').map((outcome) => failureLines(url, outcome, colorize('yellow', 'note   '))),
-    withStatus('skipped').map(({ rule, name, reason }) => `${colorize('dim', 'skipped')} ${rule}  ${name}: ${reason}`),
-    ['Not observable over HTTP:', ...unobservable.map(({ rule, what, reason }) => `  ${rule}  ${what}: ${reason}`)],
-    leftovers.length > 0 ? [colorize('red', 'Could not be deleted:'), ...leftovers.map((path) => `  ${path}`)] : [],
+    ...groupBy(withStatus('failed'), ({ rule }) => rule).map((group) =>
+      failureLines(group, colorize('red', 'FAILED ')),
+    ),
+    noteLines(withStatus('deviates'), failed > 0, colorize('yellow', 'note   ')),
+    groupBy(withStatus('skipped'), ({ reason = '' }) => reason).map((group) =>
+      skippedLine(group, colorize('dim', 'skipped')),
+    ),
+    leftovers.length > 0 ? [colorize('red', 'Could not be deleted:'), ...leftoverLines(leftovers)] : [],
+    [`Not observable over HTTP: parts of ${rulesOf(unobservable)} (--report markdown lists them)`],
     totalsByGroup(outcomes),
   ]
   const text = sections.map((lines) => (lines.length > 0 ? `${lines.join('\n')}\n\n` : '')).join('')
-  const notes = deviations > 0 ? `${deviations} deviations from choices are notes; with --strict they fail.\n` : ''
-  const totals = `${passed} passed, ${failed} failed, ${skipped} skipped`
-  return `${text}${notes}${colorize(failed > 0 ? 'red' : 'green', totals)}\n`
+  const hint = 'Notes are deviations from choices: --strict fails them, --report markdown shows them in full.\n'
+  return `${text}${deviations > 0 ? hint : ''}${colorize(failed > 0 ? 'red' : 'green', totals(verification))}\n`
 }
 
-const failureLines = (url: string, { rule, basis, name, sentence, failure }: Outcome, label: string) => [
-  `${label} ${rule}  ${name}`,
-  `        rule      ${sentence} (${basis})`,
-  ...(failure?.sent ? [`        request   ${toCurl(url, failure.sent)}`] : []),
-  `        expected  ${escapeControls(failure?.expected ?? '')}`,
-  `        got       ${escapeControls(failure?.got ?? '')}`,
+/** On one line. */
+export function totals({ passed, failed, deviations, skipped, complete }: Verification): string {
+  const noted = deviations > 0 ? `${notes(deviations)}, ` : ''
+  return `${passed} passed, ${failed} failed, ${noted}${skipped} skipped${complete ? '' : '; the run is not complete'}`
+}
+
+const notes = (count: number) => (count === 1 ? '1 note' : `${count} notes`)
+
+function groupBy<T>(values: readonly T[], key: (value: T) => string): T[][] {
+  const groups = new Map<string, T[]>()
+  for (const value of values) groups.set(key(value), [...(groups.get(key(value)) ?? []), value])
+  return [...groups.values()]
+}
+
+const maxFurtherFailures = 3
+const maxLineLength = 300
+/** A shortened command cannot be run, so it is shortened later. */
+const maxRequestLength = 600
+
+/** The failures of one rule: the first in full. */
+function failureLines([first, ...further]: readonly Outcome[], label: string): string[] {
+  if (!first?.failure) return []
+  const { rule, basis, name, sentence, failure } = first
+  const more = further.length - maxFurtherFailures
+  return [
+    `${label} ${rule}  ${name}`,
+    `        rule      ${sentence} (${basis})`,
+    ...(failure.request ? [`        request   ${cut(failure.request, maxRequestLength)}`] : []),
+    `        expected  ${shorten(failure.expected)}`,
+    `        got       ${shorten(failure.got)}`,
+    ...further.slice(0, maxFurtherFailures).map((outcome) => `${label} ${inOneLine(outcome)}`),
+    ...(more > 0 ? [`        and ${more} more checks of ${rule}`] : []),
+  ]
+}
+
+/** A line for each rule; one line in all beside failures, which may have caused them. */
+function noteLines(deviations: readonly Outcome[], isShort: boolean, label: string): string[] {
+  if (isShort && deviations.length > 0) return [`${label} deviates from choices of ${rulesOf(deviations)}`]
+  return groupBy(deviations, ({ rule }) => rule).map(([first, ...further]) => {
+    const more = further.length > 0 ? ` (and ${further.length} more)` : ''
+    return `${label} ${first && inOneLine(first)}${more}`
+  })
+}
+
+const rulesOf = (checked: readonly { readonly rule: string }[]) =>
+  [...new Set(checked.map(({ rule }) => rule))].sort((a, b) => a.localeCompare(b, 'en', { numeric: true })).join(', ')
+
+const maxOneLineLength = 110
+
+const inOneLine = ({ rule, name, failure }: Outcome) =>
+  `${rule}  ${name}: expected ${shorten(`${failure?.expected}, got ${failure?.got}`, maxOneLineLength)}`
+
+/** The skipped checks with the same reason. */
+function skippedLine(group: readonly Outcome[], label: string): string {
+  const [first] = group
+  return group.length === 1
+    ? `${label} ${first?.rule}  ${first?.name}: ${first?.reason}`
+    : `${label} ${group.length} checks of ${rulesOf(group)}: ${first?.reason}`
+}
+
+const maxLeftoverLines = 5
+
+const leftoverLines = (paths: readonly string[]) => [
+  ...paths.slice(0, maxLeftoverLines).map((path) => `  ${shortenPath(path)}`),
+  ...(paths.length > maxLeftoverLines ? [`  and ${paths.length - maxLeftoverLines} more`] : []),
 ]
+
+const cut = (text: string, maxLength: number) => (text.length > maxLength ? `${text.slice(0, maxLength)}…` : text)
+const shorten = (text: string, maxLength = maxLineLength) => cut(escapeControls(text), maxLength)
 
 /** Prevents a server from sending escape sequences to the terminal. */
 export const escapeControls = (text: string) =>
@@ -41,6 +109,6 @@ function totalsByGroup(outcomes: readonly Outcome[]): string[] {
     const counts = (['passed', 'failed', 'deviates', 'skipped'] as const)
       .map((status) => [ofGroup.filter((outcome) => outcome.status === status).length, status] as const)
       .filter(([count]) => count > 0)
-    return `${letter}  ${counts.map(([count, status]) => `${count} ${status === 'deviates' ? 'notes' : status}`).join(', ')}`
+    return `${letter}  ${counts.map(([count, status]) => (status === 'deviates' ? notes(count) : `${count} ${status}`)).join(', ')}`
   })
 }

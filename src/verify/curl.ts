@@ -1,4 +1,4 @@
-import type { Request } from '../client.ts'
+import type { Request } from './client.ts'
 
 const maxArgumentLength = 2000
 
@@ -20,15 +20,15 @@ export function toCurl(url: string, { method, path, headers, body }: Request): s
 const headerOption = (name: string, value: string) =>
   value.includes('$TOKEN') ? `-H "${name}: ${value}"` : `-H ${quote(`${name}: ${value}`)}`
 
-/** Large bodies contain a long run of one character; the shell generates it. */
+/** Large bodies repeat a few characters; the shell generates them. */
 function printText(text: string): string {
-  const match = /(.)\1{500,}/s.exec(text)
+  const match = /([^\r\n]{1,8}?)\1{200,}/.exec(text)
   if (!match) return `printf %s ${quote(text)}`
-  const { 0: run, 1: char = '', index } = match
+  const { 0: repeated, 1: part = '', index } = match
   const commands = [
     `printf %s ${quote(text.slice(0, index))}`,
-    `head -c ${run.length} /dev/zero | tr '\\0' ${quote(char)}`,
-    `printf %s ${quote(text.slice(index + run.length))}`,
+    `yes ${quote(part)} | head -n ${repeated.length / part.length} | tr -d '\\n'`,
+    `printf %s ${quote(text.slice(index + repeated.length))}`,
   ]
   return `{ ${commands.join('; ')}; }`
 }
