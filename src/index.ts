@@ -191,9 +191,8 @@ function itemsToJson(items: readonly object[]): string {
     const members = Object.entries(item).map(([name, value]) => {
       if (Number.isInteger(value) && !Number.isSafeInteger(value))
         mistakes.push(`[${index}].${name} may be rounded as a number: write it as a bigint.`)
-      return value === undefined
-        ? []
-        : `${JSON.stringify(name)}:${typeof value === 'bigint' ? value : JSON.stringify(value)}`
+      const json = typeof value === 'bigint' ? value : JSON.stringify(value)
+      return json === undefined ? [] : `${JSON.stringify(name)}:${json}`
     })
     return `{${members.flat().join(',')}}`
   })

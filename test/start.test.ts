@@ -110,6 +110,7 @@ suite('start', () => {
       ],
       [[{ id: 2n ** 63n, ...dog }], 'putItems: [0].id must be an int64.'],
       [{ id: 1, ...dog }, 'putItems: The items must be an array.'],
+      [[{ id: 1, isComplete: () => true }], 'putItems: [0].isComplete is missing.'],
     ]
     for (const [sent, message] of invalid) await assert.rejects(a.putItems(sent as never), { message })
     assert.deepEqual(await a.items(), [{ id: 1, ...dog }])
