@@ -1,3 +1,4 @@
+import { StringDecoder } from 'node:string_decoder'
 import { clientAddress, trustNoProxy } from '../http/proxy.ts'
 import type { RequestContext } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
@@ -53,6 +54,7 @@ interface Recorded {
   readonly responseBody: Body
   readonly error: Response['error']
   readonly reason: string | undefined
+  readonly operation: string | undefined
   readonly fault: string | undefined
   readonly item: ItemChange | undefined
 }
@@ -62,17 +64,38 @@ interface Body {
   readonly isTruncated: boolean
 }
 
+/** The rule by which a request was rejected. */
+export type RuleOf = (
+  response: { readonly status: number; readonly error: Response['error'] | undefined },
+  operation: string | undefined,
+) => string | undefined
+
 const maxBodyBytes = 16 * 1024
 const maxEntries = 1_000
 /** Of all journals together. */
 const maxJournalBytes = 16 * 2 ** 20
 /** Objects and numbers of an entry. */
 const entryOverheadBytes = 500
+/** Of a string, besides its characters. */
+const stringOverheadBytes = 24
 
-export type JournalEvent =
-  | { readonly event: 'request'; readonly entry: JournalEntry }
-  | { readonly event: 'item'; readonly id: number; readonly item: ItemChange }
-  | { readonly event: 'reset'; readonly id: number }
+export interface JournalEvent {
+  readonly id: number
+  readonly event: 'request' | 'item' | 'reset'
+  readonly data: object
+}
+
+/** Of one client. */
+interface Subscription {
+  /** Of the last event that was sent. */
+  lastId: number
+  /** Whether the client does not keep up. */
+  isWaiting: boolean
+  /** Sends what is new. */
+  resume(): void
+  cancel(): void
+  onClose(): void
+}
 
 /** Memory of the entries of all journals, oldest first. */
 export class JournalBudget {
@@ -98,15 +121,14 @@ export class Journal {
   readonly #entries = new Set<Recorded>()
   readonly #budget: JournalBudget
   readonly #now: () => Date
-  readonly #ruleOf: (error: NonNullable<Response['error']>) => string | undefined
-  readonly #listeners = new Map<(event: JournalEvent) => void, () => void>()
+  readonly #ruleOf: RuleOf
+  readonly #subscriptions = new Set<Subscription>()
+  #isClosed = false
+  /** Of entries and events together. */
   #lastId = 0
+  #lastResetId = 0
 
-  constructor(
-    budget: JournalBudget,
-    now: () => Date,
-    ruleOf: (error: NonNullable<Response['error']>) => string | undefined,
-  ) {
+  constructor(budget: JournalBudget, now: () => Date, ruleOf: RuleOf) {
     this.#budget = budget
     this.#now = now
     this.#ruleOf = ruleOf
@@ -118,6 +140,7 @@ export class Journal {
     const requestBody = firstBytes(context.bodyBytes)
     const responseBody = firstBytes(response.body)
     const isSent = fault?.outcome !== 'reset' && fault?.outcome !== 'lost'
+    const item = itemChange(context, response)
     const entry: Recorded = {
       id: ++this.#lastId,
       journal: this,
@@ -125,7 +148,7 @@ export class Journal {
         entryOverheadBytes +
         context.path.length +
         context.query.length +
-        request.rawHeaders.reduce((sum, text) => sum + text.length, 0) +
+        request.rawHeaders.reduce((sum, { length }) => sum + length + stringOverheadBytes, 0) +
         2 * ((requestBody.text?.length ?? 0) + (responseBody.text?.length ?? 0)),
       time: this.#now(),
       milliseconds,
@@ -138,13 +161,16 @@ export class Journal {
       responseBody: isSent ? responseBody : noBody,
       error: response.error,
       reason: response.reason,
+      operation: context.route?.operation,
       fault: fault?.description,
-      item: itemChange(context, response),
+      item,
     }
+    // The event about the item has an id of its own.
+    if (item) this.#lastId++
     this.#entries.add(entry)
     this.#budget.add(entry)
     if (this.#entries.size > maxEntries) this.remove(this.#entries.values().next().value as Recorded)
-    if (this.#listeners.size > 0) this.#emit(...this.#eventsOf(entry))
+    this.#notify()
   }
 
   remove(entry: Recorded): void {
@@ -164,36 +190,64 @@ export class Journal {
 
   /** Tells that the items were replaced. */
   notifyReset(): void {
-    this.#emit({ event: 'reset', id: ++this.#lastId })
+    this.#lastResetId = ++this.#lastId
+    this.#notify()
   }
 
-  /** Calls the listener for what is newer than `lastId`, then for what follows, until the returned function is called. */
-  subscribe(listener: (event: JournalEvent) => void, lastId: number | undefined, onClose: () => void): () => void {
-    if (lastId !== undefined)
-      for (const entry of this.#entries)
-        if (entry.id > lastId) for (const event of this.#eventsOf(entry)) listener(event)
-    this.#listeners.set(listener, onClose)
-    return () => this.#listeners.delete(listener)
+  /**
+   * Sends what is newer than `lastId`, then what follows. A client that does not keep up gets the rest when it does, as far
+   * as the journal still has it: nothing is kept for it.
+   */
+  subscribe(send: (event: JournalEvent) => boolean, lastId = this.#lastId, onClose: () => void): Subscription {
+    const subscription = {
+      // A higher one is from another process.
+      lastId: lastId > this.#lastId ? 0 : lastId,
+      isWaiting: false,
+      resume: () => {
+        subscription.isWaiting = false
+        for (const event of this.#eventsAfter(subscription.lastId)) {
+          subscription.lastId = event.id
+          subscription.isWaiting = !send(event)
+          if (subscription.isWaiting) return
+        }
+      },
+      cancel: () => this.#subscriptions.delete(subscription),
+      onClose,
+    }
+    this.#subscriptions.add(subscription)
+    subscription.resume()
+    if (this.#isClosed) onClose()
+    return subscription
   }
 
   /** Ends the subscriptions. */
   close(): void {
-    for (const onClose of this.#listeners.values()) onClose()
-    this.#listeners.clear()
+    this.#isClosed = true
+    for (const { onClose } of this.#subscriptions) onClose()
+    this.#subscriptions.clear()
   }
 
-  #emit(...events: JournalEvent[]): void {
-    for (const event of events) for (const listener of this.#listeners.keys()) listener(event)
+  #notify(): void {
+    for (const { isWaiting, resume } of this.#subscriptions) if (!isWaiting) resume()
   }
 
-  #eventsOf(entry: Recorded): JournalEvent[] {
-    const { id, item } = entry
-    return [{ event: 'request', entry: this.#format(entry) }, ...(item ? [{ event: 'item' as const, id, item }] : [])]
+  *#eventsAfter(lastId: number): Generator<JournalEvent> {
+    const reset = { id: this.#lastResetId, event: 'reset', data: {} } as const
+    for (const entry of this.#entries) {
+      const { id, item } = entry
+      if (reset.id > lastId && reset.id < id) {
+        yield reset
+        lastId = reset.id
+      }
+      if (id > lastId) yield { id, event: 'request', data: this.#format(entry) }
+      if (item && id + 1 > lastId) yield { id: id + 1, event: 'item', data: item }
+    }
+    if (reset.id > lastId) yield reset
   }
 
   #format(entry: Recorded): JournalEntry {
     const { id, time, client, context, status, error, reason, fault, item } = entry
-    const rule = error && this.#ruleOf(error)
+    const rule = this.#ruleOf(entry, entry.operation)
     return {
       id,
       time: time.toISOString(),
@@ -216,14 +270,19 @@ const noBody: Body = { text: null, isTruncated: false }
 
 /** A copy: a part of a large buffer would keep all of it in memory. */
 function firstBytes(body: Response['body'] | Buffer): Body {
-  if (body === undefined || body === '' || typeof body === 'function') return noBody
-  if (typeof body === 'string')
-    return body.length <= maxBodyBytes
-      ? { text: body, isTruncated: false }
-      : { text: Buffer.from(body.slice(0, maxBodyBytes)).toString(), isTruncated: true }
-  const [first = Buffer.alloc(0), ...rest] = Buffer.isBuffer(body) ? [body] : body
-  const isTruncated = rest.length > 0 || first.length > maxBodyBytes
-  return first.length === 0 ? noBody : { text: first.toString('utf8', 0, maxBodyBytes), isTruncated }
+  if (body === undefined || typeof body === 'function' || body.length === 0) return noBody
+  // A character has up to three bytes for each UTF-16 code unit.
+  if (typeof body === 'string' && 3 * body.length <= maxBodyBytes) return { text: body, isTruncated: false }
+  const bytes = typeof body === 'string' ? Buffer.from(body) : Buffer.isBuffer(body) ? body : joinFirst(body)
+  if (bytes.length <= maxBodyBytes) return { text: bytes.toString(), isTruncated: false }
+  // Without the first bytes of a character that is cut.
+  return { text: new StringDecoder().write(bytes.subarray(0, maxBodyBytes)), isTruncated: true }
+}
+
+/** One byte more than is kept tells that there is more. */
+function joinFirst(buffers: readonly Buffer[]): Buffer {
+  const length = buffers.reduce((sum, buffer) => sum + buffer.length, 0)
+  return Buffer.concat(buffers, Math.min(length, maxBodyBytes + 1))
 }
 
 const message = ({ text, isTruncated }: Body, headers: Message['headers']): Message => ({
@@ -256,6 +315,6 @@ const changes: Readonly<Record<string, ItemChange['change']>> = {
 
 function itemChange({ route, id, body }: RequestContext, { status, headers }: Response): ItemChange | undefined {
   const change = changes[route?.operation ?? '']
-  if (!change || status >= 300) return undefined
+  if (!change || status < 200 || status >= 300) return undefined
   return { change, id: `${id ?? headers?.location?.split('/').at(-1) ?? body.id}` }
 }

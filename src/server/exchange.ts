@@ -160,11 +160,12 @@ export class Exchange implements Request {
         return
       }
       outgoing.flushHeaders()
-      const stop = body(
-        (text) => outgoing.write(text),
+      const { onDrain, onClose } = body(
+        (text) => !outgoing.writableEnded && outgoing.write(text),
         () => outgoing.end(),
       )
-      outgoing.once('close', stop)
+      outgoing.on('drain', onDrain)
+      outgoing.once('close', onClose)
       return
     }
     if (status !== 204 && status !== 304) {
