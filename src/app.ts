@@ -1,5 +1,6 @@
 import { documentRoute } from './docs/openapi.ts'
 import { pageRoutes } from './docs/swagger-page.ts'
+import type { VerifyToken } from './http/auth.ts'
 import { type Api, type DispatchSettings, type HttpHandler, httpHandler } from './http/dispatch.ts'
 import { healthRoutes } from './http/health.ts'
 import { profileA } from './profiles/a.ts'
@@ -20,6 +21,8 @@ export interface ApiSettings {
 export interface AppSettings extends ApiSettings, DispatchSettings {
   /** B12: on this or another port of the profile. */
   readonly redirectsToHttps: boolean
+  /** For the control API, which accepts no other tokens; undefined in production. */
+  readonly verifyDevToken?: VerifyToken | undefined
   /** S5: makes the token that the page contains; undefined where there is no page. */
   readonly newPageToken: (() => Promise<string>) | undefined
   /** Why the instance should get no requests; undefined where it is ready. */

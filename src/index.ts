@@ -6,12 +6,12 @@ import { developmentHandler } from './commands/develop.ts'
 import { createRuntime } from './commands/runtime.ts'
 import { openMemoryStores } from './commands/stores.ts'
 import { type Config, type ControlSettings, readConfig } from './config/config.ts'
-import { itemsReader } from './control/admin.ts'
 import { ruleErrors } from './control/faults.ts'
 import type { FaultRule, JournalEntry } from './control/types.ts'
 import { originNotices } from './http/cors.ts'
 import { ApiError, describeError } from './http/errors.ts'
 import { quoteNumbers } from './http/int64.ts'
+import { arrayReader } from './http/schema.ts'
 import { readableLog } from './log.ts'
 import { outcomeErrors } from './profiles/profile.ts'
 import { listen } from './server/listen.ts'
@@ -118,7 +118,7 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
   const stores = openMemoryStores(config, runtime.newId)
   const control = developmentHandler(profile, stores, stores.openAnother, settings, config.control)
   const { journal, faults, itemSchema, list, reset, putItems } = control.main
-  const readItems = itemsReader(itemSchema)
+  const readItems = arrayReader(itemSchema, 'id')
   const address = { host, port: config.port ?? 0 }
   const server = await listen(control, address, config.limits, noOverloadMonitor()).catch((cause) => {
     control.close()

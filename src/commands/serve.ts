@@ -8,12 +8,12 @@ import { rateLimiter } from '../http/rate-limit.ts'
 import { jsonLog, type Log, readableLog } from '../log.ts'
 import { devCertificate } from '../server/dev-certificate.ts'
 import { noOverloadMonitor, overloadMonitor } from '../server/overload.ts'
-import { devTokenDefaults } from '../tokens/dev-key.ts'
+import { devTokenDefaults, devTokenIssuer } from '../tokens/dev-key.ts'
 import { signToken } from '../tokens/sign.ts'
 import { createTokenVerifier } from '../tokens/verify.ts'
 import { version } from '../version.ts'
 import type { Command, Process } from './command.ts'
-import { createRuntime } from './runtime.ts'
+import { createRuntime, type Runtime } from './runtime.ts'
 import { type RunningProfile, startProfile } from './start-profile.ts'
 import { type OpenStores, openStores } from './stores.ts'
 import { createTokenVerification } from './token-verification.ts'
@@ -52,6 +52,8 @@ Examples
       return 1
     }
     const runtime = createRuntime(config)
+    const problems = await findControlProblems(config, runtime)
+    if (problems.length > 0) return { problems }
     const opened = await openStores(config, { ...runtime, log, stop })
     if (stop.aborted) return 0
     if (typeof opened === 'string') return fail(opened)
@@ -70,6 +72,7 @@ Examples
       ...config,
       ...runtime,
       verifyToken: createTokenVerifier(verifyOptions),
+      verifyDevToken: devKey && createTokenVerifier({ ...verifyOptions, trustedIssuers: [devTokenIssuer(devKey.key)] }),
       allowRequest:
         config.maxRequestsPerSecond === undefined
           ? undefined
@@ -118,6 +121,12 @@ Examples
     log.stopped()
     return 0
   },
+}
+
+/** The module is not loaded in production. */
+async function findControlProblems(config: Config, runtime: Runtime): Promise<string[]> {
+  if (!config.control || config.control.rules.length === 0) return []
+  return (await import('./develop.ts')).findFailProblems(config, runtime)
 }
 
 /** Aborts on the first signal; the second ends the process at once. */

@@ -222,8 +222,11 @@ export function readConfig(
     problems.push(`${sourceOf('metrics-host')} needs --metrics-port.`)
   if (values.cors.length > 1 && values.cors.some((origin) => origin === '*' || origin === 'none'))
     problems.push(`${sourceOf('cors')} must be origins, or * or none alone.`)
-  if (problems.length > 0) return { problems }
   const isDevelopment = mode === 'development'
+  for (const name of ['sandbox-ttl', 'max-sandboxes', 'delay', 'fail'] as const)
+    if (isDevelopment && values['no-admin'] && sourceOf(name))
+      problems.push(`${sourceOf('no-admin')} and ${sourceOf(name)} contradict each other.`)
+  if (problems.length > 0) return { problems }
   return {
     profiles: (['a', 'b'] as const).filter((name) => profile === name || profile === 'both'),
     ...tokenSettings,

@@ -1,10 +1,11 @@
 import { openApiDocument } from '../docs/openapi.ts'
 import type { Api, DispatchHooks } from '../http/dispatch.ts'
-import { ApiError, errors } from '../http/errors.ts'
+import { ApiError, type ErrorCode, errors } from '../http/errors.ts'
+import { isJson } from '../http/json-body.ts'
 import type { RequestContext } from '../http/request.ts'
 import { json, noContent, type Response } from '../http/response.ts'
-import { type Route, readerRoute, route } from '../http/router.ts'
-import { arrayReader, type BodyReader, type FromSchema, type ObjectSchema } from '../http/schema.ts'
+import { type DescribedBody, type Route, readerRoute, route } from '../http/router.ts'
+import { arrayReader, type FromSchema, type ObjectSchema } from '../http/schema.ts'
 import type { Awaitable, Full, ListRepresentation } from '../store/store.ts'
 import { type Faults, readFaultRules } from './faults.ts'
 import type { Journal, JournalEvent } from './journal.ts'
@@ -19,10 +20,12 @@ export interface Controlled {
   readonly itemSchema: ObjectSchema
   list(): Awaitable<ListRepresentation>
   /** Starting items, no faults, an empty journal. */
-  reset(): Awaitable<unknown>
+  reset(): Awaitable<ReplaceOutcome>
   /** Exactly these items. */
-  putItems(items: readonly FromSchema<ObjectSchema>[]): Awaitable<'replaced' | 'unstorable' | Full>
+  putItems(items: readonly FromSchema<ObjectSchema>[]): Awaitable<ReplaceOutcome>
 }
+
+export type ReplaceOutcome = 'replaced' | 'unstorable' | Full
 
 const tag = 'Control'
 const heartbeatIntervalMs = 15_000
@@ -35,11 +38,16 @@ export function adminApi(api: Api, controlled: Controlled): Api {
     title: `Control of ${api.title}`,
     description: 'Brings a service in development mode into a known state, makes it fail, and shows its requests.',
     routes,
-    errorResponse({ code, members, reason }) {
+    errorResponse({ code, members, reason }, _operation, traceId) {
       const { status, title } = errors[code]
       const headers = { 'content-type': 'application/problem+json' }
-      const text = reason ? `${title.slice(0, -1)}: ${reason}` : title
-      return { status, headers, body: JSON.stringify({ type: 'about:blank', title: text, status, errors: members }) }
+      const problem = {
+        type: 'about:blank',
+        title: reason ? `${title.slice(0, -1)}: ${reason}` : title,
+        status,
+        traceId,
+      }
+      return { status, headers, body: JSON.stringify({ ...problem, errors: members }) }
     },
   }
   const document = route({
@@ -58,9 +66,11 @@ export const adminAccess: DispatchHooks = {
   record: () => {},
   isExempt: ({ isLocal }) => isLocal,
   findAccessError(context) {
-    const origin = context.request.header('origin')
-    if (origin === undefined || origin === ownOrigin(context)) return undefined
-    return new ApiError('origin-forbidden')
+    const { request } = context
+    const origin = request.header('origin')
+    if (origin !== undefined && origin !== ownOrigin(context)) return new ApiError('origin-forbidden')
+    if (request.hasBody && !isJson(request.header('content-type'))) return new ApiError('media-type-unsupported')
+    return undefined
   },
 }
 
@@ -68,31 +78,34 @@ const ownOrigin = ({ origin: { isSecure, authority } }: RequestContext) =>
   `${isSecure ? 'https' : 'http'}://${authority}`
 
 function adminRoutes(api: Api, { journal, faults, itemSchema, list, reset, putItems }: Controlled): Route[] {
-  const docs = (summary: string, status: number, body?: { readonly schema: object; readonly example?: unknown }) => ({
+  const docs = (summary: string, status: number, body?: DescribedBody, ...more: readonly ErrorCode[]) => ({
     tag,
     summary,
     success: { status, description: `${summary}.`, ...(body && { body }) },
+    errors: ['origin-forbidden' as const, ...more],
   })
   const faultsPath = `${adminPath}/faults`
   const itemsPath = `${adminPath}/items`
   const requestsPath = `${adminPath}/requests`
+  const { members, example } = itemSchema
+  const required = Object.entries(members).flatMap(([name, member]) => ('default' in member ? [] : [name]))
   const itemsBody = {
-    schema: { type: 'array', items: { type: 'object', properties: itemSchema.members, required: ['id'] } },
-    example: [itemSchema.example],
+    schema: { type: 'array', items: { type: 'object', properties: members, required } },
+    example: [example],
   }
   return [
     route({
       operation: 'reset',
-      docs: docs('Items as at the start, no faults, an empty journal', 204),
+      docs: docs('Items as at the start, no faults, an empty journal', 204, undefined, ...storeErrors),
       method: 'POST',
       path: `${adminPath}/reset`,
       secured: true,
       execute: reset,
-      respond: () => noContent,
+      respond: (outcome: ReplaceOutcome) => respondToReplace(outcome, []),
     }),
     route({
       operation: 'getItems',
-      docs: docs('The items', 200, itemsBody),
+      docs: docs('The items', 200, itemsBody, 'store-unavailable'),
       method: 'GET',
       path: itemsPath,
       secured: true,
@@ -101,17 +114,23 @@ function adminRoutes(api: Api, { journal, faults, itemSchema, list, reset, putIt
     }),
     readerRoute({
       operation: 'putItems',
-      docs: { ...docs('Replace the items by exactly these', 204), requestBody: itemsBody },
+      docs: {
+        ...docs('Replace the items by exactly these', 204, undefined, ...bodyErrors, ...storeErrors),
+        requestBody: itemsBody,
+      },
       method: 'PUT',
       path: itemsPath,
       secured: true,
-      readBody: itemsReader(itemSchema),
-      execute: ({ body }) => putItems(body),
-      respond: (outcome) => (outcome === 'replaced' ? noContent : new ApiError(outcomeErrors[outcome])),
+      readBody: arrayReader(itemSchema, 'id'),
+      execute: ({ body }: ItemsInput) => putItems(body),
+      respond: (outcome: ReplaceOutcome, { body }: ItemsInput) => respondToReplace(outcome, body),
     }),
     route({
       operation: 'getRequests',
-      docs: docs('The last requests, newest last', 200, { schema: { type: 'array', items: { type: 'object' } } }),
+      docs: {
+        ...docs('The last requests, newest last', 200, requestsBody, 'query-invalid'),
+        parameters: rangeParameters,
+      },
       method: 'GET',
       path: requestsPath,
       secured: true,
@@ -131,7 +150,10 @@ function adminRoutes(api: Api, { journal, faults, itemSchema, list, reset, putIt
     }),
     route({
       operation: 'getEvents',
-      docs: docs('Server-sent events: request, item and reset', 200, { schema: { type: 'string' } }),
+      docs: {
+        ...docs('Server-sent events: request, item and reset', 200, eventsBody),
+        parameters: [{ name: 'Last-Event-ID', in: 'header', schema: { type: 'integer' } }],
+      },
       method: 'GET',
       path: `${adminPath}/events`,
       secured: true,
@@ -147,7 +169,10 @@ function adminRoutes(api: Api, { journal, faults, itemSchema, list, reset, putIt
     }),
     readerRoute({
       operation: 'putFaults',
-      docs: { ...docs('Replace the rules; the first that matches is applied', 204), requestBody: faultsBody },
+      docs: {
+        ...docs('Replace the rules; the first that matches is applied', 204, undefined, ...bodyErrors),
+        requestBody: faultsBody,
+      },
       method: 'PUT',
       path: faultsPath,
       secured: true,
@@ -167,6 +192,62 @@ function adminRoutes(api: Api, { journal, faults, itemSchema, list, reset, putIt
   ]
 }
 
+const bodyErrors = ['body-malformed', 'body-invalid', 'media-type-unsupported', 'body-too-large'] as const
+const storeErrors = ['value-unstorable', 'store-full', 'store-unavailable'] as const
+
+const wholeNumber = { type: 'integer', minimum: 0 }
+const rangeParameters = [
+  { name: 'since', in: 'query', description: 'Only entries with a higher id.', schema: wholeNumber },
+  { name: 'limit', in: 'query', description: 'At most so many, the newest.', schema: wholeNumber },
+]
+const messageSchema = {
+  type: 'object',
+  required: ['headers', 'body'],
+  properties: {
+    headers: { type: 'object', additionalProperties: { type: 'string' } },
+    body: { type: 'string', nullable: true, description: 'The first 16 KiB.' },
+    isTruncated: { type: 'boolean' },
+  },
+}
+const requestsBody = {
+  schema: {
+    type: 'array',
+    items: {
+      type: 'object',
+      required: ['id', 'time', 'client', 'method', 'path', 'query', 'status', 'milliseconds', 'request', 'response'],
+      properties: {
+        id: wholeNumber,
+        time: { type: 'string', format: 'date-time' },
+        client: { type: 'string' },
+        method: { type: 'string' },
+        path: { type: 'string' },
+        query: { type: 'string' },
+        status: { type: 'integer', nullable: true, description: 'Null where there was no response.' },
+        milliseconds: { type: 'number' },
+        request: messageSchema,
+        response: messageSchema,
+        reason: { type: 'string', description: 'Why the request was rejected.' },
+        rule: { type: 'string', description: 'The rule of the contract that says so.' },
+        errors: { type: 'object', additionalProperties: { type: 'array', items: { type: 'string' } } },
+        fault: { type: 'string', description: 'The delay or failure that was applied.' },
+        item: {
+          type: 'object',
+          required: ['change', 'id'],
+          properties: {
+            change: { type: 'string', enum: ['created', 'updated', 'deleted'] },
+            id: { type: 'string' },
+          },
+        },
+      },
+    },
+  },
+}
+const eventsBody = { type: 'text/event-stream', schema: { type: 'string' } }
+
+interface ItemsInput {
+  readonly body: readonly FromSchema<ObjectSchema>[]
+}
+
 const faultsBody = {
   schema: {
     type: 'array',
@@ -179,37 +260,23 @@ const faultsBody = {
         share: { type: 'number', minimum: 0, maximum: 1 },
         code: { type: 'integer' },
         fault: { type: 'string', enum: ['reset', 'truncate', 'lost'] },
-        delay: { type: 'integer', minimum: 0 },
+        delay: { type: 'integer', minimum: 0, description: 'Milliseconds.' },
+        used: { type: 'integer', readOnly: true, description: 'How often it was applied.' },
       },
     },
   },
   example: [{ method: 'POST', path: '/api/todoitems', times: 2, code: 503 }],
 }
 
-const outcomeErrors = {
-  unstorable: 'value-unstorable',
-  'item-limit': 'store-full',
-  'memory-limit': 'store-full',
-} as const
-
-/** The items of PUT /__admin/items, or what is wrong with them. */
-export function itemsReader(itemSchema: ObjectSchema): BodyReader<readonly FromSchema<ObjectSchema>[]> {
-  const read = arrayReader(itemSchema)
-  return (text) => {
-    const items = read(text)
-    return items instanceof ApiError ? items : (findDuplicates(items) ?? items)
-  }
-}
-
-function findDuplicates(items: readonly FromSchema<ObjectSchema>[]): ApiError | undefined {
-  const positions = new Map<unknown, number>()
-  const duplicates: Record<string, string[]> = {}
-  for (const [index, { id }] of items.entries()) {
-    const first = positions.get(id)
-    if (first === undefined) positions.set(id, index)
-    else duplicates[`[${index}].id`] = [`[${index}].id is the same as [${first}].id.`]
-  }
-  return Object.keys(duplicates).length > 0 ? new ApiError('body-invalid', duplicates) : undefined
+function respondToReplace(outcome: ReplaceOutcome, items: readonly FromSchema<ObjectSchema>[]): Response | ApiError {
+  if (outcome === 'replaced') return noContent
+  if (outcome === 'item-limit') return new ApiError('store-full', undefined, 'raise --max-items.')
+  if (outcome === 'memory-limit') return new ApiError('store-full', undefined, 'raise --max-memory.')
+  const names = items.flatMap((item, index) =>
+    Object.entries(item).flatMap(([name, value]) => (`${value}`.includes('\0') ? [`[${index}].${name}`] : [])),
+  )
+  const messages = names.map((name) => [name, [`${name} must not contain U+0000.`]])
+  return new ApiError('value-unstorable', Object.fromEntries(messages))
 }
 
 /** `?since=ID&limit=COUNT` */
@@ -233,17 +300,17 @@ function eventStream(journal: Journal, lastEventId: string | undefined): Respons
     body(send, end) {
       send('retry: 1000\n\n')
       const heartbeat = setInterval(() => send(': still here\n\n'), heartbeatIntervalMs)
-      const unsubscribe = journal.subscribe((event) => send(formatEvent(event)), lastId, end)
-      return () => {
-        clearInterval(heartbeat)
-        unsubscribe()
+      const { resume, cancel } = journal.subscribe((event) => send(formatEvent(event)), lastId, end)
+      return {
+        onDrain: resume,
+        onClose() {
+          clearInterval(heartbeat)
+          cancel()
+        },
       }
     },
   }
 }
 
-function formatEvent(event: JournalEvent): string {
-  const id = event.event === 'request' ? event.entry.id : event.id
-  const data = event.event === 'request' ? event.entry : event.event === 'item' ? event.item : {}
-  return `id: ${id}\nevent: ${event.event}\ndata: ${JSON.stringify(data)}\n\n`
-}
+const formatEvent = ({ id, event, data }: JournalEvent) =>
+  `id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`

@@ -1,18 +1,18 @@
-import { type Api, type DispatchSettings, type HttpHandler, httpHandler } from '../http/dispatch.ts'
+import { type Api, type ApiHandler, type DispatchSettings, type HttpHandler, httpHandler } from '../http/dispatch.ts'
 import type { Request } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import type { FromSchema, ObjectSchema } from '../http/schema.ts'
-import type { Awaitable, Full, ListRepresentation } from '../store/store.ts'
-import { adminAccess, adminApi, adminPath, type Controlled } from './admin.ts'
+import type { Awaitable, ListRepresentation } from '../store/store.ts'
+import { adminAccess, adminApi, adminPath, type Controlled, type ReplaceOutcome } from './admin.ts'
 import { type FaultSettings, Faults, problem } from './faults.ts'
-import { Journal, JournalBudget } from './journal.ts'
+import { Journal, JournalBudget, type RuleOf } from './journal.ts'
 
 /** The items of a sandbox, whatever the profile. */
 export interface SandboxItems {
   list(): Awaitable<ListRepresentation>
   /** The starting items. */
-  reset(): Awaitable<unknown>
-  putItems(items: readonly FromSchema<ObjectSchema>[]): Awaitable<'replaced' | 'unstorable' | Full>
+  reset(): Awaitable<ReplaceOutcome>
+  putItems(items: readonly FromSchema<ObjectSchema>[]): Awaitable<ReplaceOutcome>
   /** What the profile serves on these items. */
   readonly api: Api
   /** Returns the memory of the items. */
@@ -22,10 +22,12 @@ export interface SandboxItems {
 export interface ControlOptions {
   readonly items: SandboxItems
   /** Undefined where there can be no sandboxes: the items are in a database. */
-  readonly openSandbox: ((name: string) => SandboxItems) | undefined
+  readonly openSandbox: (() => SandboxItems | 'memory-limit') | undefined
   readonly itemSchema: ObjectSchema
-  readonly ruleOf: (error: NonNullable<Response['error']>) => string | undefined
+  readonly ruleOf: RuleOf
   readonly settings: DispatchSettings
+  /** For the control API. */
+  readonly verifyToken: DispatchSettings['verifyToken']
   readonly faults: FaultSettings
   readonly maxSandboxes: number
   readonly sandboxTtlMs: number
@@ -40,13 +42,14 @@ export interface Control extends HttpHandler {
 }
 
 interface Sandbox extends Controlled {
-  readonly handler: HttpHandler
+  readonly handler: ApiHandler
   readonly admin: HttpHandler
   usedAt: number
   dispose(): void
 }
 
 const sandboxHeader = 'x-todo-sandbox'
+const adminPattern = new RegExp(`^${adminPath}(?:[/?]|$)`, 'i')
 const sandboxName = /^[\w-]{1,64}$/
 const sandboxPrefix = /^\/(?:~|%7e)([^/?]*)/i
 const maxSeedBytes = 64 * 2 ** 20
@@ -77,10 +80,12 @@ export function control(options: ControlOptions): Control {
       itemSchema: options.itemSchema,
       list: items.list,
       async reset() {
-        await items.reset()
+        const outcome = await items.reset()
+        if (outcome !== 'replaced') return outcome
         faults.set([])
         journal.clear()
         journal.notifyReset()
+        return outcome
       },
       async putItems(sent) {
         const outcome = await items.putItems(sent)
@@ -90,6 +95,7 @@ export function control(options: ControlOptions): Control {
     }
     const adminSettings = {
       ...settings,
+      verifyToken: options.verifyToken,
       cors: [],
       noticeOrigin: () => {},
       maxBodyBytes: maxSeedBytes,
@@ -109,15 +115,31 @@ export function control(options: ControlOptions): Control {
     }
   }
 
-  function sandboxNamed(name: string, open: NonNullable<typeof openSandbox>): Sandbox {
-    const existing = sandboxes.get(name)
-    const sandbox = existing ?? sandboxOf(open(name))
+  function sandboxNamed(name: string, open: NonNullable<typeof openSandbox>): Sandbox | 'memory-limit' {
+    const sandbox = sandboxes.get(name) ?? newSandbox(open)
+    if (sandbox === 'memory-limit') return sandbox
     sandbox.usedAt = monotonicNow()
     sandboxes.delete(name)
     sandboxes.set(name, sandbox)
-    const [oldest] = sandboxes.keys()
-    if (sandboxes.size > maxSandboxes && oldest !== undefined) drop(oldest)
     return sandbox
+  }
+
+  function newSandbox(open: NonNullable<typeof openSandbox>): Sandbox | 'memory-limit' {
+    const [oldest] = sandboxes.keys()
+    if (sandboxes.size >= maxSandboxes && oldest !== undefined) drop(oldest)
+    const items = open()
+    return items === 'memory-limit' ? items : sandboxOf(items)
+  }
+
+  function findSandbox(name: string): Sandbox | Response {
+    if (!sandboxName.test(name))
+      return problem(400, 'The name of a sandbox must have 1 to 64 of A-Z, a-z, 0-9, _ and -.')
+    if (!openSandbox)
+      return problem(400, 'There are no sandboxes, because the items are in a database: start without --database-url.')
+    const sandbox = sandboxNamed(name, openSandbox)
+    return sandbox === 'memory-limit'
+      ? problem(503, 'There is no memory for another sandbox: raise --max-memory, or lower --sandbox-ttl.')
+      : sandbox
   }
 
   function drop(name: string): void {
@@ -139,11 +161,10 @@ export function control(options: ControlOptions): Control {
       const match = path.charCodeAt(1) === tilde || path.charCodeAt(1) === percent ? sandboxPrefix.exec(path) : null
       const name = match ? match[1] : request.header(sandboxHeader)
       const prefix = match?.[0] ?? ''
-      if (name === undefined) serve(main, request, path, prefix)
-      else if (!sandboxName.test(name))
-        request.respond(problem(400, 'The name of a sandbox must have 1 to 64 of A-Z, a-z, 0-9, _ and -.'))
-      else if (!openSandbox) request.respond(problem(400, 'There are no sandboxes: the items are in a database.'))
-      else serve(sandboxNamed(name, openSandbox), request, path, prefix)
+      const sandbox = name === undefined || request.protocolError ? main : findSandbox(name)
+      if ('status' in sandbox) main.handler.reject(request, sandbox)
+      else if (adminPattern.test(path.slice(prefix.length))) sandbox.admin.dispatch(request, prefix)
+      else sandbox.handler.dispatch(request, prefix)
     },
     malformed: main.handler.malformed,
     close() {
@@ -159,9 +180,3 @@ const percent = 0x25
 
 /** Of the request target, without the authority of an absolute one. */
 const pathOf = ({ target }: Request) => (target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?#]*/i, ''))
-
-function serve({ handler, admin }: Sandbox, request: Request, path: string, prefix: string): void {
-  const isAdmin = path.slice(prefix.length, prefix.length + adminPath.length).toLowerCase() === adminPath
-  if (isAdmin) admin.dispatch(request, prefix)
-  else handler.dispatch(request, prefix)
-}

@@ -1,3 +1,4 @@
+import { challenge } from '../http/auth.ts'
 import type { Api, Fault } from '../http/dispatch.ts'
 import { ApiError, type ErrorCode, errorCodesOf } from '../http/errors.ts'
 import type { RequestContext } from '../http/request.ts'
@@ -82,17 +83,15 @@ export class Faults {
     }
   }
 
-  #match({ method, path }: RequestContext, route: Route): FaultRule | undefined {
-    for (const rule of this.#rules)
-      if (matches(rule, method, path, route) && rule.used < (rule.times ?? Number.POSITIVE_INFINITY))
-        if (rule.share === undefined || this.#settings.random() < rule.share) {
-          rule.used++
-          return rule
-        }
-    return this.#settings.rules.find(
-      (rule) =>
-        matches(rule, method, path, route) && (rule.share === undefined || this.#settings.random() < rule.share),
-    )
+  #match(context: RequestContext, route: Route): FaultRule | undefined {
+    const { rules, random } = this.#settings
+    const isChosen = (rule: FaultRule) =>
+      matches(rule, context, route) &&
+      (rule.code === undefined || this.errorFor(rule.code, route) !== undefined) &&
+      (rule.share === undefined || random() < rule.share)
+    const own = this.#rules.find((rule) => rule.used < (rule.times ?? Number.POSITIVE_INFINITY) && isChosen(rule))
+    if (own) own.used++
+    return own ?? rules.find(isChosen)
   }
 
   #outcomeOf({ code, fault, delay }: FaultRule, route: Route): Fault['outcome'] {
@@ -101,15 +100,17 @@ export class Faults {
     return delay === undefined ? new ApiError('store-unavailable') : 'none'
   }
 
-  /** The error by which the route gets this status; undefined where it never does. */
-  errorFor(status: number, route: Route): ApiError | undefined {
+  /** The failure by which the route gets this status; undefined where it never does. */
+  errorFor(status: number, route: Route): ApiError | Response | undefined {
+    if (status === 401 && route.secured) return expiredToken
     const code = orderedCodes(route).find((candidate) => this.#statusOf(candidate, route) === status)
     return code && new ApiError(code)
   }
 
-  /** The error statuses that the route can have. */
+  /** The failures that the route can have. */
   statusesOf(route: Route): number[] {
-    return [...new Set(orderedCodes(route).map((code) => this.#statusOf(code, route)))].sort()
+    const statuses = orderedCodes(route).map((code) => this.#statusOf(code, route))
+    return [...new Set(route.secured ? [...statuses, 401] : statuses)].sort()
   }
 
   #statusOf = (code: ErrorCode, { operation }: Route) =>
@@ -117,26 +118,37 @@ export class Faults {
 
   /** RFC 7240. Unknown preferences are ignored. */
   #preferred(header: string, route: Route): Pick<Fault, 'delayMs' | 'outcome' | 'applied'> | undefined {
-    const applied: string[] = []
-    let delayMs = 0
+    const preferences = parsePreferences(header)
+    const [wait = '', code, fault] = ['wait', 'code', 'fault'].map((name) => preferences.get(name))
+    const seconds = /^\d{1,9}$/.test(wait) ? Math.min(Number(wait), maxWaitSeconds) : undefined
+    const applied = seconds === undefined ? [] : [`wait=${seconds}`]
+    const rejected = (title: string) => ({ delayMs: 0, outcome: problem(400, `Prefer: ${title}`), applied: '' })
     let outcome: Fault['outcome'] = 'none'
-    for (const [name, value] of preferences(header)) {
-      if (name === 'wait' && /^\d{1,4}$/.test(value)) {
-        const seconds = Math.min(Number(value), maxWaitSeconds)
-        delayMs = 1000 * seconds
-        applied.push(`wait=${seconds}`)
-      } else if (name === 'fault' && faultKinds.includes(value as FaultKind)) {
-        outcome = value as FaultKind
-        applied.push(`fault=${value}`)
-      } else if (name === 'code') {
-        const error = this.errorFor(Number(value), route)
-        outcome = error ?? invalidPreference(value, route, this.statusesOf(route))
-        if (error) applied.push(`code=${value}`)
-      } else if (name === 'fault') outcome = problem(400, `fault must be ${faultKinds.join(', ')}, not ${value}.`)
+    if (code !== undefined && fault !== undefined) return rejected('code and fault exclude each other.')
+    if (fault !== undefined) {
+      if (!isFaultKind(fault)) return rejected(faultMessage)
+      outcome = fault
+      applied.push(`fault=${fault}`)
     }
-    return applied.length > 0 || outcome !== 'none' ? { delayMs, outcome, applied: applied.join(', ') } : undefined
+    if (code !== undefined) {
+      const error = this.errorFor(Number(code), route)
+      if (!error) return rejected(statusMessage(`${route.method} ${route.path}`, this.statusesOf(route)))
+      outcome = error
+      applied.push(`code=${code}`)
+    }
+    return applied.length > 0 ? { delayMs: 1000 * (seconds ?? 0), outcome, applied: applied.join(', ') } : undefined
   }
 }
+
+const expiredToken = challenge(
+  'Bearer error="invalid_token", error_description="The token has expired"',
+  'a fault was asked for',
+)
+
+const isFaultKind = (value: unknown): value is FaultKind => faultKinds.some((kind) => kind === value)
+const faultMessage = `fault must be ${faultKinds.join(', ')}.`
+const statusMessage = (operations: string, statuses: readonly number[]) =>
+  `code must be a failure of ${operations}: ${statuses.join(', ')}.`
 
 const maxWaitSeconds = 60
 
@@ -147,23 +159,31 @@ function orderedCodes(route: Route): readonly ErrorCode[] {
   return [...first.filter((code) => codes.includes(code)), ...codes]
 }
 
-function matches({ method, path }: FaultRule, actualMethod: string, actualPath: string, route: Route): boolean {
-  if (method !== undefined && method !== actualMethod) return false
-  const lower = path?.toLowerCase()
-  return lower === undefined || lower === route.path.toLowerCase() || lower === actualPath.toLowerCase()
+function matches({ method, path }: FaultRule, context: RequestContext, route: Route): boolean {
+  if (method !== undefined && method !== context.method) return false
+  return (
+    path === undefined || normalized(path) === normalized(route.path) || normalized(path) === normalized(context.path)
+  )
 }
+
+/** G1, G2. */
+const normalized = (path: string) => path.toLowerCase().replace(/(?<=.)\/$/, '')
 
 const describeRule = ({ method = 'any method', path = 'any path', code, fault, delay }: FaultRule) =>
   `rule for ${method} ${path}: ${code ?? fault ?? (delay === undefined ? 'failure' : 'delay')}`
 
-function preferences(header: string): [name: string, value: string][] {
-  return [...header.matchAll(/(?:^|[,;])\s*([\w-]+)\s*(?:=\s*(?:"([^"]*)"|([^\s,;]*)))?/g)].map(
-    ([, name = '', quoted, plain]) => [name.toLowerCase(), quoted ?? plain ?? ''],
-  )
+/** By lower-case name; of two equal ones the first counts. */
+function parsePreferences(header: string): Map<string, string> {
+  const preferences = new Map<string, string>()
+  for (const [, name = '', quoted, plain = ''] of header.matchAll(preference)) {
+    const key = name.toLowerCase()
+    if (!preferences.has(key)) preferences.set(key, quoted ?? plain)
+  }
+  return preferences
 }
 
-const invalidPreference = (value: string, { method, path }: Route, statuses: readonly number[]) =>
-  problem(400, `${method} ${path} never gets the status ${value.slice(0, 20)}: use ${statuses.join(', ')}.`)
+/** Parameters of a preference, behind a semicolon, are skipped. */
+const preference = /(?:^|,)\s*([\w-]+)\s*(?:=\s*(?:"([^"]*)"|([^\s,;]*)))?/g
 
 /** For what is no part of the contract: neither profile has an error for it. */
 export const problem = (status: number, title: string): Response => ({
@@ -186,13 +206,14 @@ export function readFaultRules(text: string, faults: Pick<Faults, 'statusesOf'>,
 }
 
 const memberChecks: Record<keyof FaultRule, (value: unknown) => string | undefined> = {
-  method: (value) => (/^[A-Z]+$/.test(`${value}`) ? undefined : 'method must be a method such as POST.'),
+  method: (value) =>
+    typeof value === 'string' && /^[A-Z]+$/.test(value) ? undefined : 'method must be a method such as POST.',
   path: (value) => (typeof value === 'string' && value.startsWith('/') ? undefined : 'path must begin with /.'),
   times: (value) => (Number.isInteger(value) && Number(value) > 0 ? undefined : 'times must be a positive integer.'),
   share: (value) =>
     typeof value === 'number' && value >= 0 && value <= 1 ? undefined : 'share must be a number from 0 to 1.',
   code: (value) => (Number.isInteger(value) ? undefined : 'code must be a status.'),
-  fault: (value) => (faultKinds.includes(value as FaultKind) ? undefined : `fault must be ${faultKinds.join(', ')}.`),
+  fault: (value) => (isFaultKind(value) ? undefined : faultMessage),
   delay: (value) =>
     Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 1000 * maxWaitSeconds
       ? undefined
@@ -211,15 +232,16 @@ export function ruleErrors(rule: unknown, faults: Pick<Faults, 'statusesOf'>, ro
   const matching = routes.filter(
     (route) =>
       (method === undefined || method === route.method) &&
-      (path === undefined || path.toLowerCase() === route.path.toLowerCase() || isPathOf(path, route)),
+      (path === undefined || normalized(path) === normalized(route.path) || isPathOf(normalized(path), route)),
   )
   if (matching.length === 0) return ['No operation has this method and path.']
   const statuses = [...new Set(matching.flatMap((route) => faults.statusesOf(route)))].sort()
-  if (code !== undefined && !statuses.includes(code))
-    return [`These operations never get the status ${code}: use ${statuses.join(', ')}.`]
+  if (code !== undefined && !statuses.includes(code)) return [statusMessage('these operations', statuses)]
   return []
 }
 
-/** Whether the route with an id matches the path. */
-const isPathOf = (path: string, route: Route) =>
-  route.path.endsWith('/{id}') && path.toLowerCase().startsWith(route.path.slice(0, -'{id}'.length).toLowerCase())
+/** Whether the path is that of one item. */
+function isPathOf(path: string, route: Route): boolean {
+  const prefix = route.path.slice(0, -'{id}'.length)
+  return route.path.endsWith('/{id}') && path.startsWith(prefix) && /^[^/]+$/.test(path.slice(prefix.length))
+}

@@ -1,3 +1,4 @@
+import { StringDecoder } from 'node:string_decoder'
 import type { RequestContext } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import type { ItemChange, JournalEntry, Message } from './types.ts'
@@ -21,6 +22,7 @@ interface Recorded {
   readonly error: Response['error']
   readonly reason: string | undefined
   readonly fault: string | undefined
+  readonly operation: string | undefined
   readonly change: ItemChange['change'] | undefined
   readonly itemId: unknown
   readonly location: string | undefined
@@ -35,11 +37,32 @@ const maxEntries = 1_000
 const maxJournalBytes = 16 * 2 ** 20
 /** Objects and numbers of an entry. */
 const entryOverheadBytes = 500
+/** Of a string, besides its characters. */
+const stringOverheadBytes = 24
 
-export type JournalEvent =
-  | { readonly event: 'request'; readonly entry: JournalEntry }
-  | { readonly event: 'item'; readonly id: number; readonly item: ItemChange }
-  | { readonly event: 'reset'; readonly id: number }
+export interface JournalEvent {
+  readonly id: number
+  readonly event: 'request' | 'item' | 'reset'
+  readonly data: object
+}
+
+/** The rule by which a request was rejected. */
+export type RuleOf = (
+  response: { readonly status: number; readonly error: Response['error'] | undefined },
+  operation: string | undefined,
+) => string | undefined
+
+/** Of one client. */
+interface Subscription {
+  /** Of the last event that was sent. */
+  lastId: number
+  /** Whether the client does not keep up. */
+  isWaiting: boolean
+  /** Sends what is new. */
+  resume(): void
+  cancel(): void
+  onClose(): void
+}
 
 /** Memory of the entries of all journals. */
 export class JournalBudget {
@@ -68,15 +91,14 @@ export class Journal {
   #first = 0
   readonly #budget: JournalBudget
   readonly #now: () => Date
-  readonly #ruleOf: (error: NonNullable<Response['error']>) => string | undefined
-  readonly #listeners = new Map<(event: JournalEvent) => void, () => void>()
+  readonly #ruleOf: RuleOf
+  readonly #subscriptions = new Set<Subscription>()
+  #isClosed = false
+  /** Of entries and events together. */
   #lastId = 0
+  #lastResetId = 0
 
-  constructor(
-    budget: JournalBudget,
-    now: () => Date,
-    ruleOf: (error: NonNullable<Response['error']>) => string | undefined,
-  ) {
+  constructor(budget: JournalBudget, now: () => Date, ruleOf: RuleOf) {
     this.#budget = budget
     this.#now = now
     this.#ruleOf = ruleOf
@@ -94,7 +116,8 @@ export class Journal {
     const requestBody = firstBytes(context.bodyBytes)
     const responseBody = isSent ? firstBytes(response.body) : undefined
     let bytes = entryOverheadBytes + path.length + query.length + sizeOf(requestBody) + sizeOf(responseBody)
-    for (let index = 0; index < rawHeaders.length; index++) bytes += (rawHeaders[index] as string).length
+    for (let index = 0; index < rawHeaders.length; index++)
+      bytes += (rawHeaders[index] as string).length + stringOverheadBytes
     const entry: Recorded = {
       id: ++this.#lastId,
       bytes,
@@ -112,15 +135,18 @@ export class Journal {
       error: response.error,
       reason: response.reason,
       fault: fault?.description,
+      operation: route?.operation,
       change: response.status >= 200 && response.status < 300 ? changes[route?.operation ?? ''] : undefined,
       itemId: context.id ?? context.body.id,
       location: response.headers?.location,
     }
+    // The event about the item has an id of its own.
+    if (entry.change) this.#lastId++
     this.#entries.push(entry)
     this.#budget.bytes += bytes
     if (this.size > maxEntries) this.removeOldest()
     if (this.#budget.bytes > maxJournalBytes) this.#budget.makeRoom(this)
-    if (this.#listeners.size > 0) this.#emit(...this.#eventsOf(entry))
+    this.#notify()
   }
 
   removeOldest(): void {
@@ -143,42 +169,74 @@ export class Journal {
 
   /** Tells that the items were replaced. */
   notifyReset(): void {
-    this.#emit({ event: 'reset', id: ++this.#lastId })
+    this.#lastResetId = ++this.#lastId
+    this.#notify()
   }
 
-  /** Calls the listener for what is newer than `lastId`, then for what follows, until the returned function is called. */
-  subscribe(listener: (event: JournalEvent) => void, lastId: number | undefined, onClose: () => void): () => void {
-    if (lastId !== undefined)
-      for (const entry of this.#newerThan(lastId)) for (const event of this.#eventsOf(entry)) listener(event)
-    this.#listeners.set(listener, onClose)
-    return () => this.#listeners.delete(listener)
-  }
-
-  #newerThan(id: number): Recorded[] {
-    return this.#entries.slice(this.#first).flatMap((entry) => (entry && entry.id > id ? [entry] : []))
+  /**
+   * Sends what is newer than `lastId`, then what follows. A client that does not keep up gets the rest when it does, as far
+   * as the journal still has it: nothing is kept for it.
+   */
+  subscribe(send: (event: JournalEvent) => boolean, lastId = this.#lastId, onClose: () => void): Subscription {
+    const subscription = {
+      // A higher one is from another process.
+      lastId: lastId > this.#lastId ? 0 : lastId,
+      isWaiting: false,
+      resume: () => {
+        subscription.isWaiting = false
+        for (const event of this.#eventsAfter(subscription.lastId)) {
+          subscription.lastId = event.id
+          subscription.isWaiting = !send(event)
+          if (subscription.isWaiting) return
+        }
+      },
+      cancel: () => this.#subscriptions.delete(subscription),
+      onClose,
+    }
+    this.#subscriptions.add(subscription)
+    subscription.resume()
+    if (this.#isClosed) onClose()
+    return subscription
   }
 
   /** Ends the subscriptions, and returns the memory of the entries. */
   close(): void {
+    this.#isClosed = true
     this.clear()
     this.#budget.remove(this)
-    for (const onClose of this.#listeners.values()) onClose()
-    this.#listeners.clear()
+    for (const { onClose } of this.#subscriptions) onClose()
+    this.#subscriptions.clear()
   }
 
-  #emit(...events: JournalEvent[]): void {
-    for (const event of events) for (const listener of this.#listeners.keys()) listener(event)
+  #notify(): void {
+    for (const { isWaiting, resume } of this.#subscriptions) if (!isWaiting) resume()
   }
 
-  #eventsOf(entry: Recorded): JournalEvent[] {
-    const item = itemChange(entry)
-    const request = { event: 'request' as const, entry: this.#format(entry) }
-    return item ? [request, { event: 'item', id: entry.id, item }] : [request]
+  #newerThan(id: number): Recorded[] {
+    let first = this.#entries.length
+    while (first > this.#first && (this.#entries[first - 1]?.id ?? 0) > id) first--
+    return this.#entries.slice(first) as Recorded[]
+  }
+
+  *#eventsAfter(lastId: number): Generator<JournalEvent> {
+    const reset = { id: this.#lastResetId, event: 'reset', data: {} } as const
+    // The event about an item comes behind that of its request.
+    for (const entry of this.#newerThan(lastId - 1)) {
+      const { id } = entry
+      if (reset.id > lastId && reset.id < id) {
+        yield reset
+        lastId = reset.id
+      }
+      if (id > lastId) yield { id, event: 'request', data: this.#format(entry) }
+      const item = itemChange(entry)
+      if (item && id + 1 > lastId) yield { id: id + 1, event: 'item', data: item }
+    }
+    if (reset.id > lastId) yield reset
   }
 
   #format(entry: Recorded): JournalEntry {
     const { id, time, client, method, path, query, status, error, reason, fault } = entry
-    const rule = error && this.#ruleOf(error)
+    const rule = this.#ruleOf(entry, entry.operation)
     const item = itemChange(entry)
     return {
       id,
@@ -205,7 +263,9 @@ const sizeOf = (body: Body) => (body === undefined ? 0 : typeof body === 'string
 /** One byte more than is shown tells that there is more. Copies, where a part would keep a larger buffer in memory. */
 function firstBytes(body: Response['body'] | Buffer): Body {
   if (body === undefined || body === '' || typeof body === 'function') return undefined
-  if (typeof body === 'string') return body.length <= maxBodyBytes ? body : Buffer.from(body.slice(0, maxBodyBytes + 1))
+  // A character has up to three bytes for each UTF-16 code unit.
+  if (typeof body === 'string')
+    return 3 * body.length <= maxBodyBytes ? body : Buffer.from(body.slice(0, maxBodyBytes + 1))
   // A request body is a part of what the socket read.
   if (Buffer.isBuffer(body)) return body.length === 0 ? undefined : Buffer.from(body.subarray(0, maxBodyBytes + 1))
   const [first] = body
@@ -221,7 +281,8 @@ function firstBytes(body: Response['body'] | Buffer): Body {
 
 function message(body: Body, headers: Message['headers']): Message {
   const isTruncated = body !== undefined && body.length > maxBodyBytes
-  const text = typeof body === 'string' ? body : body?.toString('utf8', 0, maxBodyBytes)
+  // Without the first bytes of a character that is cut.
+  const text = typeof body === 'string' ? body : body && new StringDecoder().write(body.subarray(0, maxBodyBytes))
   return { headers, body: text ?? null, ...(isTruncated && { isTruncated }) }
 }
 

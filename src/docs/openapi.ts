@@ -56,6 +56,7 @@ function operation(one: Route, errorResponse: Api['errorResponse'], settings: Do
     ...(id ? [{ name: 'id', in: 'path', required: true, schema: id.schema }] : []),
     ...(docs?.errors?.includes('precondition-failed') ? [ifMatch] : []),
     ...(hasEtag ? [ifNoneMatch] : []),
+    ...(docs?.parameters ?? []),
   ]
   return {
     operationId,
@@ -109,7 +110,10 @@ function success({ description, body, headers = {} }: Success): Json {
 }
 
 function successContent(body: NonNullable<Success['body']>): Json {
-  if ('schema' in body) return { 'application/json': body }
+  if ('schema' in body) {
+    const { type = 'application/json', ...described } = body
+    return { [type]: described }
+  }
   if ('text' in body) return { 'text/plain': { schema: { type: 'string' }, example: body.text } }
   const schema = 'one' in body ? reference(body.one) : { type: 'array', items: reference(body.many) }
   const example = 'one' in body ? body.one.example : [body.many.example]

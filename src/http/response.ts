@@ -14,8 +14,15 @@ export interface Response {
   readonly reason?: string | undefined
 }
 
-/** Sends text until it calls `end`; returns what is to be done when the client is gone. */
-type Stream = (send: (text: string) => void, end: () => void) => () => void
+/** Sends text until it calls `end`. `send` returns false while the client does not keep up. */
+type Stream = (send: (text: string) => boolean, end: () => void) => StreamEvents
+
+interface StreamEvents {
+  /** The client has read what was sent. */
+  onDrain(): void
+  /** The client is gone, or the stream has ended. */
+  onClose(): void
+}
 
 export const empty = (status: number, headers?: Record<string, string>): Response =>
   headers ? { status, headers } : { status }

@@ -5,7 +5,7 @@ import type { Response } from './response.ts'
 import { type BodyReader, bodyReader, type FromSchema, type MemberSchema, type ObjectSchema } from './schema.ts'
 
 /** A body by its JSON schema. */
-interface DescribedBody {
+export interface DescribedBody {
   readonly schema: object
   readonly example?: unknown
 }
@@ -18,7 +18,7 @@ export interface Success {
     | { readonly one: ObjectSchema }
     | { readonly many: ObjectSchema }
     | { readonly text: string }
-    | DescribedBody
+    | (DescribedBody & { readonly type?: string })
   readonly headers?: Readonly<Record<string, string>>
 }
 
@@ -31,6 +31,8 @@ export interface Route<Id = unknown, S extends ObjectSchema = ObjectSchema, Outc
     readonly success: Success
     /** Where no schema of ours describes it. */
     readonly requestBody?: DescribedBody
+    /** Besides those that come with an id or an entity tag. */
+    readonly parameters?: readonly object[]
     /** Besides those that come with a body or a token. */
     readonly errors?: readonly ErrorCode[]
   }
@@ -68,7 +70,7 @@ export const readerRoute = <Body, Outcome>(
   stated: Omit<Route<unknown, ObjectSchema, Outcome>, 'body' | 'readBody' | 'execute' | 'respond'> & {
     readBody(text: string): Body | ApiError
     execute(input: HandlerInput<unknown, Body>): Awaitable<Outcome | ApiError>
-    respond(outcome: Outcome): Response | ApiError
+    respond(outcome: Outcome, input: HandlerInput<unknown, Body>): Response | ApiError
   },
 ): Route => stated as object as Route
 

@@ -72,25 +72,33 @@ export function bodyReader<S extends ObjectSchema>({ members }: S): BodyReader<F
 const checksOf = (members: Members): MemberCheck[] =>
   Object.entries(members).map(([name, member]) => ({ name, member, findError: memberCheck(member) }))
 
-/** A JSON array of objects. Errors are named with their position: `[2].name`. */
-export function arrayReader<S extends ObjectSchema>({ members }: S): BodyReader<readonly FromSchema<S>[]> {
+/** A JSON array of objects, no two with the same `key`. Errors are named with their position: `[2].name`. */
+export function arrayReader<S extends ObjectSchema>({ members }: S, key: string): BodyReader<readonly FromSchema<S>[]> {
   const checks = checksOf(members)
   return (text) => {
     const array: unknown = JSON.parse(text)
     if (!Array.isArray(array)) return new ApiError('body-invalid', { '': ['The body must be an array.'] })
     const numbers: unknown[] = JSON.parse(quoteNumbers(text))
     const errors: Record<string, readonly string[]> = {}
+    const positions = new Map<unknown, number>()
     const result = array.map((object: unknown, index) => {
-      if (!isObject(object)) errors[`[${index}]`] = [`[${index}] must be an object.`]
-      if (!isObject(object)) return {}
+      if (!isObject(object)) {
+        errors[`[${index}]`] = [`[${index}] must be an object.`]
+        return {}
+      }
       const values = checks.map(({ name, member, findError }) => {
         const exact = member.type === 'integer' && typeof object[name] === 'number'
         const value = exact
           ? int64((numbers[index] as Record<string, string>)[name])
           : memberValue({ name, member }, object, '{}')
-        const error = findError(value)
-        const message = object[name] === undefined ? 'is missing' : error?.message
-        if (error) errors[`[${index}].${name}`] = [`[${index}].${name} ${message}.`]
+        const error = findError(value)?.message
+        let message = error !== undefined && object[name] === undefined ? 'is missing' : error
+        if (name === key && error === undefined) {
+          const first = positions.get(value)
+          if (first === undefined) positions.set(value, index)
+          else message = `is the same as [${first}].${name}`
+        }
+        if (message !== undefined) errors[`[${index}].${name}`] = [`[${index}].${name} ${message}.`]
         return [name, value]
       })
       return Object.fromEntries(values)

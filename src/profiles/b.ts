@@ -163,7 +163,7 @@ export const profileB: Profile<'b'> = {
     'body-malformed': 'B4',
     'body-invalid': 'B4',
     'id-in-use': 'B5',
-    'item-missing': 'B8',
+    'item-missing': { updateItem: 'B7', deleteItem: 'B8' },
     'id-too-long': 'B11',
     'value-unstorable': 'B6',
     'body-too-large': 'B6',

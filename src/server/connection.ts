@@ -119,8 +119,9 @@ export class Connection {
     const { outgoing } = exchange
     this.#server.overload.load.inFlight--
     this.#send(response, exchange)
-    // The next response waits until the client has read a large one: not in memory, but as a request.
-    if (outgoing.writableNeedDrain) outgoing.once('close', () => this.#handleNext())
+    // The next response waits until the client has read a large one, or a stream: not in memory, but as a request.
+    if (outgoing.writableNeedDrain || typeof response.body === 'function')
+      outgoing.once('close', () => this.#handleNext())
     else if (this.#isInLoop || (this.#queue.length === 0 && !this.#failure)) this.#isBusy = false
     else this.#handleNext()
   }

@@ -19,9 +19,6 @@ export const maxHeaders = 200
 /** Larger bodies are written as the client reads them. */
 const writeSizeBytes = 256 * 1024
 
-/** A client that reads a stream more slowly than it is written is disconnected. */
-const maxStreamBacklogBytes = 4 * 2 ** 20
-
 /** Headers that may occur once: with two of them, two servers could disagree about which one counts. */
 const singletons = ['Host', 'Expect', 'If-Match', 'Content-Type', 'Authorization', 'If-None-Match', 'Content-Length']
 /** In the two usual spellings, so that most names need not be lower-cased. */
@@ -163,14 +160,12 @@ export class Exchange implements Request {
         return
       }
       outgoing.flushHeaders()
-      const stop = body(
-        (text) => {
-          if (outgoing.writableLength > maxStreamBacklogBytes) outgoing.destroy()
-          else outgoing.write(text)
-        },
+      const { onDrain, onClose } = body(
+        (text) => !outgoing.writableEnded && outgoing.write(text),
         () => outgoing.end(),
       )
-      outgoing.once('close', stop)
+      outgoing.on('drain', onDrain)
+      outgoing.once('close', onClose)
       return
     }
     if (status !== 204 && status !== 304) {

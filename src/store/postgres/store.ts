@@ -134,7 +134,7 @@ function numberedStore({ query }: Pool, schema: string, { serialize, serializeLi
           await transaction`
             insert into ${table} (id, name, is_complete, secret)
             select id, name, "isComplete", secret
-            from json_to_recordset(${transaction.json(items as never)})
+            from jsonb_to_recordset(${transaction.json(items as never)})
               as (id bigint, name text, "isComplete" boolean, secret text)`
           await setNextValue(transaction, schema, 'numbered_items', 'id', highestId)
         }),
@@ -191,7 +191,7 @@ function namedStore({ query }: Pool, schema: string, { serialize, serializeList 
           await transaction`
             insert into ${table} (key, place, id, name, notes, done)
             select decode(key, 'hex'), place, id, name, notes, done
-            from json_to_recordset(${transaction.json(rows as never)})
+            from jsonb_to_recordset(${transaction.json(rows as never)})
               as (key text, place bigint, id text, name text, notes text, done boolean)`
           await setNextValue(transaction, schema, 'named_items', 'place', BigInt(rows.length))
         }),
