@@ -6,6 +6,8 @@ import type { ItemChange, JournalEntry, Message } from './types.ts'
 /** References and first bytes; formatted when somebody reads them. */
 interface Recorded {
   readonly id: number
+  /** Of all journals together. */
+  readonly number: number
   readonly bytes: number
   readonly time: Date
   readonly milliseconds: number
@@ -68,6 +70,8 @@ interface Subscription {
 export class JournalBudget {
   readonly #journals = new Set<Journal>()
   bytes = 0
+  /** Numbers the entries of all journals. */
+  lastNumber = 0
 
   add(journal: Journal): void {
     this.#journals.add(journal)
@@ -77,10 +81,14 @@ export class JournalBudget {
     this.#journals.delete(journal)
   }
 
-  /** Removes the oldest entries of this journal, then those of others. */
-  makeRoom(writing: Journal): void {
-    for (const journal of [writing, ...this.#journals])
-      while (this.bytes > maxJournalBytes && journal.size > (journal === writing ? 1 : 0)) journal.removeOldest()
+  /** Removes the oldest entries of all. */
+  makeRoom(): void {
+    while (this.bytes > maxJournalBytes) {
+      let oldest: Journal | undefined
+      for (const journal of this.#journals)
+        if (journal.oldestNumber < (oldest?.oldestNumber ?? Number.POSITIVE_INFINITY)) oldest = journal
+      oldest?.removeOldest()
+    }
   }
 }
 
@@ -105,8 +113,8 @@ export class Journal {
     budget.add(this)
   }
 
-  get size(): number {
-    return this.#entries.length - this.#first
+  get oldestNumber(): number {
+    return this.#entries[this.#first]?.number ?? Number.POSITIVE_INFINITY
   }
 
   record(context: RequestContext, response: Response, milliseconds: number): void {
@@ -120,6 +128,7 @@ export class Journal {
       bytes += (rawHeaders[index] as string).length + stringOverheadBytes
     const entry: Recorded = {
       id: ++this.#lastId,
+      number: ++this.#budget.lastNumber,
       bytes,
       time: this.#now(),
       milliseconds,
@@ -144,8 +153,8 @@ export class Journal {
     if (entry.change) this.#lastId++
     this.#entries.push(entry)
     this.#budget.bytes += bytes
-    if (this.size > maxEntries) this.removeOldest()
-    if (this.#budget.bytes > maxJournalBytes) this.#budget.makeRoom(this)
+    if (this.#entries.length - this.#first > maxEntries) this.removeOldest()
+    if (this.#budget.bytes > maxJournalBytes) this.#budget.makeRoom()
     this.#notify()
   }
 
@@ -158,7 +167,7 @@ export class Journal {
   }
 
   clear(): void {
-    while (this.size > 0) this.removeOldest()
+    while (this.#first < this.#entries.length) this.removeOldest()
   }
 
   /** The last `limit` entries behind the one with the id `since`. */
