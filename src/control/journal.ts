@@ -118,6 +118,7 @@ export class Journal {
   }
 
   record(context: RequestContext, response: Response, milliseconds: number): void {
+    if (this.#isClosed) return
     const { request, fault, path, query, route } = context
     const { rawHeaders } = request
     const isSent = fault?.outcome !== 'reset' && fault?.outcome !== 'lost'
