@@ -8,7 +8,7 @@ import { compiledFile, type Server, type ServerConfig, startServer, thisService 
 
 type Profile = 'a' | 'b'
 
-const parts = ['items', 'lists', 'growth', 'memory', 'start', 'postgres']
+const parts = ['items', 'lists', 'growth', 'memory', 'start', 'control', 'postgres']
 
 const { values: options } = parseArgs({
   options: {
@@ -160,6 +160,14 @@ async function measureStart(): Promise<void> {
   )
 }
 
+/** Development mode with its control API, unused, and without it. */
+async function compareControl(): Promise<void> {
+  const flags = ['--mode', 'development', '--no-https', '--log-level', 'error']
+  const withoutControl = { ...thisService('a', ...flags, '--no-admin'), name: 'without control' }
+  const workloads = [...itemWorkloads('a', 100), list('a', 100)]
+  await compare(workloads, [thisService('a', ...flags), withoutControl], ({ name }) => `development: ${name}`)
+}
+
 async function comparePostgres(): Promise<void> {
   progress('starting PostgreSQL')
   const cluster = await startPostgres()
@@ -185,6 +193,7 @@ if (selected.includes('lists')) await compareLists()
 if (selected.includes('growth')) await compareItemCounts()
 if (selected.includes('memory')) await measureMemoryPerItem()
 if (selected.includes('start')) await measureStart()
+if (selected.includes('control')) await compareControl()
 if (selected.includes('postgres')) await comparePostgres()
 
 progress('')

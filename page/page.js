@@ -1,5 +1,8 @@
 /* global SwaggerUIBundle */
 
+/** Where the service is: the origin of the page and, in a sandbox, a path. */
+const serviceUrl = document.currentScript.src.replace(/\/swagger\/page\.js$/, '')
+
 const form = document.getElementById('token-form')
 const field = document.getElementById('token')
 const error = document.getElementById('error')
@@ -29,9 +32,8 @@ function showForm(message) {
 }
 
 async function open(bearer) {
-  const response = await fetch('/swagger/v1/swagger.json', { headers: { authorization: `Bearer ${bearer}` } }).catch(
-    () => undefined,
-  )
+  const headers = { authorization: `Bearer ${bearer}` }
+  const response = await fetch(`${serviceUrl}/swagger/v1/swagger.json`, { headers }).catch(() => undefined)
   if (!response?.ok) {
     sessionStorage.removeItem('token')
     const [, reason] = /error_description="([^"]*)"/.exec(response?.headers.get('www-authenticate') ?? '') ?? []
@@ -43,10 +45,10 @@ async function open(bearer) {
   show(await response.json(), bearer)
 }
 
-/** Requests go to the origin of the page, not to the public URL in the description. */
+/** Requests go where the page is from, not to the public URL in the description. */
 function show(description, bearer) {
   const ui = SwaggerUIBundle({
-    spec: { ...description, servers: [{ url: location.origin }] },
+    spec: { ...description, servers: [{ url: serviceUrl }] },
     dom_id: '#ui',
     deepLinking: true,
     tryItOutEnabled: true,

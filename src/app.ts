@@ -1,5 +1,6 @@
 import { documentRoute } from './docs/openapi.ts'
 import { pageRoutes } from './docs/swagger-page.ts'
+import type { VerifyToken } from './http/auth.ts'
 import { type Api, type DispatchSettings, type HttpHandler, httpHandler } from './http/dispatch.ts'
 import { healthRoutes } from './http/health.ts'
 import { profileA } from './profiles/a.ts'
@@ -20,6 +21,8 @@ export interface ApiSettings {
 export interface AppSettings extends ApiSettings, DispatchSettings {
   /** B12: on this or another port of the profile. */
   readonly redirectsToHttps: boolean
+  /** For the control API, which accepts no other tokens; undefined in production. */
+  readonly verifyDevToken?: VerifyToken | undefined
   /** S5: makes the token that the page contains; undefined where there is no page. */
   readonly newPageToken: (() => Promise<string>) | undefined
   /** Why the instance should get no requests; undefined where it is ready. */
@@ -38,11 +41,13 @@ export function profileApi<Name extends ProfileName>(
 }
 
 /** Everything that a profile serves. */
-export function app<Name extends ProfileName>(
+export const app = <Name extends ProfileName>(
   profile: Profile<Name>,
   stores: Stores,
   settings: AppSettings,
-): HttpHandler {
+): HttpHandler => httpHandler(appApi(profile, stores, settings), settings)
+
+export function appApi<Name extends ProfileName>(profile: Profile<Name>, stores: Stores, settings: AppSettings): Api {
   const api = profileApi(profile, stores, settings)
   const routes = [
     ...api.routes,
@@ -53,5 +58,5 @@ export function app<Name extends ProfileName>(
     ...healthRoutes(settings.unreadyReason),
     ...(settings.newPageToken ? pageRoutes(settings.newPageToken) : []),
   ]
-  return httpHandler({ ...api, routes }, settings)
+  return { ...api, routes }
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -14,6 +14,50 @@ async function execute(t: TestContext, cwd: string, program: 'npm' | 'npx', ...a
   const { code, stdout, stderr } = await runCommand(t, program, args, { cwd, shell: process.platform === 'win32' })
   assert.equal(code, 0, stderr)
   return stdout
+}
+
+const client = `import { start } from 'todo-item-service'
+const server = await start({ profile: 'a' })
+await server.putItems([{ id: 1, isComplete: true }])
+process.stdout.write(await (await fetch(server.url + '/api/todoitems')).text())
+await server.close()
+`
+
+/** Compiles a client without the types of Node, and with what is wrong in it marked as an error that is expected. */
+async function assertTypes(t: TestContext, app: string): Promise<void> {
+  const typed = `import { type FaultRule, type JournalEntry, type StartOptions, start, type TodoServer } from 'todo-item-service'
+const options: StartOptions<'a'> = { profile: 'a', port: 0, seed: 1, now: '2026-01-01T00:00:00Z' }
+export async function test(): Promise<void> {
+  await using server = await start(options)
+  const b: TodoServer<'b'> = await start({ profile: 'b', now: new Date() })
+  await server.putItems([{ id: 1, isComplete: true }, { id: 2n ** 62n, name: null, isComplete: false }])
+  await b.putItems([{ id: 'milk', name: 'Buy milk', notes: '2 litres' }])
+  const ids: (number | bigint)[] = (await server.items()).map(({ id }) => id)
+  const done: boolean[] = (await b.items()).map((item) => item.done)
+  const rule: FaultRule = { method: 'POST', times: 1, code: 503 }
+  await server.fail(rule, { fault: 'lost', delay: ids.length + done.length })
+  const entries: JournalEntry[] = server.requests({ since: 1, limit: 2 })
+  const token: string = await server.token({ name: entries[0]?.method ?? server.url })
+  // @ts-expect-error: Profile A has no string ids.
+  await server.putItems([{ id: '1', isComplete: true }])
+  // @ts-expect-error: notes is missing.
+  await b.putItems([{ id: '1', name: token }])
+  // @ts-expect-error: there is no such fault.
+  await server.fail({ fault: 'explode' })
+  // @ts-expect-error: there is no such profile.
+  await start({ profile: 'c' })
+  await b.close()
+}
+`
+  writeFileSync(join(app, 'client.mts'), typed)
+  const compilerOptions = {
+    ...{ noEmit: true, strict: true, exactOptionalPropertyTypes: true, skipLibCheck: false },
+    ...{ target: 'es2022', lib: ['es2022'], module: 'nodenext', types: [] },
+  }
+  writeFileSync(join(app, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['client.mts'] }))
+  const tsc = join(root, 'node_modules/typescript/bin/tsc')
+  const { code, stdout } = await runCommand(t, process.execPath, [tsc, '--project', app], { cwd: app })
+  assert.deepEqual([code, stdout], [0, ''])
 }
 
 suite('the package', () => {
@@ -43,6 +87,11 @@ suite('the package', () => {
     const service = new Running(t, process.execPath, [cli, 'serve', '--profile', 'a', '--port', '0'], { cwd: app, env })
     const [url] = await service.prints(/http:\/\/localhost:\d+/)
     assert.equal((await fetch(`${url}/swagger/index.html`)).status, 200)
+
+    await assertTypes(t, app)
+    writeFileSync(join(app, 'client.mjs'), client)
+    const { code, stdout, stderr } = await runCommand(t, process.execPath, ['client.mjs'], { cwd: app })
+    assert.deepEqual([code, stdout, stderr], [0, '[{"id":1,"name":null,"isComplete":true}]', ''])
   })
 
   test('has few dependencies, none of them deprecated', () => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, suite, test } from 'node:test'
 import type { Browser, Page } from 'playwright-core'
 import { launch } from './support/browser.ts'
+import { serve } from './support/cli.ts'
 import { tokenFor, transports } from './support/running.ts'
 
 const overSocket = transports['over a socket']
@@ -65,6 +66,19 @@ suite('S5 documentation page in a browser', { concurrency: true }, () => {
       assert.deepEqual(errors, [])
       await page.close()
     })
+
+  test('in a sandbox works on the items of the sandbox', async (t) => {
+    const { url } = await serve(t, [], {}, 'b')
+    const { page, errors } = await open(`${url}/~ada/swagger`)
+    assert.match(page.url(), /\/~ada\/swagger\/index\.html$/)
+    assert.match(await tryOut(page, 'createItem', newItems.b), /^200/)
+    assert.match(await tryOut(page, 'greetByName'), /^200.*Hello developer\./s)
+    assert.deepEqual(errors, [])
+    await page.close()
+    const items = async (path: string) => (await fetch(`${url}${path}`)).text()
+    assert.match(await items('/~ada/api/todoitems'), /from the page/)
+    assert.doesNotMatch(await items('/api/todoitems'), /from the page/)
+  })
 
   test('on another host requires a token, shows why one is rejected, and loads with a valid one', async (t) => {
     const service = await overSocket(t, 'a')

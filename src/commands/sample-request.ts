@@ -5,10 +5,15 @@ import { createClient } from '../verify/client.ts'
 /** Long enough for a busy service on this machine, short enough to wait for a program that does not respond. */
 const responseTimeoutMs = 500
 
-/** Where `serve` listens without flags. */
+/** Where `serve` listens without flags: the HTTP and the HTTPS port of each profile. */
+export const defaultUrlsByProfile: readonly (readonly [http: string, https: string])[] = [profileA, profileB].map(
+  ({ defaultPort, defaultHttpsPort }) => [`http://localhost:${defaultPort}`, `https://localhost:${defaultHttpsPort}`],
+)
+
+/** HTTP first. */
 export const defaultUrls: readonly string[] = [
-  ...[profileA, profileB].map(({ defaultPort }) => `http://localhost:${defaultPort}`),
-  ...[profileA, profileB].map(({ defaultHttpsPort }) => `https://localhost:${defaultHttpsPort}`),
+  ...defaultUrlsByProfile.map(([http]) => http),
+  ...defaultUrlsByProfile.map(([, https]) => https),
 ]
 
 /** The first of the URLs where this service runs. The token is not sent: another program may listen there. */

@@ -8,11 +8,12 @@ import { rateLimiter } from '../http/rate-limit.ts'
 import { jsonLog, type Log, readableLog } from '../log.ts'
 import { devCertificate } from '../server/dev-certificate.ts'
 import { noOverloadMonitor, overloadMonitor } from '../server/overload.ts'
-import { devTokenDefaults } from '../tokens/dev-key.ts'
+import { devTokenDefaults, devTokenIssuer } from '../tokens/dev-key.ts'
 import { signToken } from '../tokens/sign.ts'
 import { createTokenVerifier } from '../tokens/verify.ts'
 import { version } from '../version.ts'
 import type { Command, Process } from './command.ts'
+import { createRuntime, type Runtime } from './runtime.ts'
 import { type RunningProfile, startProfile } from './start-profile.ts'
 import { type OpenStores, openStores } from './stores.ts'
 import { createTokenVerification } from './token-verification.ts'
@@ -50,6 +51,9 @@ Examples
       process.stderr.write(`todo-service: ${message}\n`)
       return 1
     }
+    const runtime = createRuntime(config)
+    const problems = await findControlProblems(config, runtime)
+    if (problems.length > 0) return { problems }
     const opened = await openStores(config, { ...runtime, log, stop })
     if (stop.aborted) return 0
     if (typeof opened === 'string') return fail(opened)
@@ -57,7 +61,7 @@ Examples
     const closeAll = async () => {
       for (const close of closers.reverse()) await close()
     }
-    const metrics = await startMetrics(config, opened)
+    const metrics = await startMetrics(config, opened, runtime.monotonicNow)
     if (typeof metrics === 'string') {
       await closeAll()
       return fail(metrics)
@@ -68,6 +72,7 @@ Examples
       ...config,
       ...runtime,
       verifyToken: createTokenVerifier(verifyOptions),
+      verifyDevToken: devKey && createTokenVerifier({ ...verifyOptions, trustedIssuers: [devTokenIssuer(devKey.key)] }),
       allowRequest:
         config.maxRequestsPerSecond === undefined
           ? undefined
@@ -93,7 +98,9 @@ Examples
     closers.push(() => Promise.all(running.map(({ close }) => close())))
     for (const name of config.profiles) {
       const stores = metrics?.stores ?? opened
-      const started = await startProfile(profiles[name], { stores, config, appSettings, overload, credentials })
+      const { openAnother } = opened
+      const settings = { stores, openAnother, config, appSettings, overload, credentials }
+      const started = await startProfile(profiles[name], settings)
       if (typeof started === 'string') {
         await closeAll()
         return fail(started)
@@ -114,6 +121,12 @@ Examples
     log.stopped()
     return 0
   },
+}
+
+/** The module is not loaded in production. */
+async function findControlProblems(config: Config, runtime: Runtime): Promise<string[]> {
+  if (!config.control || config.control.rules.length === 0) return []
+  return (await import('./develop.ts')).findFailProblems(config, runtime)
 }
 
 /** Aborts on the first signal; the second ends the process at once. */
@@ -143,11 +156,15 @@ function logWarnings(process: Process, log: Log): void {
 }
 
 /** The metrics server, undefined where none is configured, or an error message. */
-async function startMetrics({ metricsPort: port, metricsHost: host }: Config, stores: OpenStores) {
+async function startMetrics(
+  { metricsPort: port, metricsHost: host }: Config,
+  stores: OpenStores,
+  monotonicNow: () => number,
+) {
   if (port === undefined) return undefined
   // prom-client is loaded only where it is used.
   const { startMetrics: start } = await import('../metrics.ts')
-  return start({ port, host, stores, itemCounts: stores.counts, monotonicNow: runtime.monotonicNow }).catch(
+  return start({ port, host, stores, itemCounts: stores.counts, monotonicNow }).catch(
     (cause: Error) => `Metrics cannot be served on ${host} port ${port}: ${cause.message}.`,
   )
 }
@@ -167,14 +184,6 @@ const newPageToken = async (key: KeyObject) =>
       new Date(),
     )
   ).token
-
-/** Clock and random source, for everything below. */
-const runtime = {
-  newId: () => randomUUID().replaceAll('-', ''),
-  monotonicNow: () => performance.now(),
-  now: () => new Date(),
-  random: Math.random,
-}
 
 /** Log lines wait in memory when the reader of standard output is slow; beyond this they are dropped and counted. */
 const maxLogBacklogBytes = 2 ** 20

@@ -8,6 +8,7 @@ import type { Credentials } from '../server/dev-certificate.ts'
 import { type Address, listen } from '../server/listen.ts'
 import type { OverloadMonitor } from '../server/overload.ts'
 import type { Stores } from '../store/store.ts'
+import type { OpenStores } from './stores.ts'
 
 export interface RunningProfile {
   readonly urls: ProfileUrls
@@ -16,6 +17,7 @@ export interface RunningProfile {
 
 interface StartSettings {
   readonly stores: Stores
+  readonly openAnother: OpenStores['openAnother']
   readonly config: Config
   readonly appSettings: Omit<AppSettings, 'redirectPort' | 'redirectsToHttps'>
   readonly overload: OverloadMonitor
@@ -25,13 +27,18 @@ interface StartSettings {
 /** Listens on the profile's ports; returns an error message where one cannot be bound. */
 export async function startProfile<Name extends ProfileName>(
   profile: Profile<Name>,
-  { stores, config, appSettings, overload, credentials }: StartSettings,
+  { stores, openAnother, config, appSettings, overload, credentials }: StartSettings,
 ): Promise<RunningProfile | string> {
   const { host, port = profile.defaultPort, mode, httpsRedirectPort } = config
   const httpsPort = credentials && httpsPortOf(profile, config)
   const redirectsToHttps = mode === 'production' && (httpsRedirectPort ?? httpsPort) !== undefined
+  const settings = { ...appSettings, redirectPort: undefined, redirectsToHttps }
+  // Not loaded in production.
+  const development =
+    config.control &&
+    (await import('./develop.ts')).developmentHandler(profile, stores, openAnother, settings, config.control)
   const open = async (address: Address, redirectPort?: number) => {
-    const handler = app(profile, stores, { ...appSettings, redirectPort, redirectsToHttps })
+    const handler = development ?? app(profile, stores, { ...settings, redirectPort })
     return listen(handler, address, config.limits, overload).catch((cause: NodeJS.ErrnoException) =>
       describeListenError(cause, profile.name, address, port),
     )
@@ -47,6 +54,7 @@ export async function startProfile<Name extends ProfileName>(
   return {
     urls: { title: profile.title, ...urlsOf(host, ports, mode) },
     async close() {
+      development?.close()
       await Promise.all([http.close(), https?.close()])
     },
   }

@@ -4,10 +4,12 @@ import { profiles } from '../app.ts'
 import type { Config } from '../config/config.ts'
 import { describeDatabase } from '../config/database-url.ts'
 import type { Log } from '../log.ts'
-import { memoryStores } from '../store/memory.ts'
+import { type MemoryStores, memoryStores } from '../store/memory.ts'
 import type { Stores } from '../store/store.ts'
 
 export interface OpenStores extends Stores {
+  /** Stores of their own for a sandbox; undefined where the items are in a database. */
+  readonly openAnother: MemoryStores['openAnother'] | undefined
   readonly kind: 'memory' | `PostgreSQL, ${string}`
   close(): Promise<void>
   /** Rejects when the store is unavailable. */
@@ -33,10 +35,7 @@ export async function openStores(
   { monotonicNow, random, newId, log, stop }: Runtime,
 ): Promise<OpenStores | string> {
   if (!database) {
-    const stores = memoryStores(profiles, newId().slice(0, 8), {
-      maxItems,
-      maxBytes: maxMemoryBytes ?? getHeapStatistics().heap_size_limit / 4,
-    })
+    const stores = openMemoryStores({ maxItems, maxMemoryBytes }, newId)
     return { kind: 'memory', ...stores, close: async () => {}, ping: async () => {} }
   }
   const { postgresStores, describeDatabaseError, isPermanent } = await import('../store/postgres/store.ts')
@@ -47,7 +46,12 @@ export async function openStores(
   for (;;)
     try {
       const stores = await postgresStores(options, profiles)
-      return { kind: `PostgreSQL, schema ${schema} of ${describeDatabase(database)}`, counts: () => ({}), ...stores }
+      return {
+        kind: `PostgreSQL, schema ${schema} of ${describeDatabase(database)}`,
+        counts: () => ({}),
+        openAnother: undefined,
+        ...stores,
+      }
     } catch (error) {
       const message = describeDatabaseError(error, database)
       if (!waitForDatabase || isPermanent(error) || stop.aborted) return message
@@ -56,3 +60,12 @@ export async function openStores(
       await sleep(retryIntervalMs, undefined, { signal: stop }).catch(() => {})
     }
 }
+
+export const openMemoryStores = (
+  { maxItems, maxMemoryBytes }: Pick<Config, 'maxItems' | 'maxMemoryBytes'>,
+  newId: () => string,
+): MemoryStores =>
+  memoryStores(profiles, newId().slice(0, 8), {
+    maxItems,
+    maxBytes: maxMemoryBytes ?? getHeapStatistics().heap_size_limit / 4,
+  })

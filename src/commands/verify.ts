@@ -28,6 +28,9 @@ const options = {
     ),
     strict: toggle('count deviations from choices as failures'),
     bail: toggle('stop at the first failure'),
+    reset: toggle(
+      'also check what only a fresh server shows, on a todo-service in development: resets it, restores its items',
+    ),
     report: choice('FORMAT', ['pretty', 'json', 'junit', 'markdown'], 'pretty, json, junit or markdown (pretty)'),
     out: text('FILE', 'a file name', 'file for the report (standard output)'),
     timeout: integer('MS', 1, 600_000, 'response timeout in milliseconds (10000)'),
@@ -46,7 +49,8 @@ const options = {
 
 export const verify: Command = {
   help: `Checks any running server against the contract, and cites the rule behind each failure.
-It changes only items that it creates, and deletes them.
+It changes only items that it creates, and deletes them. With --reset it needs the control API of a todo-service in
+development: faults and the journal are cleared, the items are restored at the end.
 
 Usage
   todo-service verify URL --profile a|b [flags]

@@ -1,3 +1,5 @@
+import type { Delay } from '../control/faults.ts'
+import type { FaultRule } from '../control/types.ts'
 import { type CorsPolicy, parseOrigin } from '../http/cors.ts'
 import { type ProxyTrust, parseProxyTrust, trustNoProxy } from '../http/proxy.ts'
 import { type LogLevel, logLevels } from '../log.ts'
@@ -122,8 +124,35 @@ export const serveOptions = {
   'metrics-port': port('port for Prometheus metrics at /metrics (none)'),
   'metrics-host': host('address of the metrics port (127.0.0.1)'),
   'require-auth': toggle('require a token for the to-do endpoints too'),
+  'no-admin': toggle('development: disable the control API, sandboxes, delays and failures'),
+  'sandbox-ttl': seconds('development: how long to keep a sandbox without requests (600)'),
+  'max-sandboxes': integer('N', 1, 100_000, 'development: maximum number of sandboxes (1000)'),
+  delay: option('MS', 'milliseconds, such as 300 or 100-800', 'development: delay every response (none)', parseDelay),
+  fail: many(
+    option(
+      'RULE',
+      'a share, such as 10% or POST:20% or POST:503:20%',
+      'development: let a share of the requests fail, [METHOD:][STATUS:]SHARE% (none)',
+      parseFailRule,
+    ),
+  ),
+  seed: integer('N', 0, 2 ** 32 - 1, 'development: repeat random numbers and ids exactly (random)'),
+  now: option(
+    'TIME',
+    'a time such as 2026-01-01T00:00:00Z',
+    'development: stop the clock of forecast and journal at this time (the time of day)',
+    parseTime,
+  ),
   ...tokenOptions,
 } as const satisfies Options
+
+/** What clients control in development. */
+export interface ControlSettings {
+  readonly delay: Delay | undefined
+  readonly rules: readonly FaultRule[]
+  readonly maxSandboxes: number
+  readonly sandboxTtlMs: number
+}
 
 interface HttpsConfig {
   /** Undefined: the default HTTPS port of each profile. */
@@ -153,6 +182,11 @@ export interface Config extends TokenSettings {
   readonly metricsHost: string
   readonly logLevel: LogLevel
   readonly requireAuth: boolean
+  /** Undefined: no control API, sandboxes, delays and failures, as always in production. */
+  readonly control: ControlSettings | undefined
+  /** Makes random numbers, ids and the clock repeat. */
+  readonly seed: number | undefined
+  readonly now: Date | undefined
   /** Undefined: no HTTPS. */
   readonly https: HttpsConfig | undefined
   /** Undefined: the port of `https`, if any. */
@@ -188,8 +222,11 @@ export function readConfig(
     problems.push(`${sourceOf('metrics-host')} needs --metrics-port.`)
   if (values.cors.length > 1 && values.cors.some((origin) => origin === '*' || origin === 'none'))
     problems.push(`${sourceOf('cors')} must be origins, or * or none alone.`)
-  if (problems.length > 0) return { problems }
   const isDevelopment = mode === 'development'
+  for (const name of ['sandbox-ttl', 'max-sandboxes', 'delay', 'fail'] as const)
+    if (isDevelopment && values['no-admin'] && sourceOf(name))
+      problems.push(`${sourceOf('no-admin')} and ${sourceOf(name)} contradict each other.`)
+  if (problems.length > 0) return { problems }
   return {
     profiles: (['a', 'b'] as const).filter((name) => profile === name || profile === 'both'),
     ...tokenSettings,
@@ -215,6 +252,9 @@ export function readConfig(
     metricsHost: values['metrics-host'] ?? '127.0.0.1',
     logLevel: values['log-level'] ?? (isDevelopment ? 'info' : 'error'),
     requireAuth: values['require-auth'] ?? false,
+    control: isDevelopment && !values['no-admin'] ? readControlSettings(values) : undefined,
+    seed: isDevelopment ? values.seed : undefined,
+    now: isDevelopment ? values.now : undefined,
     https,
     httpsRedirectPort: values['https-redirect-port'],
     trustProxy: values['trust-proxy'] ?? trustNoProxy,
@@ -223,6 +263,29 @@ export function readConfig(
     waitForDatabase: values['wait-for-database'] ?? false,
   }
 }
+
+function parseDelay(text: string): Delay | undefined {
+  const [, min = '', max = min] = /^(\d{1,5})(?:-(\d{1,5}))?$/.exec(text) ?? []
+  return min !== '' && Number(min) <= Number(max) ? { minMs: Number(min), maxMs: Number(max) } : undefined
+}
+
+function parseFailRule(text: string): FaultRule | undefined {
+  const [, method, code, share] = /^(?:([A-Z]+):)?(?:(\d{3}):)?(\d{1,3}(?:\.\d+)?)%$/.exec(text) ?? []
+  if (share === undefined || Number(share) > 100) return undefined
+  return { share: Number(share) / 100, ...(method && { method }), ...(code && { code: Number(code) }) }
+}
+
+function parseTime(text: string): Date | undefined {
+  const time = new Date(text)
+  return /^\d{4}-\d\d-\d\dT/.test(text) && !Number.isNaN(time.getTime()) ? time : undefined
+}
+
+const readControlSettings = (values: ParsedOptions<typeof serveOptions>['values']): ControlSettings => ({
+  delay: values.delay,
+  rules: values.fail,
+  maxSandboxes: values['max-sandboxes'] ?? 1_000,
+  sandboxTtlMs: 1000 * (values['sandbox-ttl'] ?? 600),
+})
 
 function readCorsPolicy({ values }: ParsedOptions<typeof serveOptions>, isDevelopment: boolean): CorsPolicy {
   const { cors } = values

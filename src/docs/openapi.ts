@@ -1,5 +1,5 @@
 import type { Api } from '../http/dispatch.ts'
-import { ApiError, type ErrorCode, errors } from '../http/errors.ts'
+import { ApiError, type ErrorCode, errorCodesOf, errors } from '../http/errors.ts'
 import { json, type Response } from '../http/response.ts'
 import { type Route, route, type Success } from '../http/router.ts'
 import { bodyReader, type MemberSchema, type ObjectSchema } from '../http/schema.ts'
@@ -56,6 +56,7 @@ function operation(one: Route, errorResponse: Api['errorResponse'], settings: Do
     ...(id ? [{ name: 'id', in: 'path', required: true, schema: id.schema }] : []),
     ...(docs?.errors?.includes('precondition-failed') ? [ifMatch] : []),
     ...(hasEtag ? [ifNoneMatch] : []),
+    ...(docs?.parameters ?? []),
   ]
   return {
     operationId,
@@ -65,6 +66,7 @@ function operation(one: Route, errorResponse: Api['errorResponse'], settings: Do
     security: secured ? [{ bearer: [] }] : [],
     ...(parameters.length > 0 && { parameters }),
     ...(body && { requestBody: { required: true, content: { 'application/json': { schema: reference(body) } } } }),
+    ...(docs?.requestBody && { requestBody: { required: true, content: { 'application/json': docs.requestBody } } }),
     responses: {
       ...(docs && { [docs.success.status]: success(docs.success) }),
       ...(hasEtag && { 304: notModified(docs?.success.headers?.ETag ?? '') }),
@@ -108,6 +110,10 @@ function success({ description, body, headers = {} }: Success): Json {
 }
 
 function successContent(body: NonNullable<Success['body']>): Json {
+  if ('schema' in body) {
+    const { type = 'application/json', ...described } = body
+    return { [type]: described }
+  }
   if ('text' in body) return { 'text/plain': { schema: { type: 'string' }, example: body.text } }
   const schema = 'one' in body ? reference(body.one) : { type: 'array', items: reference(body.many) }
   const example = 'one' in body ? body.one.example : [body.many.example]
@@ -120,19 +126,10 @@ const unauthorized = {
   headers: { 'WWW-Authenticate': textHeader('Bearer, and what is wrong with the token that was sent.') },
 }
 
-const bodyErrors = ['body-invalid', 'value-unstorable', 'body-malformed', 'media-type-unsupported', 'body-too-large']
-const commonErrors = ['overloaded', 'internal', 'host-malformed', 'header-repeated', 'framing-ambiguous']
-
 /** Every error of the route as the error table answers it, by status. */
 function errorResponses(one: Route, errorResponse: Api['errorResponse'], isRateLimited = false): Json {
-  const { operation: name, docs, body, secured } = one
-  const codes = [
-    ...(body ? bodyErrors : []),
-    ...(docs?.errors ?? []),
-    ...(secured ? ['keys-unavailable'] : []),
-    ...commonErrors,
-    ...(isRateLimited ? ['too-many-requests'] : []),
-  ] as ErrorCode[]
+  const { operation: name, body } = one
+  const codes = [...errorCodesOf(one), ...(isRateLimited ? ['too-many-requests' as const] : [])]
   const responses = codes.map((code) => {
     const error = (body && exampleError(code, body)) ?? new ApiError(code)
     return { code, ...errorResponse(error, name, '4bf92f3577b34da6a3ce929d0e0e4736') }

@@ -36,14 +36,17 @@ export function pageRoutes(newToken: () => Promise<string>): Route[] {
       operation: 'redirectToPage',
       method: 'GET',
       path: '/swagger',
-      execute: () => empty(302, { location: '/swagger/index.html' }),
+      execute: ({ pathPrefix }) => empty(302, { location: `${pathPrefix}/swagger/index.html` }),
     }),
     route({
       operation: 'getPage',
       method: 'GET',
       path: '/swagger/index.html',
       async execute(input) {
-        const html = readFileSync(pageFile('index.html'), 'utf8')
+        const html = readFileSync(pageFile('index.html'), 'utf8').replaceAll(
+          '"/swagger/',
+          `"${input.pathPrefix}/swagger/`,
+        )
         const withToken = async () =>
           html.replace('name="development-token" content=""', `name="development-token" content="${await newToken()}"`)
         return page('text/html; charset=utf-8', input.isLocal ? await withToken() : html)

@@ -29,7 +29,7 @@ export async function authenticate(
   return challenge(`Bearer error="invalid_token", error_description="${result.errorDescription}"`, result.reason)
 }
 
-const challenge = (value: string, reason: string): Response => ({
+export const challenge = (value: string, reason: string): Response => ({
   ...empty(401, { 'www-authenticate': value }),
   reason,
 })

@@ -16,22 +16,30 @@ const loopbackOrigin = /^[a-z][a-z\d+.-]*:\/\/(?:(?:[\w-]+\.)*localhost|127(?:\.
 export const isOriginAllowed = (origin: string, policy: CorsPolicy) =>
   policy === 'any' || (policy === 'loopback' ? loopbackOrigin.test(origin) : policy.includes(origin))
 
+const allowedHeaders = 'Authorization, Content-Type, If-Match, If-None-Match, traceparent'
+const exposedHeaders = 'Location, ETag, Retry-After, WWW-Authenticate'
+
 /** Adds the headers that let pages of the allowed origins read the response. */
-export function withCors(response: Response, context: RequestContext, policy: CorsPolicy): Response {
+export function withCors(
+  response: Response,
+  context: RequestContext,
+  policy: CorsPolicy,
+  isControlled: boolean,
+): Response {
   const origin = context.request.header('origin')
   const isPreflight =
     context.method === 'OPTIONS' && context.request.header('access-control-request-method') !== undefined
   return withHeaders(response, {
     ...(isPreflight && {
       'access-control-allow-methods': response.headers?.allow ?? '',
-      'access-control-allow-headers': 'Authorization, Content-Type, If-Match, If-None-Match, traceparent',
+      'access-control-allow-headers': `${allowedHeaders}${isControlled ? ', Prefer, X-Todo-Sandbox' : ''}`,
       'access-control-max-age': '600',
     }),
     ...(policy !== 'any' && { vary: 'Origin' }),
     ...(origin !== undefined &&
       isOriginAllowed(origin, policy) && {
         'access-control-allow-origin': policy === 'any' ? '*' : origin,
-        'access-control-expose-headers': 'Location, ETag, Retry-After, WWW-Authenticate',
+        'access-control-expose-headers': `${exposedHeaders}${isControlled ? ', Preference-Applied' : ''}`,
       }),
   })
 }

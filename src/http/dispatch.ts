@@ -21,6 +21,8 @@ export interface Api {
 
 export interface DispatchSettings extends ContextSettings {
   readonly maxBodyBytes: number
+  /** Members and elements of a JSON body; undefined: the limit of the contract. */
+  readonly maxJsonValues?: number
   /** B12: the HTTPS port that plain HTTP is redirected to; undefined where plain HTTP is served. */
   readonly redirectPort: number | undefined
   readonly verifyToken: VerifyToken
@@ -33,37 +35,80 @@ export interface DispatchSettings extends ContextSettings {
   readonly observe:
     | ((profile: string, operation: string, method: string, status: number, milliseconds: number) => void)
     | undefined
+  /** Undefined in production. */
+  readonly hooks?: DispatchHooks | undefined
+  /** The header Date, where it is not the time of day. */
+  readonly date?: string | undefined
   readonly log: Log
   /** Milliseconds of a monotonic clock. */
   readonly monotonicNow: () => number
 }
 
+/** A delay or a failure that somebody asked for, in development. */
+export interface Fault {
+  readonly delayMs: number
+  /** `lost`: the handler runs and its response is not sent. */
+  readonly outcome: ApiError | Response | 'reset' | 'truncate' | 'lost' | 'none'
+  /** For the header Preference-Applied; empty where no preference was applied. */
+  readonly applied: string
+  /** For the journal. */
+  readonly description: string
+}
+
+/** What development mode adds to the life of a request. */
+export interface DispatchHooks {
+  /** Called before the handler. */
+  findFault(context: RequestContext, route: Route): Fault | undefined
+  /** Called after the response, or after the connection was closed without one. */
+  record(context: RequestContext, response: Response, milliseconds: number): void
+  /** Why the client may not use this API; undefined where it may. */
+  findAccessError?(context: RequestContext): ApiError | undefined
+  /** Whether a client needs no token for a route that requires one. */
+  isExempt?(context: RequestContext): boolean
+}
+
 /** What a server hands requests to. */
 export interface HttpHandler {
-  /** Calls `request.respond` once, at once or later; never throws. */
-  dispatch(request: Request): void
+  /** Calls `request.respond` once, at once or later; never throws. `pathPrefix` is ignored in the path. */
+  dispatch(request: Request, pathPrefix?: string): void
   /** Called for bytes that are no HTTP request, which the server answers itself. */
   malformed(status: number, reason: string): void
 }
 
-export function httpHandler(api: Api, settings: DispatchSettings): HttpHandler {
-  const { maxBodyBytes, redirectPort, trustProxy, verifyToken, allowRequest, cors, noticeOrigin, hsts, log } = settings
-  const { observe, monotonicNow } = settings
-  const isObserved = log.showsRequests || observe !== undefined
+export interface ApiHandler extends HttpHandler {
+  /** Sends this response, whatever the request. */
+  reject(request: Request, response: Response): void
+}
+
+export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
+  const {
+    maxBodyBytes,
+    maxJsonValues,
+    redirectPort,
+    trustProxy,
+    verifyToken,
+    allowRequest,
+    cors,
+    noticeOrigin,
+    hsts,
+    log,
+  } = settings
+  const { observe, hooks, date, monotonicNow } = settings
+  const isObserved = log.showsRequests || observe !== undefined || hooks !== undefined
   const findMatch = router(api.routes)
 
   /*
    * The life of a request, top to bottom. Results are passed on by callback, not by `await`: with items in memory a request
    * needs no promise. With `async` functions here, requests took 6 to 9 % more CPU time.
    */
-  function dispatch(request: Request): void {
-    const context = new RequestContext(request, settings, isObserved ? monotonicNow() : 0)
+  function dispatch(request: Request, pathPrefix = ''): void {
+    const context = contextOf(request, pathPrefix)
     const match = findMatch(context.path)
     const route = typeof match === 'object' ? match.resource.methods.get(request.method) : undefined
     context.route = route
     const early = respondToHead(context, match)
     if (early || !route || typeof match !== 'object') finish(context, early ?? new ApiError('path-unknown'))
-    else if (!route.secured) readInput(context, route, match.segment)
+    else if (!route.secured || hooks?.isExempt?.(context)) readInput(context, route, match.segment)
     else
       authenticate(request, verifyToken).then((result) => {
         if ('claims' in result) {
@@ -72,6 +117,9 @@ export function httpHandler(api: Api, settings: DispatchSettings): HttpHandler {
         } else finish(context, result)
       })
   }
+
+  const contextOf = (request: Request, pathPrefix: string) =>
+    new RequestContext(request, settings, isObserved ? monotonicNow() : 0, pathPrefix)
 
   /** What the head alone decides; undefined where the route is to handle the request. */
   function respondToHead(context: RequestContext, match: Match | 'malformed' | undefined) {
@@ -86,6 +134,8 @@ export function httpHandler(api: Api, settings: DispatchSettings): HttpHandler {
         return new ApiError('too-many-requests', undefined, `the limit for ${client} is reached (--rate-limit)`)
       if (redirectPort !== undefined && !context.origin.isSecure) return redirectToHttps(context, redirectPort)
     }
+    const accessError = hooks?.findAccessError?.(context)
+    if (accessError) return accessError
     if (route || typeof match !== 'object') return undefined
     return empty(request.method === 'OPTIONS' ? 204 : 405, { allow: match.resource.allow })
   }
@@ -105,8 +155,11 @@ export function httpHandler(api: Api, settings: DispatchSettings): HttpHandler {
     // A request takes effect only once it is complete, so an unexpected body is read, too.
     else
       request.readBody(maxBodyBytes, (bytes) => {
+        if (hooks && typeof bytes === 'object') context.bodyBytes = bytes
         const body =
-          typeof bytes === 'string' ? new ApiError(bytes) : route.readBody && parseJson(bytes, route.readBody)
+          typeof bytes === 'string'
+            ? new ApiError(bytes)
+            : route.readBody && parseJson(bytes, route.readBody, maxJsonValues)
         if (body instanceof ApiError) finish(context, body)
         else {
           if (body) context.body = body
@@ -116,16 +169,33 @@ export function httpHandler(api: Api, settings: DispatchSettings): HttpHandler {
   }
 
   function execute(context: RequestContext, route: Route): void {
+    context.fault = hooks?.findFault(context, route)
+    if (context.fault) executeWithFault(context, route, context.fault)
+    else run(context, route)
+  }
+
+  function executeWithFault(context: RequestContext, route: Route, { delayMs, outcome }: Fault): void {
+    const proceed = () => {
+      if (typeof outcome === 'object') finish(context, outcome)
+      else if (outcome === 'reset') finish(context, { status: 0 })
+      else run(context, route)
+    }
+    // A delay must not keep a process from ending.
+    if (delayMs > 0) setTimeout(proceed, delayMs).unref()
+    else proceed()
+  }
+
+  function run(context: RequestContext, route: Route): void {
     try {
       const outcome = route.execute(context)
-      if (outcome instanceof Promise) executeLater(context, route, outcome)
+      if (outcome instanceof Promise) runLater(context, route, outcome)
       else finish(context, outcome instanceof ApiError ? outcome : route.respond(outcome, context))
     } catch (cause) {
       finish(context, toError(cause, context))
     }
   }
 
-  async function executeLater(context: RequestContext, route: Route, pending: Promise<unknown>): Promise<void> {
+  async function runLater(context: RequestContext, route: Route, pending: Promise<unknown>): Promise<void> {
     try {
       const outcome = await pending
       finish(context, outcome instanceof ApiError ? outcome : route.respond(outcome, context))
@@ -140,19 +210,34 @@ export function httpHandler(api: Api, settings: DispatchSettings): HttpHandler {
     if (route?.secured) response = withHeaders(response, { 'cache-control': 'no-store' })
     if (hsts && context.origin.isSecure)
       response = withHeaders(response, { 'strict-transport-security': 'max-age=31536000' })
-    if (cors.length > 0) response = withCors(response, context, cors)
+    if (cors.length > 0) response = withCors(response, context, cors, hooks !== undefined)
     const origin = context.request.header('origin')
     if (origin !== undefined && !isOriginAllowed(origin, cors) && !isOwnOrigin(origin, context)) noticeOrigin(origin)
-    context.request.respond(response)
+    if (date !== undefined) response = withHeaders(response, { date })
+    if (context.fault) response = applyFault(context, context.fault, response)
+    else context.request.respond(response)
     if (!isObserved) return
     const milliseconds = monotonicNow() - context.startedAt
     log.request(api.name, context, response, milliseconds)
     observe?.(api.name, route?.operation ?? 'none', context.request.method, response.status, milliseconds)
+    hooks?.record(context, response, milliseconds)
+  }
+
+  function applyFault(context: RequestContext, fault: Fault, response: Response): Response {
+    const { request } = context
+    const isTruncated = fault.outcome === 'truncate'
+    // Where there is no body to truncate, the response is lost.
+    const outcome = isTruncated && (!response.body || request.method === 'HEAD') ? 'lost' : fault.outcome
+    context.fault = { ...fault, outcome }
+    const applied = fault.applied ? withHeaders(response, { 'preference-applied': fault.applied }) : response
+    if (outcome === 'reset' || outcome === 'lost') request.abort(outcome === 'reset')
+    else request.respond({ ...applied, isTruncated })
+    return applied
   }
 
   function errorResponse(error: ApiError, context: RequestContext): Response {
     const response = api.errorResponse(error, context.route?.operation, context.traceId)
-    return { ...response, reason: describeError(error), closesConnection: closesConnection(error.code) }
+    return { ...response, error, reason: describeError(error), closesConnection: closesConnection(error.code) }
   }
 
   /** The cause goes to the log, never to the client (G8). */
@@ -164,6 +249,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): HttpHandler {
 
   return {
     dispatch,
+    reject: (request, response) => finish(contextOf(request, ''), response),
     malformed(status, reason) {
       log.malformedRequest(api.name, status, reason)
       observe?.(api.name, 'none', '', status, 0)

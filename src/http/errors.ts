@@ -1,3 +1,5 @@
+import type { Route } from './router.ts'
+
 interface ErrorDefinition {
   readonly status: number
   readonly title: string
@@ -26,6 +28,9 @@ export const errors = {
   'body-invalid': { status: 400, title: 'One or more members of the body are missing or invalid.' },
   /** Every member has its type, and one of them has a value that cannot be stored. */
   'value-unstorable': { status: 400, title: 'One or more members of the body have a value that cannot be stored.' },
+  /** A parameter of the query; only in the control API. */
+  'query-invalid': { status: 400, title: 'One or more parameters of the query are invalid.' },
+  'origin-forbidden': { status: 403, title: 'Pages of another origin may not use this API.' },
   'ids-differ': { status: 400, title: 'The id in the path differs from the id in the body.' },
   'item-missing': { status: 404, title: 'No item has this id.' },
   'precondition-failed': { status: 412, title: 'The state has changed: no entity tag in If-Match matches.' },
@@ -66,3 +71,20 @@ export function describeError({ code, members, reason }: ApiError): string {
   if (!members) return reason ? `${title.slice(0, -1)}: ${reason}` : title
   return [...Object.values(members).flat(), ...(reason ? [reason] : [])].join(' ')
 }
+
+const bodyErrors = [
+  ...(['body-invalid', 'value-unstorable', 'body-malformed', 'media-type-unsupported', 'body-too-large'] as const),
+]
+const commonErrors = ['overloaded', 'internal', 'host-malformed', 'header-repeated', 'framing-ambiguous'] as const
+
+/** Every error that a request to the route can get. */
+export const errorCodesOf = ({
+  docs,
+  body,
+  secured,
+}: Pick<Route, 'docs' | 'body' | 'secured'>): readonly ErrorCode[] => [
+  ...(body ? bodyErrors : []),
+  ...(docs?.errors ?? []),
+  ...(secured ? (['keys-unavailable'] as const) : []),
+  ...commonErrors,
+]

@@ -22,9 +22,11 @@ export function int64Member(text: string, name: string, value: unknown): string 
   return int64(numberSource(text, name))
 }
 
-/** The digits as they were sent: in a copy of the text, every number is a string. */
-function numberSource(text: string, name: string): string {
+/** The digits as they were sent. */
+const numberSource = (text: string, name: string) => (JSON.parse(quoteNumbers(text)) as Record<string, string>)[name]
+
+/** The same JSON with every number as a string. */
+export function quoteNumbers(text: string): string {
   const stringOrNumber = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g
-  const quoted = text.replace(stringOrNumber, (token) => (token.startsWith('"') ? token : `"${token}"`))
-  return (JSON.parse(quoted) as Record<string, string>)[name] as string
+  return text.replace(stringOrNumber, (token) => (token.startsWith('"') ? token : `"${token}"`))
 }

@@ -1,13 +1,13 @@
 import { MIMEType } from 'node:util'
 import { ApiError, type ErrorCode } from './errors.ts'
-import type { BodyReader, ObjectSchema } from './schema.ts'
+import type { BodyReader } from './schema.ts'
 
 /** Rejects malformed UTF-8, skips a byte order mark. */
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /** G5: the members of the JSON body that the schema names, or what is wrong with it. */
-export function parseJson<S extends ObjectSchema>(bytes: Buffer, read: BodyReader<S>) {
-  const error = findCostlyJson(bytes)
+export function parseJson<Body>(bytes: Buffer, read: BodyReader<Body>, maxValues = defaultMaxValues) {
+  const error = findCostlyJson(bytes, maxValues)
   if (error) return new ApiError(error)
   try {
     return read(utf8.decode(bytes))
@@ -34,11 +34,11 @@ export function isJson(contentType = ''): boolean {
 }
 
 const maxDepth = 1_000
-const maxValues = 10_000
+const defaultMaxValues = 10_000
 const [quote, backslash, comma, openBracket, closeBracket, openBrace, closeBrace] = Buffer.from('"\\,[]{}')
 
 /** A body of nothing but small or nested values takes JSON.parse many times its size in memory and time. */
-function findCostlyJson(bytes: Buffer): ErrorCode | undefined {
+function findCostlyJson(bytes: Buffer, maxValues: number): ErrorCode | undefined {
   if (bytes.length <= maxDepth) return undefined
   let depth = 0
   let values = 0

@@ -1,4 +1,5 @@
 import type { Claims } from './auth.ts'
+import type { Fault } from './dispatch.ts'
 import type { ErrorCode } from './errors.ts'
 import { type ProxyTrust, trustedOrigin } from './proxy.ts'
 import type { Response } from './response.ts'
@@ -18,11 +19,15 @@ export interface Request {
   readonly remoteAddress: string
   readonly localPort: number
   readonly hasBody: boolean
+  /** Names and values in turn, as sent. */
+  readonly rawHeaders: readonly string[]
   /** By lower-case name; several lines of one header are joined with ", ". */
   header(name: string): string | undefined
   /** Receives the whole body; the error code says why it was not received. */
   readBody(limitBytes: number, done: (body: Buffer | ErrorCode) => void): void
   respond(response: Response): void
+  /** Closes the connection without a response, or resets it. */
+  abort(withReset: boolean): void
 }
 
 export interface ContextSettings {
@@ -42,6 +47,10 @@ export interface HandlerInput<Id, Body> {
   readonly baseUrl: string
   /** Whether the client runs on this machine and addressed it as such. */
   readonly isLocal: boolean
+  /** In front of every path of this service as the client sees it: empty, or `/~NAME` of a sandbox. */
+  readonly pathPrefix: string
+  /** With its question mark; empty where there is none. */
+  readonly query: string
   readonly request: Pick<Request, 'header'>
 }
 
@@ -58,18 +67,26 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
   route: Route | undefined
   id: unknown
   body: FromSchema<ObjectSchema>
+  /** Of the request, where requests are recorded. */
+  bodyBytes: Buffer | undefined
+  /** What takes the place of the handler, or of its response. */
+  fault: Fault | undefined
   caller: Claims | undefined
   /** Of an absolute-form target; it replaces Host (RFC 9112, 3.2.2). */
   readonly targetAuthority: string | undefined
+  readonly pathPrefix: string
   readonly #settings: ContextSettings
   #traceId: string | undefined
 
-  constructor(request: Request, settings: ContextSettings, startedAt: number) {
+  constructor(request: Request, settings: ContextSettings, startedAt: number, pathPrefix: string) {
     this.request = request
     this.startedAt = startedAt
     this.route = undefined
     this.id = undefined
     this.body = noMembers
+    this.bodyBytes = undefined
+    this.fault = undefined
+    this.pathPrefix = pathPrefix
     this.caller = undefined
     this.#settings = settings
     this.#traceId = undefined
@@ -79,6 +96,8 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
       this.targetAuthority = authority
       if (path !== undefined) target = path.startsWith('/') ? path : `/${path}`
     } else this.targetAuthority = undefined
+    if (pathPrefix !== '') target = target.slice(pathPrefix.length)
+    if (target.charCodeAt(0) !== slash && pathPrefix !== '') target = `/${target}`
     const queryStart = target.indexOf('?')
     this.path = queryStart < 0 ? target : target.slice(0, queryStart)
     this.query = queryStart < 0 ? '' : target.slice(queryStart)
@@ -95,10 +114,10 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
 
   get baseUrl(): string {
     const { baseUrl } = this.#settings
-    if (baseUrl !== undefined) return baseUrl
+    if (baseUrl !== undefined) return `${baseUrl}${this.pathPrefix}`
     const { isSecure, authority } = this.origin
     // HTTP/1.0 has no Host.
-    return `${isSecure ? 'https' : 'http'}://${authority ?? `localhost:${this.request.localPort}`}`
+    return `${isSecure ? 'https' : 'http'}://${authority ?? `localhost:${this.request.localPort}`}${this.pathPrefix}`
   }
 
   get method(): string {

@@ -1,11 +1,27 @@
+import type { ApiError } from './errors.ts'
+
 export interface Response {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
-  /** Text, or bytes in several buffers. */
-  readonly body?: string | readonly Buffer[]
+  /** Text, bytes in several buffers, or a stream. */
+  readonly body?: string | readonly Buffer[] | Stream
+  /** Development: half of the body is sent, then the connection is closed. */
+  readonly isTruncated?: boolean
   readonly closesConnection?: boolean
+  /** For the journal alone. */
+  readonly error?: ApiError
   /** For the log alone: why the request was rejected. */
   readonly reason?: string | undefined
+}
+
+/** Sends text until it calls `end`. `send` returns false while the client does not keep up. */
+type Stream = (send: (text: string) => boolean, end: () => void) => StreamEvents
+
+interface StreamEvents {
+  /** The client has read what was sent. */
+  onDrain(): void
+  /** The client is gone, or the stream has ended. */
+  onClose(): void
 }
 
 export const empty = (status: number, headers?: Record<string, string>): Response =>

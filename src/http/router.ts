@@ -4,11 +4,21 @@ import type { HandlerInput } from './request.ts'
 import type { Response } from './response.ts'
 import { type BodyReader, bodyReader, type FromSchema, type MemberSchema, type ObjectSchema } from './schema.ts'
 
+/** A body by its JSON schema. */
+export interface DescribedBody {
+  readonly schema: object
+  readonly example?: unknown
+}
+
 /** The response to a request that succeeds, for the OpenAPI document. */
 export interface Success {
   readonly status: number
   readonly description: string
-  readonly body?: { readonly one: ObjectSchema } | { readonly many: ObjectSchema } | { readonly text: string }
+  readonly body?:
+    | { readonly one: ObjectSchema }
+    | { readonly many: ObjectSchema }
+    | { readonly text: string }
+    | (DescribedBody & { readonly type?: string })
   readonly headers?: Readonly<Record<string, string>>
 }
 
@@ -19,6 +29,10 @@ export interface Route<Id = unknown, S extends ObjectSchema = ObjectSchema, Outc
     readonly tag: string
     readonly summary: string
     readonly success: Success
+    /** Where no schema of ours describes it. */
+    readonly requestBody?: DescribedBody
+    /** Besides those that come with an id or an entity tag. */
+    readonly parameters?: readonly object[]
     /** Besides those that come with a body or a token. */
     readonly errors?: readonly ErrorCode[]
   }
@@ -35,7 +49,7 @@ export interface Route<Id = unknown, S extends ObjectSchema = ObjectSchema, Outc
     parse(segment: string | undefined): Id | ApiError
   }
   readonly body?: S
-  readonly readBody?: BodyReader<S>
+  readonly readBody?: BodyReader<FromSchema<S>>
   /** The one thing that may take time. */
   execute(input: HandlerInput<Id, FromSchema<S>>): Awaitable<Outcome | ApiError>
   respond(outcome: Outcome, input: HandlerInput<Id, FromSchema<S>>): Response | ApiError
@@ -50,6 +64,15 @@ export const route = <Id, S extends ObjectSchema, Outcome>(
     ...stated,
     ...(stated.body && { readBody: bodyReader(stated.body) }),
   }) as Route
+
+/** A route whose body no schema describes. */
+export const readerRoute = <Body, Outcome>(
+  stated: Omit<Route<unknown, ObjectSchema, Outcome>, 'body' | 'readBody' | 'execute' | 'respond'> & {
+    readBody(text: string): Body | ApiError
+    execute(input: HandlerInput<unknown, Body>): Awaitable<Outcome | ApiError>
+    respond(outcome: Outcome, input: HandlerInput<unknown, Body>): Response | ApiError
+  },
+): Route => stated as object as Route
 
 /** The routes of one path. */
 interface Resource {

@@ -1,5 +1,5 @@
 import { ApiError, type ErrorCode } from './errors.ts'
-import { int64Member } from './int64.ts'
+import { int64, int64Member, quoteNumbers } from './int64.ts'
 
 /** A JSON object. Request check, types and OpenAPI document come from this one statement. */
 export interface ObjectSchema {
@@ -40,7 +40,7 @@ export type FromSchema<S extends ObjectSchema> = {
 }
 
 /** Throws a SyntaxError for text that is not JSON. */
-export type BodyReader<S extends ObjectSchema> = (text: string) => FromSchema<S> | ApiError
+export type BodyReader<Body> = (text: string) => Body | ApiError
 
 interface MemberError {
   readonly code: 'body-invalid' | 'value-unstorable'
@@ -54,8 +54,8 @@ interface MemberCheck {
 }
 
 /** JSON text → the members of the schema and nothing else (G4, A10). */
-export function bodyReader<S extends ObjectSchema>({ members }: S): BodyReader<S> {
-  const checks = Object.entries(members).map(([name, member]) => ({ name, member, findError: memberCheck(member) }))
+export function bodyReader<S extends ObjectSchema>({ members }: S): BodyReader<FromSchema<S>> {
+  const checks = checksOf(members)
   return (text) => {
     const object: unknown = JSON.parse(text)
     if (!isObject(object)) return new ApiError('body-malformed')
@@ -66,6 +66,44 @@ export function bodyReader<S extends ObjectSchema>({ members }: S): BodyReader<S
       result[check.name] = value
     }
     return result as FromSchema<S>
+  }
+}
+
+const checksOf = (members: Members): MemberCheck[] =>
+  Object.entries(members).map(([name, member]) => ({ name, member, findError: memberCheck(member) }))
+
+/** A JSON array of objects, no two with the same `key`. Errors are named with their position: `[2].name`. */
+export function arrayReader<S extends ObjectSchema>({ members }: S, key: string): BodyReader<readonly FromSchema<S>[]> {
+  const checks = checksOf(members)
+  return (text) => {
+    const array: unknown = JSON.parse(text)
+    if (!Array.isArray(array)) return new ApiError('body-invalid', { '': ['The body must be an array.'] })
+    const numbers: unknown[] = JSON.parse(quoteNumbers(text))
+    const errors: Record<string, readonly string[]> = {}
+    const positions = new Map<unknown, number>()
+    const result = array.map((object: unknown, index) => {
+      if (!isObject(object)) {
+        errors[`[${index}]`] = [`[${index}] must be an object.`]
+        return {}
+      }
+      const values = checks.map(({ name, member, findError }) => {
+        const exact = member.type === 'integer' && typeof object[name] === 'number'
+        const value = exact
+          ? int64((numbers[index] as Record<string, string>)[name])
+          : memberValue({ name, member }, object, '{}')
+        const error = findError(value)?.message
+        let message = error !== undefined && object[name] === undefined ? 'is missing' : error
+        if (name === key && error === undefined) {
+          const first = positions.get(value)
+          if (first === undefined) positions.set(value, index)
+          else message = `is the same as [${first}].${name}`
+        }
+        if (message !== undefined) errors[`[${index}].${name}`] = [`[${index}].${name} ${message}.`]
+        return [name, value]
+      })
+      return Object.fromEntries(values)
+    })
+    return Object.keys(errors).length > 0 ? new ApiError('body-invalid', errors) : (result as FromSchema<S>[])
   }
 }
 
@@ -117,7 +155,11 @@ function memberCheck(member: MemberSchema): MemberCheck['findError'] {
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-function memberValue({ name, member }: MemberCheck, object: Record<string, unknown>, text: string): unknown {
+function memberValue(
+  { name, member }: Pick<MemberCheck, 'name' | 'member'>,
+  object: Record<string, unknown>,
+  text: string,
+): unknown {
   const value = object[name]
   if (member.type === 'integer') return int64Member(text, name, value)
   return value === undefined ? member.default : value

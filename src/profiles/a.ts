@@ -3,7 +3,7 @@ import { ApiError, errors } from '../http/errors.ts'
 import { int64 } from '../http/int64.ts'
 import { jsonType, noContent, retryAfter } from '../http/response.ts'
 import { route } from '../http/router.ts'
-import type { ObjectSchema } from '../http/schema.ts'
+import type { FromSchema, ObjectSchema } from '../http/schema.ts'
 import type { NumberedItem, NumberedStore } from '../store/store.ts'
 import { etagHeader, itemsPath, itemsTag, listItems, outcomeErrors, type Profile } from './profile.ts'
 
@@ -142,6 +142,23 @@ export const profileA: Profile<'a'> = {
   serialize,
   serializeList,
   routes,
+  itemSchema: fullItem,
+  replaceAll: (store, items) =>
+    store.replaceAll((items as readonly FromSchema<typeof fullItem>[]).map((item) => ({ ...item, secret: null }))),
+  rules: {
+    'path-unknown': 'G6',
+    'id-malformed': 'A12',
+    'media-type-unsupported': 'A14',
+    'body-too-large': 'A14',
+    'body-malformed': 'A14',
+    'body-invalid': { isComplete: 'A6', name: 'A5', id: 'A8' },
+    'value-unstorable': 'G5',
+    'ids-differ': 'A8',
+    'item-missing': { getItem: 'A2', updateItem: 'A8', deleteItem: 'A9' },
+    'store-unavailable': 'A15',
+    'store-full': 'A15',
+    internal: 'A15',
+  },
   /** A13: problem details (RFC 9457). */
   errorResponse({ code, members }, _operation, traceId) {
     const { status, title } = errors[code]

@@ -1,7 +1,7 @@
 import { ApiError, type ErrorCode, errors } from '../http/errors.ts'
 import { empty, json, noContent, type Response, retryAfter, text } from '../http/response.ts'
 import { route } from '../http/router.ts'
-import { isLongerThan, type ObjectSchema } from '../http/schema.ts'
+import { type FromSchema, isLongerThan, type ObjectSchema } from '../http/schema.ts'
 import type { NamedItem, NamedStore } from '../store/store.ts'
 import { etagHeader, itemsPath, itemsTag, listItems, outcomeErrors, type Profile } from './profile.ts'
 
@@ -155,5 +155,21 @@ export const profileB: Profile<'b'> = {
   serialize,
   serializeList,
   routes,
+  itemSchema: sentItem,
+  replaceAll: (store, items) => store.replaceAll(items as readonly FromSchema<typeof sentItem>[]),
+  rules: {
+    'path-unknown': 'G6',
+    'media-type-unsupported': 'B4',
+    'body-malformed': 'B4',
+    'body-invalid': 'B4',
+    'id-in-use': 'B5',
+    'item-missing': { updateItem: 'B7', deleteItem: 'B8' },
+    'id-too-long': 'B11',
+    'value-unstorable': 'B6',
+    'body-too-large': 'B6',
+    'store-unavailable': 'B6',
+    'store-full': 'B6',
+    internal: 'B6',
+  },
   errorResponse: ({ code }, operation) => responses[code] ?? anyOtherFailure(code, operation),
 }

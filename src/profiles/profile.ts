@@ -1,8 +1,9 @@
 import { respondWith } from '../http/conditional.ts'
 import type { Api } from '../http/dispatch.ts'
-import { ApiError } from '../http/errors.ts'
+import { ApiError, type ErrorCode } from '../http/errors.ts'
 import type { HandlerInput } from '../http/request.ts'
 import type { Route } from '../http/router.ts'
+import type { FromSchema, ObjectSchema } from '../http/schema.ts'
 import type { ListRepresentation, Serializers, Stores } from '../store/store.ts'
 
 export type ProfileName = keyof Stores
@@ -21,7 +22,24 @@ export interface Profile<Name extends ProfileName> {
   readonly serialize: Serializers[Name]['serialize']
   readonly serializeList: Serializers[Name]['serializeList']
   routes(store: Stores[Name]): Route[]
+  /** An item as clients send it, with its id. */
+  readonly itemSchema: ObjectSchema
+  replaceAll(store: Stores[Name], items: readonly FromSchema<ObjectSchema>[]): ReturnType<Stores[Name]['replaceAll']>
+  /** The rule behind each error, for people who look for it; where it differs, by operation or by member of the body. */
+  readonly rules: Partial<Record<ErrorCode, string | Readonly<Record<string, string>>>>
   readonly errorResponse: Api['errorResponse']
+}
+
+/** The rule by which an operation fails with the error. */
+export function ruleOf(
+  { rules }: Pick<Profile<ProfileName>, 'rules'>,
+  { code, members = {} }: ApiError,
+  operation = '',
+): string | undefined {
+  const rule = rules[code]
+  if (typeof rule !== 'object') return rule
+  const name = [operation, ...Object.keys(members)].find((candidate) => Object.hasOwn(rule, candidate))
+  return name === undefined ? undefined : rule[name]
 }
 
 /** Store outcomes that are no success. */

@@ -1,5 +1,6 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
-import type { Socket } from 'node:net'
+import { Socket } from 'node:net'
+import { TLSSocket } from 'node:tls'
 import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
 import type { Response } from '../http/response.ts'
@@ -118,10 +119,21 @@ export class Connection {
     const { outgoing } = exchange
     this.#server.overload.load.inFlight--
     this.#send(response, exchange)
-    // The next response waits until the client has read a large one: not in memory, but as a request.
-    if (outgoing.writableNeedDrain) outgoing.once('close', () => this.#handleNext())
+    // The next response waits until the client has read a large one, or a stream: not in memory, but as a request.
+    if (outgoing.writableNeedDrain || typeof response.body === 'function')
+      outgoing.once('close', () => this.#handleNext())
     else if (this.#isInLoop || (this.#queue.length === 0 && !this.#failure)) this.#isBusy = false
     else this.#handleNext()
+  }
+
+  /** Closes the connection without a response to the current request. */
+  abort(withReset: boolean): void {
+    this.#server.overload.load.inFlight--
+    this.#isClosing = true
+    // Only TCP has a reset: neither TLS nor a stream in the process.
+    if (withReset && this.#socket instanceof Socket && !(this.#socket instanceof TLSSocket))
+      this.#socket.resetAndDestroy()
+    else this.#socket.destroy()
   }
 
   #handleNext(): void {

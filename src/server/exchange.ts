@@ -11,6 +11,7 @@ interface Transport {
   readonly parseError: ErrorCode | undefined
   upload: Upload | undefined
   respond(exchange: Exchange, response: Response): void
+  abort(withReset: boolean): void
 }
 
 /** Each header costs more than its bytes. */
@@ -138,17 +139,45 @@ export class Exchange implements Request {
     this.#transport.respond(this, response)
   }
 
+  abort(withReset: boolean): void {
+    this.#transport.abort(withReset)
+  }
+
+  get rawHeaders(): readonly string[] {
+    return this.incoming.rawHeaders
+  }
+
   /** Writes the response, and ends it unless `end` is to do that. */
-  write({ status, headers, body = '' }: Response, closesConnection: boolean, end?: () => void): void {
+  write({ status, headers, body = '', isTruncated }: Response, closesConnection: boolean, end?: () => void): void {
     const { outgoing } = this
     const list: string[] = []
     for (const name in headers) list.push(name, headers[name] as string)
     if (closesConnection) list.push('connection', 'close')
+    if (typeof body === 'function') {
+      outgoing.writeHead(status, list)
+      if (this.method === 'HEAD') {
+        outgoing.end()
+        return
+      }
+      outgoing.flushHeaders()
+      const { onDrain, onClose } = body(
+        (text) => !outgoing.writableEnded && outgoing.write(text),
+        () => outgoing.end(),
+      )
+      outgoing.on('drain', onDrain)
+      outgoing.once('close', onClose)
+      return
+    }
     if (status !== 204 && status !== 304) {
       const length =
         typeof body === 'string' ? Buffer.byteLength(body) : body.reduce((sum, part) => sum + part.length, 0)
       list.push('content-length', `${length}`)
       outgoing.writeHead(status, list)
+      if (isTruncated) {
+        const bytes = typeof body === 'string' ? Buffer.from(body) : Buffer.concat(body)
+        outgoing.write(bytes.subarray(0, length >> 1), () => outgoing.destroy())
+        return
+      }
       if (length > writeSizeBytes) {
         writeInPieces(outgoing, typeof body === 'string' ? [Buffer.from(body)] : body, end)
         return

@@ -6,7 +6,10 @@ import type { OverloadMonitor } from './overload.ts'
 
 export interface Listening {
   readonly port: number
+  /** Without failing a request. */
   close(): Promise<void>
+  /** At once: requests in flight get no response. */
+  destroy(): Promise<void>
 }
 
 /** HTTPS with credentials. Without a host, every interface. */
@@ -24,7 +27,7 @@ export async function listen(
   overload: OverloadMonitor,
 ): Promise<Listening> {
   const bind = async ({ host, port, credentials }: Address): Promise<Listening> => {
-    const { server, close } = nodeServer(handler, limits, overload, credentials)
+    const { server, close, destroy } = nodeServer(handler, limits, overload, credentials)
     await new Promise<void>((listening, failed) => {
       server.once('error', failed)
       server.listen({ host, port }, () => {
@@ -32,13 +35,18 @@ export async function listen(
         listening()
       })
     })
-    return { port: (server.address() as AddressInfo).port, close }
+    return { port: (server.address() as AddressInfo).port, close, destroy }
   }
   if (address.host !== 'localhost') return bind(address)
   const first = await bind({ ...address, host: '127.0.0.1' })
   try {
     const second = await bind({ ...address, host: '::1', port: first.port })
-    return { port: first.port, close: async () => void (await Promise.all([first.close(), second.close()])) }
+    const all = [first, second]
+    return {
+      port: first.port,
+      close: async () => void (await Promise.all(all.map((one) => one.close()))),
+      destroy: async () => void (await Promise.all(all.map((one) => one.destroy()))),
+    }
   } catch (cause) {
     const { code = '' } = cause as NodeJS.ErrnoException
     // A machine without IPv6.

@@ -33,7 +33,7 @@ export function nodeServer(
   limits: ServerLimits,
   overload: OverloadMonitor,
   credentials?: Credentials,
-): { readonly server: Server; close(): Promise<void> } {
+): { readonly server: Server; close(): Promise<void>; destroy(): Promise<void> } {
   const { load } = overload
   const state: ServerState = { handler, overload, isDraining: false }
   const options = {
@@ -127,7 +127,15 @@ export function nodeServer(
     clearTimeout(destroyAll)
     clearInterval(idleCheck)
   }
-  return { server, close }
+
+  /** Stops at once: requests in flight get no response. */
+  async function destroy(): Promise<void> {
+    const closed = new Promise((done) => server.close(done))
+    for (const socket of sockets) socket.destroy()
+    await closed
+    clearInterval(idleCheck)
+  }
+  return { server, close, destroy }
 }
 
 /** Clients that got `Connection: close` reconnect; accept them before closing the listener, which would reset them. */

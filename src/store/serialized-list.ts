@@ -57,6 +57,12 @@ export class SerializedList {
     this.#invalidate(entry)
   }
 
+  clear(): void {
+    if (this.#segments.length > 0) this.version++
+    this.#segments = []
+    this.#buffers = undefined
+  }
+
   get buffers(): readonly Buffer[] {
     this.#buffers ??= this.#serialize()
     return this.#buffers

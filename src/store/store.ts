@@ -69,6 +69,10 @@ export interface NumberedStore {
     ifMatch?: IfMatch,
   ): Awaitable<'updated' | 'not-found' | 'changed' | 'unstorable' | Full>
   delete(id: string, ifMatch?: IfMatch): Awaitable<'deleted' | 'not-found' | 'changed'>
+  /**
+   * Exactly these items, or no change. The next id is one more than the highest, or 1. Ids are unique.
+   */
+  replaceAll(items: readonly NumberedItem[]): Awaitable<'replaced' | 'unstorable' | Full>
   /** A10: for tests and administration; no route calls it. */
   secretOf(id: string): Awaitable<string | null | undefined>
 }
@@ -79,6 +83,8 @@ export interface NamedStore {
   create(item: NamedItem): Awaitable<Pick<Representation, 'json'> | 'in-use' | 'unstorable' | Full>
   replace(item: NamedItem): Awaitable<'replaced' | 'not-found' | 'unstorable' | Full>
   delete(id: string): Awaitable<'deleted' | 'not-found'>
+  /** Exactly these items in this order, or no change. Ids are unique. */
+  replaceAll(items: readonly NamedItem[]): Awaitable<'replaced' | 'unstorable' | Full>
 }
 
 /** One store for each profile, under the profile's name. */

@@ -26,6 +26,8 @@ export interface VerifyOptions extends ClientOptions {
   readonly only?: readonly string[] | undefined
   /** Count deviations from choices as failures. */
   readonly strict?: boolean | undefined
+  /** Checks what only a fresh server shows, too: resets it through its control API, and restores its items at the end. */
+  readonly reset?: boolean | undefined
   /** Stops the run at the first failure; the items of the run are deleted as usual. */
   readonly bail?: boolean | undefined
   /** Stops the run after the current check; the items of the run are deleted as usual. */
@@ -90,6 +92,7 @@ export async function verify(options: VerifyOptions): Promise<Verification> {
   const { url, profile, strict = false, bail = false, signal, onOutcome } = options
   const selected = selectChecks(options)
   const target = createClient(url, options)
+  const control = options.reset ? await openControl(target) : undefined
   const initialList = await fetchInitialList(target)
   const isUntouched = initialList.status === 200 && listLength(initialList) === initialItemCounts[profile]
   const { client, lastResponse, deleteCreated, deleteLeftovers } = trackItems(target, initialList)
@@ -108,9 +111,11 @@ export async function verify(options: VerifyOptions): Promise<Verification> {
       ? 'the run stopped at the first failure'
       : reasonToStop(signal, unanswered, performance.now() - startedAt)
     if (stopReason) complete = false
-    const skipReason = stopReason ?? reasonToSkip(check, client, isUntouched, failedBasics.get('list'))
+    const skipReason =
+      stopReason ?? reasonToSkip(check, client, isUntouched, failedBasics.get('list'), control !== undefined)
     if (skipReason) return skip(check, skipReason)
 
+    if (check.needs === 'untouched store' || check.needs === 'own server') await control?.reset()
     const { cause, milliseconds } = await runCheck(check, client)
     unanswered = cause instanceof NoResponseError ? unanswered + 1 : 0
     if (unanswered === maxUnansweredChecks && (await isResponding(target))) unanswered = 0
@@ -153,7 +158,7 @@ export async function verify(options: VerifyOptions): Promise<Verification> {
     outcomes.push(outcome)
     onOutcome?.(outcome, outcomes.length, selected.length)
   }
-  const leftovers = await deleteLeftovers()
+  const leftovers = control ? await control.restore() : await deleteLeftovers()
   const count = (status: Outcome['status']) => outcomes.filter((outcome) => outcome.status === status).length
   return {
     ok: complete && count('failed') === 0,
@@ -168,6 +173,31 @@ export async function verify(options: VerifyOptions): Promise<Verification> {
     outcomes,
     unobservable: unobservable.filter(({ rule }) => checks[profile].some((check) => check.rule === rule)),
     leftovers,
+  }
+}
+
+/** The control API of a todo-service in development. */
+async function openControl(client: Client) {
+  const send = async (method: string, path: string, expected: number, body?: string) => {
+    const headers = client.token === undefined ? {} : { authorization: `Bearer ${client.token}` }
+    const response = await client.send(method, `/__admin/${path}`, body, headers).catch((cause: Error) => cause)
+    if ('status' in response && response.status === expected) return response.text
+    const got = 'status' in response ? `status ${response.status}` : response.message
+    throw new CannotVerify(
+      `${client.url} cannot be reset: ${method} /__admin/${path} got ${got}. --reset needs a todo-service in development.`,
+    )
+  }
+  const items = await send('GET', 'items', 200)
+  const reset = () => send('POST', 'reset', 204)
+  await reset()
+  return {
+    reset,
+    /** Returns what may remain of the run: nothing, since the items are those from before. */
+    async restore(): Promise<readonly string[]> {
+      await reset()
+      await send('PUT', 'items', 204, items)
+      return []
+    },
   }
 }
 
@@ -226,8 +256,9 @@ function reasonToSkip(
   { token, url }: Client,
   isUntouched: boolean,
   failedList: Check | undefined,
+  canReset: boolean,
 ): string | undefined {
-  if (needs === 'own server') return 'only for a server that was started for the checks'
+  if (needs === 'own server' && !canReset) return 'only with --reset, or for a server that was started for the checks'
   if (needs === 'untouched store' && failedList) return notJudged(failedList)
   if (needs === 'untouched store' && !isUntouched) return 'the store is not in its initial state'
   if (needs === 'token' && !token) return 'no token was passed'

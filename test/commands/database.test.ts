@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import postgres from 'postgres'
 import { generate } from 'selfsigned'
+import { createClient } from '../../src/verify/client.ts'
 import { run, start } from '../support/cli.ts'
 import { newDatabase, sharedPostgres } from '../support/database.ts'
 import { temporaryFolder } from '../support/folder.ts'
@@ -151,6 +152,46 @@ suite('serve with a database', () => {
     assert.equal((await instance.send('PUT', '/1', { id: 1, ...item('y') })).status, 204)
     assert.deepEqual(await instance.list(), [{ id: 1, ...item('y') }])
     assert.equal((await instance.send('DELETE', '/1')).status, 204)
+  })
+
+  test('the control API works on the items in the database; sandboxes are rejected with a sentence', async (t) => {
+    const { url } = await newDatabase()
+    const [a, b] = await Promise.all([Instance.start(t, url, 'a'), Instance.start(t, url, 'b')])
+    const admin = createClient(a.url)
+    const items =
+      '[{"id":9007199254740992,"name":"x","isComplete":true},{"id":9007199254740993,"name":null,"isComplete":false}]'
+    assert.equal((await admin.send('PUT', '/__admin/items', items)).status, 204)
+    for (const path of ['/__admin/items', '/api/todoitems']) assert.equal((await admin.send('GET', path)).text, items)
+    assert.match((await a.send('POST', '', item('y'))).text, /^{"id":9007199254740994,/)
+    assert.equal((await admin.send('POST', '/__admin/reset')).status, 204)
+    assert.deepEqual(await a.list(), [])
+    assert.match((await a.send('POST', '', item('z'))).text, /^{"id":1,/)
+
+    const adminB = createClient(b.url)
+    const starting = await b.list<object>()
+    assert.equal(starting.length, 3)
+    const named = { id: 'x', name: 'x', notes: 'x', done: true }
+    assert.equal((await adminB.send('PUT', '/__admin/items', [named])).status, 204)
+    const rejected = await adminB.send('PUT', '/__admin/items', [named, { id: '\0', name: '\0', notes: 'x' }])
+    assert.deepEqual(
+      [rejected.status, JSON.parse(rejected.text).errors],
+      [400, { '[1].id': ['[1].id must not contain U+0000.'], '[1].name': ['[1].name must not contain U+0000.'] }],
+    )
+    assert.deepEqual(await b.list(), [named])
+    assert.equal((await adminB.send('POST', '/__admin/reset')).status, 204)
+    assert.deepEqual(await b.list(), starting)
+
+    for (const [path, headers] of [
+      ['/~ada/api/todoitems', {}],
+      ['/api/todoitems', { 'x-todo-sandbox': 'ada' }],
+      ['/~ada/__admin/items', {}],
+    ] as const) {
+      const { status, text } = await admin.send('GET', path, undefined, headers)
+      assert.deepEqual(
+        [status, JSON.parse(text).title],
+        [400, 'There are no sandboxes, because the items are in a database: start without --database-url.'],
+      )
+    }
   })
 
   test('--wait-for-database logs once that it waits, and starts when the database is up', async (t) => {

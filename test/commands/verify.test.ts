@@ -8,7 +8,8 @@ import { suite, type TestContext, test } from 'node:test'
 import { promisify } from 'node:util'
 import { Ajv } from 'ajv'
 import { validateXML } from 'xmllint-wasm'
-import { run, start } from '../support/cli.ts'
+import { createClient } from '../../src/verify/client.ts'
+import { run, serve, start } from '../support/cli.ts'
 import { faultyServer } from '../support/faulty-server.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/port.ts'
@@ -50,6 +51,45 @@ suite('verify', () => {
       assert.match(stdout, /\n\d{3} passed, 0 failed, \d skipped\n$/)
       assert.ok(!stdout.includes('\u001b'), 'no colors unless stdout is a terminal')
     }
+  })
+
+  test('--reset checks what only a fresh server shows, and restores the items', async (t) => {
+    for (const profile of ['a', 'b'] as const) {
+      const { url } = await serve(t, ['--no-https'], {}, profile)
+      const item = { id: 'mine', name: 'mine', notes: 'mine', isComplete: true }
+      const headers = { 'content-type': 'application/json' }
+      await fetch(`${url}${itemsPath}`, { method: 'POST', headers, body: JSON.stringify(item) })
+      const before = await (await fetch(`${url}${itemsPath}`)).text()
+      const { code, stdout } = await run(t, ['verify', url, '--profile', profile, '--reset'])
+      assert.equal(code, 0, stdout)
+      assert.match(stdout, /^skipped 8 checks of S3, S4, S6: no token was passed$/m)
+      assert.equal(stdout.match(/^skipped/gm)?.length, 1)
+      assert.equal(await (await fetch(`${url}${itemsPath}`)).text(), before)
+    }
+  })
+
+  test('--reset finds a first id other than 1', async (t) => {
+    const { url } = await serve(t, ['--no-https'])
+    const target = createClient(url)
+    const server = faultyServer(target, async (request, forward) => {
+      const response = await forward(request)
+      if (request.path === '/__admin/reset') await target.send('POST', itemsPath, { isComplete: true })
+      return response
+    })
+    const faulty = await listen(t, server)
+    const { code, stdout } = await run(t, ['verify', faulty, '--profile', 'a', '--reset', '--strict', '--only', 'A4'])
+    assert.equal(code, 1, stdout)
+    assert.match(stdout, /FAILED {2}A4 {2}the first id is 1/)
+  })
+
+  test('--reset exits with 2 for a server without a control API', async (t) => {
+    const { url } = await transports['over a socket'](t, 'a')
+    const { code, stderr } = await run(t, ['verify', url, '--profile', 'a', '--reset'])
+    assert.equal(code, 2)
+    assert.match(
+      stderr,
+      /cannot be reset: GET \/__admin\/items got status 404\. --reset needs a todo-service in development\.\n$/,
+    )
   })
 
   test('exits with 1 for a broken rule and prints its text, the request, the expected and the actual response', async (t) => {

@@ -3,6 +3,8 @@ import { suite, test } from 'node:test'
 import fc from 'fast-check'
 import { profiles } from '../../src/app.ts'
 import { memoryStores } from '../../src/store/memory.ts'
+import type { Stores } from '../../src/store/store.ts'
+import { listIn } from '../support/stores.ts'
 
 suite('memory budget', () => {
   const open = () => memoryStores({ ...profiles, b: { ...profiles.b, startingItems: [] } }, 'test', limits)
@@ -20,7 +22,11 @@ suite('memory budget', () => {
     const expected = await capacity(open())
     assert.ok(expected > 50 && expected < 100, `${expected}`)
     const text = fc.oneof(fc.string({ maxLength: 500 }), fc.string({ unit: 'grapheme', maxLength: 500 }))
-    const operation = fc.record({ kind: fc.constantFrom('create', 'put', 'delete'), id: fc.nat({ max: 20 }), text })
+    const operation = fc.record({
+      kind: fc.constantFrom('create', 'put', 'delete', 'replaceAll'),
+      id: fc.nat({ max: 20 }),
+      text,
+    })
     await fc.assert(
       fc.asyncProperty(fc.array(operation, { maxLength: 100 }), async (operations) => {
         const stores = open()
@@ -32,12 +38,15 @@ suite('memory budget', () => {
           } else if (kind === 'put') {
             await stores.a.update(`${id}`, { name, isComplete: true })
             await stores.b.replace(item)
+          } else if (kind === 'replaceAll') {
+            await stores.a.replaceAll([{ id: `${id}`, name, isComplete: true, secret: 'x' }])
+            await stores.b.replaceAll(name.length > 250 ? [] : [item, { ...item, id: `${id + 1}` }])
           } else {
             await stores.a.delete(`${id}`)
             await stores.b.delete(`${id}`)
           }
         }
-        for (let id = 0; id <= 200; id++) {
+        for (let id = 0; id <= 250; id++) {
           await stores.a.delete(`${id}`)
           await stores.b.delete(`${id}`)
         }
@@ -56,5 +65,54 @@ suite('memory budget', () => {
     assert.equal(created.id, '1')
     assert.equal(await stores.a.update('1', { name: '漢'.repeat(10_000), isComplete: true }), 'memory-limit')
     assert.deepEqual(await stores.a.get('1'), { json: created.json, etag: created.etag })
+  })
+
+  test('replaceAll beyond a limit changes nothing', async () => {
+    const stores = open()
+    await create(stores, 'x')
+    await stores.b.create({ id: 'x', name: 'x', notes: 'x', done: false })
+    const before = [await listIn(stores.a), await listIn(stores.b)]
+    const numbered = (count: number, name: string) =>
+      Array.from({ length: count }, (_, at) => ({ id: `${at + 1}`, name, isComplete: false, secret: null }))
+    const named = (count: number, notes: string) =>
+      Array.from({ length: count }, (_, at) => ({ id: `${at}`, name: 'x', notes, done: false }))
+    assert.equal(await stores.a.replaceAll(numbered(1_001, '')), 'item-limit')
+    assert.equal(await stores.b.replaceAll(named(1_001, 'x')), 'item-limit')
+    assert.equal(await stores.a.replaceAll(numbered(20, 'x'.repeat(1_000))), 'memory-limit')
+    assert.equal(await stores.b.replaceAll(named(20, '漢'.repeat(500))), 'memory-limit')
+    assert.deepEqual([await listIn(stores.a), await listIn(stores.b)], before)
+    assert.equal(await stores.a.replaceAll(numbered(20, 'x'.repeat(500))), 'replaced')
+    // What it replaces makes room.
+    assert.equal(await stores.a.replaceAll(numbered(21, 'y'.repeat(500))), 'replaced')
+    const created = await create(stores, 'x')
+    assert.ok(typeof created === 'object' && created.id === '22')
+  })
+})
+
+suite('stores of sandboxes', () => {
+  const limits = { maxItems: 10_000, maxBytes: 200_000 }
+  const fill = (stores: Stores) => {
+    let count = 0
+    while (typeof stores.a.create({ name: 'x'.repeat(1_000), isComplete: false }) === 'object') count++
+    return count
+  }
+
+  test('share the budget, and return what they had when they are disposed of, requests in flight included', () => {
+    const stores = memoryStores(profiles, 'test', limits)
+    const open = (id: string) => {
+      const opened = stores.openAnother(id)
+      assert.ok(opened !== 'memory-limit')
+      return opened
+    }
+    const [one, other] = [open('1'), open('2')]
+    const count = fill(one)
+    assert.ok(count > 70)
+    assert.deepEqual([fill(other), fill(stores), stores.openAnother('3')], [0, 0, 'memory-limit'])
+    one.dispose()
+    fill(one)
+    one.dispose()
+    assert.equal(fill(open('4')), count)
+    other.dispose()
+    assert.ok(fill(stores) > 30)
   })
 })

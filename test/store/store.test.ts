@@ -94,6 +94,107 @@ for (const [kind, open] of Object.entries(stores)) {
     })
   })
 
+  suite(`replaceAll of the ${kind} store of profile A`, () => {
+    const withItems = async (t: TestContext, ...a: NumberedItem[]) => (await open(t, { a, b: [] })).a
+
+    test('A1, A10, A11 leaves exactly these items, by id, with their secrets', async (t) => {
+      const store = await withItems(t, numbered('1'), numbered('2'))
+      const ids = ['9007199254740993', '2', '9007199254740992', '10']
+      const items = ids.map((id) => ({ ...numbered(id), name: id === '2' ? null : `name "${id}"`, secret: id }))
+      const { etag } = await store.list()
+      assert.equal(await store.replaceAll(items), 'replaced')
+      assert.deepEqual(await idsIn(store), ['2', '10', '9007199254740992', '9007199254740993'])
+      for (const { id, name, secret } of items) {
+        const item = await store.get(id)
+        assert.ok(item !== 'not-found')
+        assert.equal(item.json, `{"id":${id},"name":${JSON.stringify(name)},"isComplete":false}`)
+        assert.equal(await store.secretOf(id), secret)
+      }
+      assert.equal(await store.get('1'), 'not-found')
+      assert.notEqual((await store.list()).etag, etag)
+      assert.equal(await store.update('10', fields, [await etagOf(store, '10')]), 'updated')
+      assert.equal(await store.delete('2'), 'deleted')
+    })
+
+    test('A4 the next id is one more than the highest, and 1 without items', async (t) => {
+      const store = await withItems(t, numbered('50'))
+      for (const [ids, next] of [
+        [['3', '7', '5'], '8'],
+        [['-9', '0'], '1'],
+        [['9007199254740992'], '9007199254740993'],
+        [[], '1'],
+      ] as const) {
+        await store.replaceAll(ids.map(numbered))
+        assert.equal((await create(store)).id, next)
+      }
+    })
+
+    test('creates at the same time come before it and are gone, or behind it and keep their ids', async (t) => {
+      const store = await withItems(t)
+      const items = ['1', '2', '3'].map(numbered)
+      for (let round = 0; round < 5; round++) {
+        const writes = Array.from({ length: 12 }, (_, at) => (at === 6 ? store.replaceAll(items) : create(store)))
+        await Promise.all(writes)
+        const ids = await idsIn(store)
+        assert.deepEqual(
+          ids,
+          Array.from(ids, (_, at) => `${at + 1}`),
+        )
+        assert.ok(ids.length >= 3)
+        assert.equal((await create(store)).id, `${ids.length + 1}`)
+      }
+    })
+
+    test('two at the same time leave the items of one of them', async (t) => {
+      const store = await withItems(t)
+      const sets = [['1', '2'], ['2', '3', '4'], []]
+      for (let round = 0; round < 5; round++) {
+        await Promise.all(sets.map((ids) => store.replaceAll(ids.map(numbered))))
+        const ids = await idsIn(store)
+        const last = sets.find((set) => `${set}` === `${ids}`)
+        assert.ok(last, `${ids}`)
+        assert.equal((await create(store)).id, `${Number(last.at(-1) ?? 0) + 1}`)
+      }
+    })
+  })
+
+  suite(`replaceAll of the ${kind} store of profile B`, () => {
+    const withItems = async (t: TestContext, ...b: NamedItem[]) => (await open(t, { a: [], b })).b
+
+    test('B1 leaves exactly these items in this order; what is created then is listed last', async (t) => {
+      const store = await withItems(t, named('x'), named('y'))
+      const items = ['z', 'x', '__proto__', 'X', "'; drop table", 'é', 'e\u0301'].map((id) => named(id, `new ${id}`))
+      assert.equal(await store.replaceAll(items), 'replaced')
+      assert.deepEqual(await itemsIn(store), items)
+      assert.equal(await store.create(named('x')), 'in-use')
+      assert.equal(await store.delete('y'), 'not-found')
+      await store.create(named('y'))
+      assert.equal(await store.replace(named('z', 'again')), 'replaced')
+      assert.deepEqual(await itemsIn(store), [named('z', 'again'), ...items.slice(1), named('y')])
+      assert.equal(await store.replaceAll([]), 'replaced')
+      assert.deepEqual(await itemsIn(store), [])
+    })
+
+    test('stores every text without U+0000 unchanged', async (t) => {
+      const store = await withItems(t)
+      await fc.assert(
+        fc.asyncProperty(fc.uniqueArray(storable, { maxLength: 5 }), storable, async (ids, text) => {
+          const items = ids.map((id) => ({ id, name: text, notes: `${text}${id}`, done: true }))
+          await store.replaceAll(items)
+          assert.deepEqual(await itemsIn(store), items)
+        }),
+        { numRuns: 50, examples: [[['\\u0000', '\\', '"'], '\u2028\r\n👩‍👩‍👧\ufeff']] },
+      )
+    })
+
+    test('replaces 20,000 items', async (t) => {
+      const store = await withItems(t)
+      const items = Array.from({ length: 20_000 }, (_, at) => named(`${at}`))
+      for (let round = 0; round < 2; round++) assert.equal(await store.replaceAll(items), 'replaced')
+      assert.deepEqual(await itemsIn(store), items)
+    })
+  })
+
   suite(`${kind} store of profile B`, () => {
     const withItems = async (t: TestContext, ...b: NamedItem[]) => (await open(t, { a: [], b })).b
 
@@ -193,6 +294,8 @@ suite('U+0000', () => {
     const { a, b } = await stores.memory(t, { a: [], b: [] })
     assert.notEqual(await a.create({ name: '\0', isComplete: false }), 'unstorable')
     assert.notEqual(await b.create(named('\0', '\0')), 'unstorable')
+    assert.equal(await b.replaceAll([named('\0', '\0')]), 'replaced')
+    assert.deepEqual(await itemsIn(b), [named('\0', '\0')])
   })
 
   test('returns unstorable from the PostgreSQL store, which stores nothing', async (t) => {
@@ -203,6 +306,9 @@ suite('U+0000', () => {
     for (const item of [named('x', '\0'), { ...named('x'), notes: '\0' }])
       assert.equal(await b.replace(item), 'unstorable')
     assert.equal(await b.delete('x\0'), 'not-found')
+    assert.equal(await a.replaceAll([numbered('5'), { ...numbered('6'), name: '\0' }]), 'unstorable')
+    for (const item of [named('y\0'), named('y', '\0'), { ...named('y'), notes: '\0' }])
+      assert.equal(await b.replaceAll([named('z'), item]), 'unstorable')
     assert.deepEqual(await itemsIn(a), [{ id: 1, name: 'name', isComplete: false }])
     assert.deepEqual(await itemsIn(b), [named('x')])
   })

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Fragment, Sql } from 'postgres'
+import type { Fragment, Sql, TransactionSql } from 'postgres'
 import type { Database } from '../../config/database-url.ts'
 import type { NamedStore, NumberedStore, Representation, Serializers, Stores } from '../store.ts'
 import { connectToPrimary } from './connection.ts'
@@ -123,6 +123,24 @@ function numberedStore({ query }: Pool, schema: string, { serialize, serializeLi
       const { count } = await query((sql) => sql`delete from ${sql(schema)}.numbered_items where id = ${id}`)
       return count === 0 ? 'not-found' : 'deleted'
     },
+    async replaceAll(items) {
+      if (!items.every(({ name }) => isStorable(name))) return 'unstorable'
+      const highestId = items.reduce((max, { id }) => (BigInt(id) > max ? BigInt(id) : max), 0n)
+      await query((sql) =>
+        sql.begin(async (transaction) => {
+          const table = transaction`${transaction(schema)}.numbered_items`
+          await transaction`lock table ${table} in exclusive mode`
+          await transaction`delete from ${table}`
+          await transaction`
+            insert into ${table} (id, name, is_complete, secret)
+            select id, name, "isComplete", secret
+            from jsonb_to_recordset(${transaction.json(items as never)})
+              as (id bigint, name text, "isComplete" boolean, secret text)`
+          await setNextValue(transaction, schema, 'numbered_items', 'id', highestId)
+        }),
+      )
+      return 'replaced'
+    },
     async secretOf(id) {
       const [row] = await query((sql) => sql`select secret from ${sql(schema)}.numbered_items where id = ${id}`)
       return row?.secret
@@ -162,5 +180,27 @@ function namedStore({ query }: Pool, schema: string, { serialize, serializeList 
       const { count } = await query((sql) => sql`delete from ${sql(schema)}.named_items where key = ${keyOf(id)}`)
       return count === 0 ? 'not-found' : 'deleted'
     },
+    async replaceAll(items) {
+      if (!items.every(({ id, name, notes }) => isStorable(id, name, notes))) return 'unstorable'
+      const rows = items.map((item, index) => ({ ...item, key: keyOf(item.id).toString('hex'), place: index + 1 }))
+      await query((sql) =>
+        sql.begin(async (transaction) => {
+          const table = transaction`${transaction(schema)}.named_items`
+          await transaction`lock table ${table} in exclusive mode`
+          await transaction`delete from ${table}`
+          await transaction`
+            insert into ${table} (key, place, id, name, notes, done)
+            select decode(key, 'hex'), place, id, name, notes, done
+            from jsonb_to_recordset(${transaction.json(rows as never)})
+              as (key text, place bigint, id text, name text, notes text, done boolean)`
+          await setNextValue(transaction, schema, 'named_items', 'place', BigInt(rows.length))
+        }),
+      )
+      return 'replaced'
+    },
   }
 }
+
+/** The next value of an identity column is one more than `last`. */
+const setNextValue = (sql: TransactionSql, schema: string, table: string, column: string, last: bigint) =>
+  sql`select setval(pg_get_serial_sequence(${`${schema}.${table}`}, ${column}), ${`${last > 0n ? last : 1n}`}::bigint, ${last > 0n})`

@@ -1,0 +1,43 @@
+import { randomUUID } from 'node:crypto'
+
+/** Clock and random source, for everything below the commands. */
+export interface Runtime {
+  readonly random: () => number
+  readonly newId: () => string
+  readonly now: () => Date
+  readonly monotonicNow: () => number
+  /** The header Date of every response; undefined: the time of day. */
+  readonly date: string | undefined
+}
+
+/** With a seed, random numbers and ids repeat; with a time, the clock stands still. */
+export function createRuntime({
+  seed,
+  now,
+}: {
+  readonly seed?: number | undefined
+  readonly now?: Date | undefined
+}): Runtime {
+  const random = seed === undefined ? Math.random : seededRandom(seed)
+  return {
+    random,
+    newId: () => (seed === undefined ? randomUUID().replaceAll('-', '') : hexadecimal(random)),
+    now: () => now ?? new Date(),
+    monotonicNow: () => performance.now(),
+    date: now?.toUTCString(),
+  }
+}
+
+const hexadecimal = (random: () => number) =>
+  Array.from({ length: 32 }, () => Math.floor(random() * 16).toString(16)).join('')
+
+/** mulberry32: 32 bits of state are enough to repeat a test. */
+function seededRandom(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let bits = Math.imul(state ^ (state >>> 15), 1 | state)
+    bits = (bits + Math.imul(bits ^ (bits >>> 7), 61 | bits)) ^ bits
+    return ((bits ^ (bits >>> 14)) >>> 0) / 2 ** 32
+  }
+}

@@ -1,0 +1,316 @@
+import { openApiDocument } from '../docs/openapi.ts'
+import type { Api, DispatchHooks } from '../http/dispatch.ts'
+import { ApiError, type ErrorCode, errors } from '../http/errors.ts'
+import { isJson } from '../http/json-body.ts'
+import type { RequestContext } from '../http/request.ts'
+import { json, noContent, type Response } from '../http/response.ts'
+import { type DescribedBody, type Route, readerRoute, route } from '../http/router.ts'
+import { arrayReader, type FromSchema, type ObjectSchema } from '../http/schema.ts'
+import type { Awaitable, Full, ListRepresentation } from '../store/store.ts'
+import { type Faults, readFaultRules } from './faults.ts'
+import type { Journal, JournalEvent } from './journal.ts'
+import type { FaultRule } from './types.ts'
+
+export const adminPath = '/__admin'
+
+/** What the control API of a sandbox works on. */
+export interface Controlled {
+  readonly journal: Journal
+  readonly faults: Faults
+  readonly itemSchema: ObjectSchema
+  list(): Awaitable<ListRepresentation>
+  /** Starting items, no faults, an empty journal. */
+  reset(): Awaitable<ReplaceOutcome>
+  /** Exactly these items. */
+  putItems(items: readonly FromSchema<ObjectSchema>[]): Awaitable<ReplaceOutcome>
+}
+
+export type ReplaceOutcome = 'replaced' | 'unstorable' | Full
+
+const tag = 'Control'
+const heartbeatIntervalMs = 15_000
+
+/** The control API: its routes, and the errors as problem documents. */
+export function adminApi(api: Api, controlled: Controlled): Api {
+  const routes = adminRoutes(api, controlled)
+  const admin: Api = {
+    name: api.name,
+    title: `Control of ${api.title}`,
+    description: 'Brings a service in development mode into a known state, makes it fail, and shows its requests.',
+    routes,
+    errorResponse({ code, members, reason }, _operation, traceId) {
+      const { status, title } = errors[code]
+      const headers = { 'content-type': 'application/problem+json' }
+      const problem = {
+        type: 'about:blank',
+        title: reason ? `${title.slice(0, -1)}: ${reason}` : title,
+        status,
+        traceId,
+      }
+      return { status, headers, body: JSON.stringify({ ...problem, errors: members }) }
+    },
+  }
+  const document = route({
+    operation: 'getControlDocument',
+    method: 'GET',
+    path: `${adminPath}/openapi.json`,
+    secured: true,
+    execute: ({ baseUrl }) => json(200, JSON.stringify(openApiDocument(admin, baseUrl))),
+  })
+  return { ...admin, routes: [...routes, document] }
+}
+
+/** Loopback clients that named a loopback host need no token. Pages of other origins may not use the API at all. */
+export const adminAccess: DispatchHooks = {
+  findFault: () => undefined,
+  record: () => {},
+  isExempt: ({ isLocal }) => isLocal,
+  findAccessError(context) {
+    const { request } = context
+    const origin = request.header('origin')
+    if (origin !== undefined && origin !== ownOrigin(context)) return new ApiError('origin-forbidden')
+    if (request.hasBody && !isJson(request.header('content-type'))) return new ApiError('media-type-unsupported')
+    return undefined
+  },
+}
+
+const ownOrigin = ({ origin: { isSecure, authority } }: RequestContext) =>
+  `${isSecure ? 'https' : 'http'}://${authority}`
+
+function adminRoutes(api: Api, { journal, faults, itemSchema, list, reset, putItems }: Controlled): Route[] {
+  const docs = (summary: string, status: number, body?: DescribedBody, ...more: readonly ErrorCode[]) => ({
+    tag,
+    summary,
+    success: { status, description: `${summary}.`, ...(body && { body }) },
+    errors: ['origin-forbidden' as const, ...more],
+  })
+  const faultsPath = `${adminPath}/faults`
+  const itemsPath = `${adminPath}/items`
+  const requestsPath = `${adminPath}/requests`
+  const { members, example } = itemSchema
+  const required = Object.entries(members).flatMap(([name, member]) => ('default' in member ? [] : [name]))
+  const itemsBody = {
+    schema: { type: 'array', items: { type: 'object', properties: members, required } },
+    example: [example],
+  }
+  return [
+    route({
+      operation: 'reset',
+      docs: docs('Items as at the start, no faults, an empty journal', 204, undefined, ...storeErrors),
+      method: 'POST',
+      path: `${adminPath}/reset`,
+      secured: true,
+      execute: reset,
+      respond: (outcome: ReplaceOutcome) => respondToReplace(outcome, []),
+    }),
+    route({
+      operation: 'getItems',
+      docs: docs('The items', 200, itemsBody, 'store-unavailable'),
+      method: 'GET',
+      path: itemsPath,
+      secured: true,
+      execute: list,
+      respond: (items: ListRepresentation) => json(200, items.json),
+    }),
+    readerRoute({
+      operation: 'putItems',
+      docs: {
+        ...docs('Replace the items by exactly these', 204, undefined, ...bodyErrors, ...storeErrors),
+        requestBody: itemsBody,
+      },
+      method: 'PUT',
+      path: itemsPath,
+      secured: true,
+      readBody: arrayReader(itemSchema, 'id'),
+      execute: ({ body }: ItemsInput) => putItems(body),
+      respond: (outcome: ReplaceOutcome, { body }: ItemsInput) => respondToReplace(outcome, body),
+    }),
+    route({
+      operation: 'getRequests',
+      docs: {
+        ...docs('The last requests, newest last', 200, requestsBody, 'query-invalid'),
+        parameters: rangeParameters,
+      },
+      method: 'GET',
+      path: requestsPath,
+      secured: true,
+      execute({ query }) {
+        const range = readRange(query)
+        return range instanceof ApiError ? range : json(200, JSON.stringify(journal.list(range)))
+      },
+    }),
+    route({
+      operation: 'deleteRequests',
+      docs: docs('Empty the journal', 204),
+      method: 'DELETE',
+      path: requestsPath,
+      secured: true,
+      execute: () => journal.clear(),
+      respond: () => noContent,
+    }),
+    route({
+      operation: 'getEvents',
+      docs: {
+        ...docs('Server-sent events: request, item and reset', 200, eventsBody),
+        parameters: [{ name: 'Last-Event-ID', in: 'header', schema: { type: 'integer' } }],
+      },
+      method: 'GET',
+      path: `${adminPath}/events`,
+      secured: true,
+      execute: ({ request }) => eventStream(journal, request.header('last-event-id')),
+    }),
+    route({
+      operation: 'getFaults',
+      docs: docs('The rules and how often each was used', 200, faultsBody),
+      method: 'GET',
+      path: faultsPath,
+      secured: true,
+      execute: () => json(200, JSON.stringify(faults.rules)),
+    }),
+    readerRoute({
+      operation: 'putFaults',
+      docs: {
+        ...docs('Replace the rules; the first that matches is applied', 204, undefined, ...bodyErrors),
+        requestBody: faultsBody,
+      },
+      method: 'PUT',
+      path: faultsPath,
+      secured: true,
+      readBody: (text) => readFaultRules(text, faults, api.routes),
+      execute: ({ body }: { readonly body: readonly FaultRule[] }) => faults.set(body),
+      respond: () => noContent,
+    }),
+    route({
+      operation: 'deleteFaults',
+      docs: docs('Remove the rules', 204),
+      method: 'DELETE',
+      path: faultsPath,
+      secured: true,
+      execute: () => faults.set([]),
+      respond: () => noContent,
+    }),
+  ]
+}
+
+const bodyErrors = ['body-malformed', 'body-invalid', 'media-type-unsupported', 'body-too-large'] as const
+const storeErrors = ['value-unstorable', 'store-full', 'store-unavailable'] as const
+
+const wholeNumber = { type: 'integer', minimum: 0 }
+const rangeParameters = [
+  { name: 'since', in: 'query', description: 'Only entries with a higher id.', schema: wholeNumber },
+  { name: 'limit', in: 'query', description: 'At most so many, the newest.', schema: wholeNumber },
+]
+const messageSchema = {
+  type: 'object',
+  required: ['headers', 'body'],
+  properties: {
+    headers: { type: 'object', additionalProperties: { type: 'string' } },
+    body: { type: 'string', nullable: true, description: 'The first 16 KiB.' },
+    isTruncated: { type: 'boolean' },
+  },
+}
+const requestsBody = {
+  schema: {
+    type: 'array',
+    items: {
+      type: 'object',
+      required: ['id', 'time', 'client', 'method', 'path', 'query', 'status', 'milliseconds', 'request', 'response'],
+      properties: {
+        id: wholeNumber,
+        time: { type: 'string', format: 'date-time' },
+        client: { type: 'string' },
+        method: { type: 'string' },
+        path: { type: 'string' },
+        query: { type: 'string' },
+        status: { type: 'integer', nullable: true, description: 'Null where there was no response.' },
+        milliseconds: { type: 'number' },
+        request: messageSchema,
+        response: messageSchema,
+        reason: { type: 'string', description: 'Why the request was rejected.' },
+        rule: { type: 'string', description: 'The rule of the contract that says so.' },
+        errors: { type: 'object', additionalProperties: { type: 'array', items: { type: 'string' } } },
+        fault: { type: 'string', description: 'The delay or failure that was applied.' },
+        item: {
+          type: 'object',
+          required: ['change', 'id'],
+          properties: {
+            change: { type: 'string', enum: ['created', 'updated', 'deleted'] },
+            id: { type: 'string' },
+          },
+        },
+      },
+    },
+  },
+}
+const eventsBody = { type: 'text/event-stream', schema: { type: 'string' } }
+
+interface ItemsInput {
+  readonly body: readonly FromSchema<ObjectSchema>[]
+}
+
+const faultsBody = {
+  schema: {
+    type: 'array',
+    items: {
+      type: 'object',
+      properties: {
+        method: { type: 'string' },
+        path: { type: 'string' },
+        times: { type: 'integer', minimum: 1 },
+        share: { type: 'number', minimum: 0, maximum: 1 },
+        code: { type: 'integer' },
+        fault: { type: 'string', enum: ['reset', 'truncate', 'lost'] },
+        delay: { type: 'integer', minimum: 0, description: 'Milliseconds.' },
+        used: { type: 'integer', readOnly: true, description: 'How often it was applied.' },
+      },
+    },
+  },
+  example: [{ method: 'POST', path: '/api/todoitems', times: 2, code: 503 }],
+}
+
+function respondToReplace(outcome: ReplaceOutcome, items: readonly FromSchema<ObjectSchema>[]): Response | ApiError {
+  if (outcome === 'replaced') return noContent
+  if (outcome === 'item-limit') return new ApiError('store-full', undefined, 'raise --max-items.')
+  if (outcome === 'memory-limit') return new ApiError('store-full', undefined, 'raise --max-memory.')
+  const names = items.flatMap((item, index) =>
+    Object.entries(item).flatMap(([name, value]) => (`${value}`.includes('\0') ? [`[${index}].${name}`] : [])),
+  )
+  const messages = names.map((name) => [name, [`${name} must not contain U+0000.`]])
+  return new ApiError('value-unstorable', Object.fromEntries(messages))
+}
+
+/** `?since=ID&limit=COUNT` */
+function readRange(query: string): { since?: number; limit?: number } | ApiError {
+  const range: Record<string, number> = {}
+  const messages: Record<string, string[]> = {}
+  for (const [name, value] of new URLSearchParams(query)) {
+    if (name !== 'since' && name !== 'limit') messages[name] = [`There is no parameter ${name}: use since and limit.`]
+    else if (!/^\d{1,15}$/.test(value)) messages[name] = [`${name} must be a whole number.`]
+    else range[name] = Number(value)
+  }
+  return Object.keys(messages).length > 0 ? new ApiError('query-invalid', messages) : range
+}
+
+/** https://html.spec.whatwg.org/multipage/server-sent-events.html */
+function eventStream(journal: Journal, lastEventId: string | undefined): Response {
+  const lastId = lastEventId !== undefined && /^\d{1,15}$/.test(lastEventId) ? Number(lastEventId) : undefined
+  return {
+    status: 200,
+    headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store' },
+    body(send, end) {
+      send('retry: 1000\n\n')
+      const heartbeat = setInterval(() => send(': still here\n\n'), heartbeatIntervalMs)
+      const { resume, cancel } = journal.subscribe((event) => send(formatEvent(event)), lastId, end)
+      return {
+        onDrain: resume,
+        onClose() {
+          clearInterval(heartbeat)
+          cancel()
+        },
+      }
+    },
+  }
+}
+
+const formatEvent = ({ id, event, data }: JournalEvent) =>
+  `id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`

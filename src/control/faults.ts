@@ -1,0 +1,247 @@
+import { challenge } from '../http/auth.ts'
+import type { Api, Fault } from '../http/dispatch.ts'
+import { ApiError, type ErrorCode, errorCodesOf } from '../http/errors.ts'
+import type { RequestContext } from '../http/request.ts'
+import type { Response } from '../http/response.ts'
+import type { Route } from '../http/router.ts'
+import type { FaultRule } from './types.ts'
+
+type FaultKind = NonNullable<FaultRule['fault']>
+const faultKinds: readonly FaultKind[] = ['reset', 'truncate', 'lost']
+
+interface CountedRule extends FaultRule {
+  used: number
+}
+
+/** A delay of every request: milliseconds, from … to …. */
+export interface Delay {
+  readonly minMs: number
+  readonly maxMs: number
+}
+
+export interface FaultSettings {
+  readonly delay: Delay | undefined
+  /** For every sandbox; `PUT /__admin/faults` does not change them. */
+  readonly rules: readonly FaultRule[]
+  readonly random: () => number
+}
+
+/** The delays and failures of a sandbox. */
+export class Faults {
+  readonly #api: Api
+  readonly #settings: FaultSettings
+  #rules: CountedRule[] = []
+
+  constructor(api: Api, settings: FaultSettings) {
+    this.#api = api
+    this.#settings = settings
+  }
+
+  get rules(): readonly (FaultRule & { readonly used: number })[] {
+    return this.#rules
+  }
+
+  /** Replaces the rules. */
+  set(rules: readonly FaultRule[]): void {
+    this.#rules = rules.map((rule) => ({ ...rule, used: 0 }))
+  }
+
+  /** Adds a rule behind the others. */
+  add(rule: FaultRule): void {
+    this.#rules.push({ ...rule, used: 0 })
+  }
+
+  /** What rules can be about. */
+  get routes(): readonly Route[] {
+    return this.#api.routes
+  }
+
+  find(context: RequestContext, route: Route): Fault | undefined {
+    const { delay, rules, random } = this.#settings
+    if (route.isHealthCheck) return undefined
+    const prefer = context.request.header('prefer')
+    if (prefer === undefined && delay === undefined && rules.length === 0 && this.#rules.length === 0) return undefined
+    const preferred = prefer === undefined ? undefined : this.#preferred(prefer, route)
+    const rule = preferred?.outcome !== 'none' && preferred ? undefined : this.#match(context, route)
+    const delayMs =
+      (preferred?.delayMs ?? 0) +
+      (rule?.delay ?? 0) +
+      (delay ? Math.round(delay.minMs + random() * (delay.maxMs - delay.minMs)) : 0)
+    const byRule = rule && this.#outcomeOf(rule, route)
+    const outcome = preferred && preferred.outcome !== 'none' ? preferred.outcome : (byRule ?? 'none')
+    if (outcome === 'none' && delayMs === 0 && !preferred) return undefined
+    const descriptions = [
+      preferred?.applied ? `Prefer: ${preferred.applied}` : '',
+      rule ? describeRule(rule) : '',
+      delayMs > 0 ? `${delayMs} ms` : '',
+    ]
+    return {
+      delayMs,
+      outcome,
+      applied: preferred?.applied ?? '',
+      description: descriptions.filter((text) => text !== '').join('; '),
+    }
+  }
+
+  #match(context: RequestContext, route: Route): FaultRule | undefined {
+    const { rules, random } = this.#settings
+    const isChosen = (rule: FaultRule) =>
+      matches(rule, context, route) &&
+      (rule.code === undefined || this.errorFor(rule.code, route) !== undefined) &&
+      (rule.share === undefined || random() < rule.share)
+    const own = this.#rules.find((rule) => rule.used < (rule.times ?? Number.POSITIVE_INFINITY) && isChosen(rule))
+    if (own) own.used++
+    return own ?? rules.find(isChosen)
+  }
+
+  #outcomeOf({ code, fault, delay }: FaultRule, route: Route): Fault['outcome'] {
+    if (fault) return fault
+    if (code !== undefined) return this.errorFor(code, route) ?? 'none'
+    return delay === undefined ? new ApiError('store-unavailable') : 'none'
+  }
+
+  /** The failure by which the route gets this status; undefined where it never does. */
+  errorFor(status: number, route: Route): ApiError | Response | undefined {
+    if (status === 401 && route.secured) return expiredToken
+    const code = orderedCodes(route).find((candidate) => this.#statusOf(candidate, route) === status)
+    return code && new ApiError(code)
+  }
+
+  /** The failures that the route can have. */
+  statusesOf(route: Route): number[] {
+    const statuses = orderedCodes(route).map((code) => this.#statusOf(code, route))
+    return [...new Set(route.secured ? [...statuses, 401] : statuses)].sort()
+  }
+
+  #statusOf = (code: ErrorCode, { operation }: Route) =>
+    this.#api.errorResponse(new ApiError(code), operation, '').status
+
+  /** RFC 7240. Unknown preferences are ignored. */
+  #preferred(header: string, route: Route): Pick<Fault, 'delayMs' | 'outcome' | 'applied'> | undefined {
+    const preferences = parsePreferences(header)
+    const [wait = '', code, fault] = ['wait', 'code', 'fault'].map((name) => preferences.get(name))
+    const seconds = /^\d{1,9}$/.test(wait) ? Math.min(Number(wait), maxWaitSeconds) : undefined
+    const applied = seconds === undefined ? [] : [`wait=${seconds}`]
+    const rejected = (title: string) => ({ delayMs: 0, outcome: problem(400, `Prefer: ${title}`), applied: '' })
+    let outcome: Fault['outcome'] = 'none'
+    if (code !== undefined && fault !== undefined) return rejected('code and fault exclude each other.')
+    if (fault !== undefined) {
+      if (!isFaultKind(fault)) return rejected(faultMessage)
+      outcome = fault
+      applied.push(`fault=${fault}`)
+    }
+    if (code !== undefined) {
+      const error = this.errorFor(Number(code), route)
+      if (!error) return rejected(statusMessage(`${route.method} ${route.path}`, this.statusesOf(route)))
+      outcome = error
+      applied.push(`code=${code}`)
+    }
+    return applied.length > 0 ? { delayMs: 1000 * (seconds ?? 0), outcome, applied: applied.join(', ') } : undefined
+  }
+}
+
+const expiredToken = challenge(
+  'Bearer error="invalid_token", error_description="The token has expired"',
+  'a fault was asked for',
+)
+
+const isFaultKind = (value: unknown): value is FaultKind => faultKinds.some((kind) => kind === value)
+const faultMessage = `fault must be ${faultKinds.join(', ')}.`
+const statusMessage = (operations: string, statuses: readonly number[]) =>
+  `code must be a failure of ${operations}: ${statuses.join(', ')}.`
+
+const maxWaitSeconds = 60
+
+/** What a failing store causes comes first: it is what a test of a client wants most. */
+function orderedCodes(route: Route): readonly ErrorCode[] {
+  const codes = errorCodesOf(route)
+  const first = ['store-unavailable', 'internal'] as const
+  return [...first.filter((code) => codes.includes(code)), ...codes]
+}
+
+function matches({ method, path }: FaultRule, context: RequestContext, route: Route): boolean {
+  if (method !== undefined && method !== context.method) return false
+  return (
+    path === undefined || normalized(path) === normalized(route.path) || normalized(path) === normalized(context.path)
+  )
+}
+
+/** G1, G2. */
+const normalized = (path: string) => path.toLowerCase().replace(/(?<=.)\/$/, '')
+
+const describeRule = ({ method = 'any method', path = 'any path', code, fault, delay }: FaultRule) =>
+  `rule for ${method} ${path}: ${code ?? fault ?? (delay === undefined ? 'failure' : 'delay')}`
+
+/** By lower-case name; of two equal ones the first counts. */
+function parsePreferences(header: string): Map<string, string> {
+  const preferences = new Map<string, string>()
+  for (const [, name = '', quoted, plain = ''] of header.matchAll(preference)) {
+    const key = name.toLowerCase()
+    if (!preferences.has(key)) preferences.set(key, quoted ?? plain)
+  }
+  return preferences
+}
+
+/** Parameters of a preference, behind a semicolon, are skipped. */
+const preference = /(?:^|,)\s*([\w-]+)\s*(?:=\s*(?:"([^"]*)"|([^\s,;]*)))?/g
+
+/** For what is no part of the contract: neither profile has an error for it. */
+export const problem = (status: number, title: string): Response => ({
+  status,
+  headers: { 'content-type': 'application/problem+json' },
+  body: JSON.stringify({ type: 'about:blank', title, status }),
+  reason: title,
+})
+
+/** What is wrong with rules for PUT /__admin/faults, by position. */
+export function readFaultRules(text: string, faults: Pick<Faults, 'statusesOf'>, routes: readonly Route[]) {
+  const value: unknown = JSON.parse(text)
+  if (!Array.isArray(value)) return new ApiError('body-invalid', { '': ['The body must be an array of rules.'] })
+  const errors: Record<string, string[]> = {}
+  for (const [index, rule] of value.entries()) {
+    const messages = ruleErrors(rule, faults, routes)
+    if (messages.length > 0) errors[`[${index}]`] = messages
+  }
+  return Object.keys(errors).length > 0 ? new ApiError('body-invalid', errors) : (value as FaultRule[])
+}
+
+const memberChecks: Record<keyof FaultRule, (value: unknown) => string | undefined> = {
+  method: (value) =>
+    typeof value === 'string' && /^[A-Z]+$/.test(value) ? undefined : 'method must be a method such as POST.',
+  path: (value) => (typeof value === 'string' && value.startsWith('/') ? undefined : 'path must begin with /.'),
+  times: (value) => (Number.isInteger(value) && Number(value) > 0 ? undefined : 'times must be a positive integer.'),
+  share: (value) =>
+    typeof value === 'number' && value >= 0 && value <= 1 ? undefined : 'share must be a number from 0 to 1.',
+  code: (value) => (Number.isInteger(value) ? undefined : 'code must be a status.'),
+  fault: (value) => (isFaultKind(value) ? undefined : faultMessage),
+  delay: (value) =>
+    Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 1000 * maxWaitSeconds
+      ? undefined
+      : `delay must be milliseconds from 0 to ${1000 * maxWaitSeconds}.`,
+}
+
+export function ruleErrors(rule: unknown, faults: Pick<Faults, 'statusesOf'>, routes: readonly Route[]): string[] {
+  if (typeof rule !== 'object' || rule === null || Array.isArray(rule)) return ['A rule must be an object.']
+  const messages = Object.entries(rule).flatMap(([name, value]) => {
+    const check = Object.hasOwn(memberChecks, name) ? memberChecks[name as keyof FaultRule] : undefined
+    return (check ? check(value) : `There is no member ${name}: use ${Object.keys(memberChecks).join(', ')}.`) ?? []
+  })
+  if (messages.length > 0) return messages
+  const { method, path, code, fault } = rule as FaultRule
+  if (code !== undefined && fault !== undefined) return ['code and fault exclude each other.']
+  const matching = routes.filter(
+    (route) =>
+      (method === undefined || method === route.method) &&
+      (path === undefined || normalized(path) === normalized(route.path) || isPathOf(normalized(path), route)),
+  )
+  if (matching.length === 0) return ['No operation has this method and path.']
+  const statuses = [...new Set(matching.flatMap((route) => faults.statusesOf(route)))].sort()
+  if (code !== undefined && !statuses.includes(code)) return [statusMessage('these operations', statuses)]
+  return []
+}
+
+/** Whether the path is that of one item. */
+function isPathOf(path: string, route: Route): boolean {
+  const prefix = route.path.slice(0, -'{id}'.length)
+  return route.path.endsWith('/{id}') && path.startsWith(prefix) && /^[^/]+$/.test(path.slice(prefix.length))
+}

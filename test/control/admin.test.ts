@@ -1,0 +1,439 @@
+import assert from 'node:assert/strict'
+import { createSecretKey, randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { suite, test } from 'node:test'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { profiles } from '../../src/app.ts'
+import { signToken } from '../../src/tokens/sign.ts'
+import { type Client, createClient } from '../../src/verify/client.ts'
+import { cli, run, type Service, serve, sharedService } from '../support/cli.ts'
+import {
+  developmentToken,
+  itemsPath,
+  journalOf,
+  named,
+  newSandbox,
+  numbered,
+  problemOf,
+  putFaults,
+} from '../support/control.ts'
+import { openApiValidation } from '../support/openapi-validation.ts'
+
+const adminItems = '/__admin/items'
+const list = async (client: Client) => (await client.send('GET', itemsPath)).text
+
+async function put(client: Client, items: unknown): Promise<void> {
+  const { status, text } = await client.send('PUT', adminItems, items)
+  assert.equal(status, 204, text)
+  assert.equal(text, '')
+}
+
+/** The errors of a PUT that is rejected and changes nothing. */
+async function rejectedPut(client: Client, items: unknown) {
+  const before = await list(client)
+  const response = await client.send('PUT', adminItems, items)
+  assert.equal(response.status, 400, response.text)
+  assert.equal(response.headers['content-type'], 'application/problem+json')
+  assert.equal(await list(client), before)
+  return problemOf(response).errors
+}
+
+const a = sharedService([])
+const b = sharedService(['--profile', 'b'])
+
+suite('control API', { concurrency: true }, () => {
+  test('A4, G7 reset of profile A: no items, the next id is 1, no faults, an empty journal', async () => {
+    const client = newSandbox(a)
+    for (const name of ['x', 'y']) await client.send('POST', itemsPath, numbered(name))
+    await putFaults(client, { method: 'DELETE', code: 503 })
+    const { status, text } = await client.send('POST', '/__admin/reset')
+    assert.deepEqual([status, text], [204, ''])
+    assert.deepEqual(await journalOf(client), [])
+    assert.equal((await client.send('GET', '/__admin/faults')).text, '[]')
+    assert.equal(await list(client), '[]')
+    const created = await client.send('POST', itemsPath, numbered('z'))
+    assert.deepEqual([created.status, JSON.parse(created.text).id], [201, 1])
+    assert.equal((await client.send('DELETE', `${itemsPath}/1`)).status, 204)
+  })
+
+  test('B2, G7 reset of profile B: its three items as at the start', async () => {
+    const client = newSandbox(b)
+    const starting = await list(client)
+    assert.deepEqual(JSON.parse(starting), profiles.b.startingItems)
+    const [first, second] = profiles.b.startingItems
+    await client.send('DELETE', `${itemsPath}/${first?.id}`)
+    await client.send('PUT', itemsPath, { ...second, done: true })
+    await client.send('POST', itemsPath, named('x'))
+    assert.equal((await client.send('POST', '/__admin/reset')).status, 204)
+    assert.equal(await list(client), starting)
+  })
+
+  test('A1, A4, A11 PUT replaces the items of profile A by exactly these; the next id is the highest plus one', async () => {
+    const client = newSandbox(a)
+    await client.send('POST', itemsPath, numbered('old'))
+    const [low, high] = ['9007199254740992', '9007199254740993']
+    await put(
+      client,
+      `[{"id":${high},"name":"high","isComplete":true},
+        {"isComplete":false,"id":-5,"secret":"x","unknown":[1,{"id":2}]},
+        {"id":0,"id":${low},"name":null,"isComplete":false}]`,
+    )
+    const expected = `[{"id":-5,"name":null,"isComplete":false},{"id":${low},"name":null,"isComplete":false},{"id":${high},"name":"high","isComplete":true}]`
+    assert.equal(await list(client), expected)
+    const { headers, text } = await client.send('GET', adminItems)
+    assert.deepEqual([headers['content-type'], text], ['application/json; charset=utf-8', expected])
+    assert.match((await client.send('POST', itemsPath, numbered('new'))).text, /^{"id":9007199254740994,/)
+    await put(client, (await client.send('GET', adminItems)).text)
+    assert.equal((await client.send('DELETE', `${itemsPath}/${high}`)).status, 204)
+    assert.equal((await client.send('GET', `${itemsPath}/${low}`)).status, 200)
+    await put(client, [])
+    assert.match((await client.send('POST', itemsPath, numbered('x'))).text, /^{"id":1,/)
+    await put(client, '[{"id":9223372036854775807,"isComplete":true}]')
+    assert.equal((await client.send('POST', itemsPath, numbered('x'))).status, 503)
+  })
+
+  test('B1 PUT replaces the items of profile B by exactly these, in this order', async () => {
+    const client = newSandbox(b)
+    const items = [named('z'), named('a/b 😀'), named('Z')]
+    await put(
+      client,
+      items.map(({ done, ...item }) => item),
+    )
+    assert.deepEqual(JSON.parse(await list(client)), items)
+    assert.equal((await client.send('GET', adminItems)).text, await list(client))
+    assert.equal((await client.send('POST', itemsPath, named('z'))).status, 409)
+    await client.send('POST', itemsPath, named('y'))
+    assert.deepEqual(JSON.parse(await list(client)), [...items, named('y')])
+  })
+
+  test('PUT accepts more items than a request of the contract may have members', async () => {
+    const client = newSandbox(a)
+    const items = Array.from({ length: 20_000 }, (_, at) => ({ id: at + 1, name: 'x'.repeat(100), isComplete: false }))
+    await put(client, items)
+    assert.deepEqual(JSON.parse(await list(client)), items)
+  })
+
+  test('A5, A6, A11 PUT names every mistake of profile A with its position, and changes nothing', async () => {
+    const client = newSandbox(a)
+    await client.send('POST', itemsPath, numbered('old'))
+    const errors = await rejectedPut(
+      client,
+      `[{"id":1,"name":"x","isComplete":true},
+        {"id":1,"isComplete":true},
+        {"id":1.5,"name":7,"isComplete":"true"},
+        {"id":"2","isComplete":true},
+        {"id":9223372036854775808,"isComplete":true},
+        5, null, [],
+        {"name":"\\ud800"},
+        {"id":9007199254740993,"isComplete":true},
+        {"id":9007199254740992,"isComplete":true},
+        {"id":9007199254740993,"isComplete":true}]`,
+    )
+    assert.deepEqual(errors, {
+      '[1].id': ['[1].id is the same as [0].id.'],
+      '[2].id': ['[2].id must be an int64.'],
+      '[2].name': ['[2].name must be a string or null.'],
+      '[2].isComplete': ['[2].isComplete must be true or false.'],
+      '[3].id': ['[3].id must be an int64.'],
+      '[4].id': ['[4].id must be an int64.'],
+      '[5]': ['[5] must be an object.'],
+      '[6]': ['[6] must be an object.'],
+      '[7]': ['[7] must be an object.'],
+      '[8].id': ['[8].id is missing.'],
+      '[8].name': ['[8].name must not contain a lone surrogate.'],
+      '[8].isComplete': ['[8].isComplete is missing.'],
+      '[11].id': ['[11].id is the same as [9].id.'],
+    })
+    assert.match((await client.send('POST', itemsPath, numbered('new'))).text, /^{"id":2,/)
+  })
+
+  test('B4, B11 PUT names every mistake of profile B with its position, and changes nothing', async () => {
+    const client = newSandbox(b)
+    const errors = await rejectedPut(client, [
+      named('x'),
+      { ...named('y'), name: ' ', notes: '' },
+      { id: 'z', done: null },
+      { ...named('x'), name: 5 },
+      named('i'.repeat(1025)),
+    ])
+    assert.deepEqual(errors, {
+      '[1].name': ['[1].name must not be blank.'],
+      '[1].notes': ['[1].notes must not be blank.'],
+      '[2].name': ['[2].name is missing.'],
+      '[2].notes': ['[2].notes is missing.'],
+      '[2].done': ['[2].done must be true or false.'],
+      '[3].id': ['[3].id is the same as [0].id.'],
+      '[3].name': ['[3].name must be a string.'],
+      '[4].id': ['[4].id must have at most 1024 characters.'],
+    })
+  })
+
+  test('PUT rejects what is not an array', async () => {
+    const client = newSandbox(a)
+    assert.deepEqual(await rejectedPut(client, '{"id":1,"isComplete":true}'), { '': ['The body must be an array.'] })
+    for (const body of ['null', '"x"', '5']) assert.ok(await rejectedPut(client, body), body)
+    for (const body of ['', '[', '[{]', Buffer.from([0x5b, 0x22, 0xff, 0x22, 0x5d])])
+      assert.equal(await rejectedPut(client, body), undefined)
+  })
+
+  test('every path and method: 404 and 405 as problem documents, HEAD, one trailing slash, any case', async () => {
+    const client = newSandbox(a)
+    assert.equal((await client.send('GET', '/__ADMIN/Items/')).text, '[]')
+    assert.equal((await client.send('HEAD', '/__admin/events')).status, 200)
+    const { status, headers } = await client.send('GET', '/__admin/reset')
+    assert.deepEqual([status, headers.allow], [405, 'POST'])
+    for (const path of ['/__admin', '/__admin/', '/__admin/nothing'])
+      assert.equal((await client.send('GET', path)).status, 404)
+    const unknown = await newSandbox(b).send('GET', '/__administrator')
+    assert.deepEqual([unknown.status, unknown.text], [404, ''], 'G6: a path of the profile, not of the control API')
+  })
+})
+
+test('a store that is full: 503 with the flag that would help, nothing changed', async (t) => {
+  const service = await serve(t, ['--profile', 'b', '--max-items', '4', '--max-memory', '100k'])
+  const client = createClient(service.url)
+  const before = await list(client)
+  for (const [items, flag] of [
+    [['1', '2', '3', '4', '5'].map(named), '--max-items'],
+    [[{ ...named('x'), notes: 'x'.repeat(200_000) }], '--max-memory'],
+  ] as const) {
+    const response = await client.send('PUT', adminItems, items)
+    assert.equal(response.status, 503)
+    assert.equal(problemOf(response).title, `There is no room for more items: raise ${flag}.`)
+    assert.equal(await list(client), before)
+  }
+  await put(client, ['1', '2', '3', '4'].map(named))
+})
+
+test('B2 a reset for whose items there is no room: 503, nothing changed', async (t) => {
+  const { url } = await serve(t, ['--profile', 'b', '--max-memory', '100k'])
+  const [client, other] = [createClient(url), createClient(`${url}/~other`)]
+  await put(client, [])
+  await putFaults(client, { method: 'PUT', code: 404 })
+  await put(other, [{ ...named('x'), notes: 'x'.repeat(58_000) }])
+  for (let id = 0; (await other.send('POST', itemsPath, named(`${id}`))).status === 200; id++);
+  const response = await client.send('POST', '/__admin/reset')
+  assert.equal(response.status, 503)
+  assert.equal(problemOf(response).title, 'There is no room for more items: raise --max-memory.')
+  assert.equal(await list(client), '[]')
+  assert.notDeepEqual(await journalOf(client), [])
+  assert.equal(JSON.parse((await client.send('GET', '/__admin/faults')).text).length, 1)
+})
+
+/** Requests that would change something, were they allowed. */
+const changes = [
+  ['POST', '/__admin/reset', undefined],
+  ['PUT', adminItems, []],
+  ['PUT', '/__admin/faults', [{ code: 503 }]],
+  ['DELETE', '/__admin/requests', undefined],
+  ['DELETE', '/__admin/faults', undefined],
+] as const
+const reads = ['/__admin/items', '/__admin/requests', '/__admin/events', '/__admin/faults', '/__admin/openapi.json']
+const requests = [...changes, ...reads.map((path) => ['GET', path, undefined] as const)]
+
+suite('access to the control API', { concurrency: true }, () => {
+  const service = a
+
+  /** A sandbox with an item, a fault rule and a journal; returns a check that all of it is still there. */
+  async function prepared() {
+    const client = newSandbox(service)
+    await client.send('POST', itemsPath, numbered('x'))
+    await putFaults(client, { method: 'DELETE', code: 404 })
+    const state = async () => [await list(client), (await client.send('GET', '/__admin/faults')).text]
+    const before = await state()
+    return {
+      client,
+      async assertUnchanged() {
+        assert.ok((await journalOf(client)).length > 1)
+        assert.deepEqual(await state(), before)
+      },
+    }
+  }
+  const attacker = (headers: Record<string, string>) => (client: Client) => async (token?: string) => {
+    const authorization = token && { authorization: `Bearer ${token}` }
+    const statuses = new Set<number>()
+    for (const [method, path, body] of requests) {
+      const response = await client.send(method, path, body, { ...headers, ...authorization })
+      for (const name of Object.keys(response.headers)) assert.doesNotMatch(name, /access-control/, path)
+      statuses.add(response.status)
+    }
+    return [...statuses]
+  }
+
+  test('a page of another origin gets 403, whatever token it has', async () => {
+    const { client, assertUnchanged } = await prepared()
+    const { host } = new URL(service.url)
+    const origins = [
+      `http://localhost:5173`,
+      'https://evil.example',
+      'null',
+      `https://${host}`,
+      `http://${host}.evil.example`,
+    ]
+    for (const origin of origins)
+      for (const token of [undefined, await developmentToken(service)])
+        assert.deepEqual(await attacker({ origin })(client)(token), [403], origin)
+    await assertUnchanged()
+  })
+
+  test('a preflight request gets 403 without CORS headers', async () => {
+    const { client } = await prepared()
+    const { status, headers } = await client.send('OPTIONS', adminItems, undefined, {
+      origin: 'http://localhost:5173',
+      'access-control-request-method': 'PUT',
+    })
+    assert.equal(status, 403)
+    assert.deepEqual(
+      Object.keys(headers).filter((name) => name.startsWith('access-control') || name === 'allow'),
+      [],
+    )
+  })
+
+  test("a page of the service's own origin may use it", async () => {
+    const client = newSandbox(service)
+    const { status, headers } = await client.send('PUT', adminItems, [], { origin: service.url })
+    assert.equal(status, 204)
+    assert.equal(headers['access-control-allow-origin'], undefined)
+  })
+
+  test('a rebound DNS name gets 401', async () => {
+    const { client, assertUnchanged } = await prepared()
+    for (const host of ['evil.example', 'localhost.evil.example:5080', '127.0.0.1.evil.example'])
+      for (const headers of [{ host }, { host, origin: `http://${host}` }])
+        assert.deepEqual(await attacker(headers)(client)(), [401], host)
+    await assertUnchanged()
+  })
+
+  test('a client behind a proxy gets 401', async () => {
+    const { client, assertUnchanged } = await prepared()
+    for (const name of ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-real-ip', 'via'])
+      assert.deepEqual(await attacker({ [name]: '127.0.0.1' })(client)(), [401], name)
+    await assertUnchanged()
+  })
+
+  test('from elsewhere a development token gives access, another one does not', async () => {
+    const client = newSandbox(service)
+    const token = await developmentToken(service)
+    const host = '192.168.1.5:5080'
+    const send = (authorization: string) => client.send('GET', adminItems, undefined, { host, authorization })
+    assert.deepEqual([(await send(`Bearer ${token}`)).status, (await send(`Bearer ${token}x`)).status], [200, 401])
+    const { status, headers } = await send('Basic x')
+    assert.deepEqual([status, headers['www-authenticate']], [401, 'Bearer'])
+  })
+
+  test('a body that is not JSON gets 415 and has no effect, where a body is expected and where it is not', async () => {
+    const { client, assertUnchanged } = await prepared()
+    for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data', undefined])
+      for (const [method, path] of changes)
+        assert.equal((await client.send(method, path, '[]', { 'content-type': type })).status, 415, `${method} ${path}`)
+    await assertUnchanged()
+    assert.equal((await client.send('POST', '/__admin/reset', '{}')).status, 204)
+  })
+})
+
+test('a token of the configured issuer does not give access from elsewhere', async (t) => {
+  const key = randomBytes(32)
+  const service = await serve(t, ['--jwt-issuer', 'https://issuer.example', '--jwt-audience', 'todo'], {
+    TODO_JWT_KEY: key.toString('base64'),
+  })
+  const claims = { id: 'x', name: 'ada', issuer: 'https://issuer.example', audiences: ['todo'], validForSeconds: 600 }
+  const { token } = await signToken(claims, createSecretKey(key), new Date())
+  const headers = { host: '192.168.1.5', authorization: `Bearer ${token}` }
+  const client = createClient(service.url)
+  assert.equal((await client.send('GET', '/secret', undefined, headers)).status, 200)
+  assert.equal((await client.send('GET', adminItems, undefined, headers)).status, 401)
+  headers.authorization = `Bearer ${await developmentToken(service)}`
+  assert.equal((await client.send('GET', adminItems, undefined, headers)).status, 200)
+})
+
+suite('without the control API', { concurrency: true }, () => {
+  /** As without the feature: the paths are unknown, headers and preferences are ignored. */
+  async function assertOff({ url }: Service) {
+    const client = createClient(url)
+    for (const [method, path, body] of requests) assert.equal((await client.send(method, path, body)).status, 404, path)
+    assert.equal((await client.send('GET', `/~ada${itemsPath}`)).status, 404)
+    const { headers } = await client.send('POST', itemsPath, numbered('x'), {
+      'x-todo-sandbox': 'ada',
+      prefer: 'code=503, wait=9',
+    })
+    assert.equal(headers['preference-applied'], undefined)
+    assert.deepEqual(JSON.parse(await list(client)), [{ id: 1, ...numbered('x') }])
+  }
+
+  test('--no-admin: no control API, sandboxes and faults', async (t) => assertOff(await serve(t, ['--no-admin'])))
+
+  test('production, whatever is configured', async (t) => {
+    const flags = ['--delay', '9000', '--fail', '100%', '--seed', '1', '--now', '2020-01-01T00:00:00Z']
+    const service = await serve(t, ['--mode', 'production', '--max-sandboxes', '5', '--sandbox-ttl', '5', ...flags], {
+      TODO_NO_ADMIN: 'false',
+    })
+    await assertOff(service)
+    const { headers } = await createClient(service.url).send('GET', '/')
+    assert.doesNotMatch(headers.date ?? '', /2020/)
+  })
+
+  test('production loads no module of it', () => {
+    const folder = dirname(cli)
+    const loaded = new Set<string>()
+    const load = (file: string) => {
+      if (loaded.has(file)) return
+      loaded.add(file)
+      for (const [, path = ''] of readFileSync(file, 'utf8').matchAll(/(?:from |import\()'(\.[^']+)'/g))
+        if (path !== './develop.js') load(join(dirname(file), path))
+    }
+    load(join(folder, 'commands/serve.js'))
+    assert.ok(loaded.size > 30)
+    assert.deepEqual(
+      [...loaded].filter((file) => file.includes(join(folder, 'control'))),
+      [],
+    )
+  })
+
+  test('--no-admin with a flag of it is a usage error', { timeout: 120_000 }, async (t) => {
+    const { code, stderr } = await run(t, ['serve', '--no-admin', '--delay', '5', '--fail', '5%'])
+    assert.equal(code, 2)
+    assert.match(stderr, /^todo-service: --no-admin and --delay contradict each other\.$/m)
+    assert.match(stderr, /^todo-service: --no-admin and --fail contradict each other\.$/m)
+  })
+})
+
+suite('/__admin/openapi.json', { concurrency: true }, () => {
+  for (const [profile, service] of Object.entries({ a, b }))
+    test(`profile ${profile}: a valid OpenAPI 3.0 document that describes every response`, async () => {
+      const plain = createClient(service.url)
+      const { status, text } = await plain.send('GET', '/__admin/openapi.json')
+      assert.equal(status, 200)
+      const document = JSON.parse(text)
+      assert.deepEqual(await new Validator().validate(document), { valid: true })
+      assert.equal(document.servers[0].url, service.url)
+      const operations = Object.entries<object>(document.paths).flatMap(([path, methods]) =>
+        Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+      )
+      assert.deepEqual(operations, [
+        'POST /__admin/reset',
+        'GET /__admin/items',
+        'PUT /__admin/items',
+        'GET /__admin/requests',
+        'DELETE /__admin/requests',
+        'GET /__admin/events',
+        'GET /__admin/faults',
+        'PUT /__admin/faults',
+        'DELETE /__admin/faults',
+      ])
+      const { schema, example } = document.paths[adminItems].put.requestBody.content['application/json']
+      assert.deepEqual(schema.items.required, profile === 'a' ? ['id', 'isComplete'] : ['id', 'name', 'notes'])
+      await put(plain, example)
+
+      const admin = openApiValidation(document)(plain)
+      await plain.send('POST', itemsPath, '{}', { prefer: 'wait=0', cookie: 'x' })
+      for (const [method, path, body] of requests.filter(([, path]) => !/events|openapi/.test(path)))
+        for (const headers of [{}, { origin: 'http://x' }, { host: 'x' }, { 'content-type': 'text/plain' }])
+          await admin.send(method, path, body, headers)
+      await admin.send('PUT', adminItems, [5])
+      await admin.send('PUT', '/__admin/faults', [{ code: 1 }])
+      await admin.send('GET', '/__admin/requests?limit=x')
+      await plain.send('DELETE', `${itemsPath}/x`)
+      await admin.send('GET', '/__admin/requests')
+    })
+})

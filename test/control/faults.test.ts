@@ -1,0 +1,499 @@
+import assert from 'node:assert/strict'
+import { suite, type TestContext, test } from 'node:test'
+import { type Client, createClient, NoResponseError, type Response } from '../../src/verify/client.ts'
+import { run, serve, sharedService } from '../support/cli.ts'
+import {
+  developmentToken,
+  itemsPath,
+  journalOf,
+  named,
+  newSandbox,
+  numbered,
+  problemOf,
+  putFaults,
+} from '../support/control.ts'
+import { RawConnection } from '../support/raw.ts'
+import { Stopwatch } from '../support/stopwatch.ts'
+
+const a = sharedService([])
+const b = sharedService(['--profile', 'b'])
+
+const create = (client: Client, prefer?: string) => client.send('POST', itemsPath, numbered('x'), { prefer })
+const count = async (client: Client) => JSON.parse((await client.send('GET', itemsPath)).text).length
+const applied = ({ status, headers }: Response) => [status, headers['preference-applied']]
+
+/** What a connection gets for one request with this preference, until the server closes it. */
+async function rawResponse(
+  t: TestContext,
+  client: Client,
+  port: number,
+  prefer: string,
+  method = 'POST',
+  path = itemsPath,
+) {
+  const raw = new RawConnection(t, port)
+  const body = method === 'POST' ? JSON.stringify(numbered('x'.repeat(100))) : ''
+  const head = [`${method} ${new URL(client.url).pathname}${path} HTTP/1.1`, 'Host: localhost', `Prefer: ${prefer}`]
+  const type = body ? [`Content-Type: application/json`, `Content-Length: ${body.length}`] : []
+  raw.socket.write(`${[...head, ...type].join('\r\n')}\r\n\r\n${body}`)
+  await raw.closed
+  const [received = '', receivedBody = ''] = raw.received.split('\r\n\r\n')
+  const [, length = ''] = /content-length: (\d+)/i.exec(received) ?? []
+  return { received, receivedBody, length: Number(length), error: (raw.error as NodeJS.ErrnoException)?.code }
+}
+
+suite('Prefer', { concurrency: true }, () => {
+  test('A13, A15 code: the failure as profile A has it, and nothing is stored', async () => {
+    const client = newSandbox(a)
+    for (const code of [400, 413, 415, 500, 503]) {
+      const response = await create(client, `code=${code}`)
+      assert.deepEqual(applied(response), [code, `code=${code}`])
+      assert.equal(response.headers['content-type'], 'application/problem+json')
+      const { type, title, status, traceId } = JSON.parse(response.text)
+      assert.ok(type.startsWith('https://www.rfc-editor.org/') && title && traceId)
+      assert.equal(status, code)
+      assert.equal(response.headers['retry-after'], code === 503 ? '1' : undefined)
+    }
+    for (const [method, path, code] of [
+      ['GET', itemsPath, 412],
+      ['GET', `${itemsPath}/1`, 404],
+      ['DELETE', `${itemsPath}/1`, 500],
+      ['GET', '/', 503],
+      ['GET', '/weatherforecast', 500],
+    ] as const)
+      assert.equal((await client.send(method, path, undefined, { prefer: `code=${code}` })).status, code)
+    assert.equal(await count(client), 0)
+  })
+
+  test('B6, B9 code: the failure as profile B has it, and nothing is stored', async () => {
+    const client = newSandbox(b)
+    const send = async (method: string, path: string, code: number, body?: object) => {
+      const { status, headers, text } = await client.send(method, path, body, { prefer: `code=${code}` })
+      assert.deepEqual([status, headers['preference-applied']], [code, `code=${code}`])
+      return [text, headers['content-type']]
+    }
+    const type = 'text/plain; charset=utf-8'
+    assert.deepEqual(await send('POST', itemsPath, 400, named('x')), ['CouldNotCreateItem', type])
+    assert.deepEqual(await send('POST', itemsPath, 409, named('x')), ['TodoItemIDInUse', type])
+    assert.deepEqual(await send('PUT', itemsPath, 400, named('x')), ['CouldNotUpdateItem', type])
+    assert.deepEqual(await send('PUT', itemsPath, 404, named('x')), ['RecordNotFound', type])
+    assert.deepEqual(await send('DELETE', `${itemsPath}/x`, 400), ['CouldNotDeleteItem', type])
+    assert.deepEqual(await send('GET', itemsPath, 503), ['', undefined])
+    assert.equal(await count(client), 3)
+  })
+
+  test('S6 code=401, where a token is required', async () => {
+    const client = newSandbox(a)
+    const authorization = `Bearer ${await developmentToken(a)}`
+    const { status, headers, text } = await client.send('GET', '/secret', undefined, {
+      authorization,
+      prefer: 'code=401',
+    })
+    assert.deepEqual([status, text, headers['preference-applied']], [401, '', 'code=401'])
+    assert.match(
+      `${headers['www-authenticate']}`,
+      /^Bearer error="invalid_token", error_description="The token has expired"$/,
+    )
+    assert.equal((await client.send('GET', '/', undefined, { prefer: 'code=401' })).status, 400)
+  })
+
+  for (const [profile, service, list] of [
+    ['a', a, '400, 413, 415, 500, 503'],
+    ['b', b, '400, 409'],
+  ] as const)
+    test(`profile ${profile}: a code that the operation cannot have gets 400 with those it can, and has no effect`, async () => {
+      const client = newSandbox(service)
+      const before = await count(client)
+      for (const code of ['418', '200', '404', 'x', '', '503.5', '-1']) {
+        const item = { ...named('x'), ...numbered('x') }
+        const response = await client.send('POST', itemsPath, item, { prefer: `code=${code}` })
+        assert.deepEqual(applied(response), [400, undefined], code)
+        assert.equal(problemOf(response).title, `Prefer: code must be a failure of POST ${itemsPath}: ${list}.`)
+      }
+      assert.equal(await count(client), before)
+    })
+
+  test('wait: the response comes after so many seconds', async () => {
+    const client = newSandbox(a)
+    const startedAt = performance.now()
+    assert.deepEqual(applied(await create(client, 'wait=1')), [201, 'wait=1'])
+    assert.ok(performance.now() - startedAt >= 995)
+    const failed = await create(client, 'code=503, wait=0')
+    assert.deepEqual(applied(failed), [503, 'wait=0, code=503'])
+  })
+
+  test('fault=reset: the connection is reset, nothing is stored', async (t) => {
+    const client = newSandbox(a)
+    const { received, error } = await rawResponse(t, client, a.port, 'fault=reset')
+    assert.deepEqual([received, error], ['', 'ECONNRESET'])
+    assert.equal(await count(client), 0)
+  })
+
+  test('fault=lost: the write takes effect, the connection is closed without a response', async (t) => {
+    const client = newSandbox(a)
+    const { received, error } = await rawResponse(t, client, a.port, 'fault=lost')
+    assert.deepEqual([received, error], ['', undefined])
+    assert.equal(await count(client), 1)
+    await assert.rejects(client.send('DELETE', `${itemsPath}/1`, undefined, { prefer: 'fault=lost' }), NoResponseError)
+    assert.equal(await count(client), 0)
+  })
+
+  test('fault=truncate: half of the body, then the end of the connection', async (t) => {
+    const client = newSandbox(a)
+    const { received, receivedBody, length } = await rawResponse(t, client, a.port, 'fault=truncate')
+    assert.match(received, /^HTTP\/1\.1 201 .*preference-applied: fault=truncate/is)
+    assert.equal(receivedBody.length, Math.floor(length / 2))
+    assert.match(receivedBody, /^{"id":1,"name":"x+$/)
+    await client.send(
+      'PUT',
+      '/__admin/items',
+      Array.from({ length: 5_000 }, (_, id) => ({ id, ...numbered('x') })),
+    )
+    const list = await rawResponse(t, client, a.port, 'fault=truncate', 'GET')
+    assert.ok(list.length > 100_000)
+    assert.equal(list.receivedBody.length, Math.floor(list.length / 2))
+  })
+
+  test('fault=truncate: a response without body is lost', async (t) => {
+    const client = newSandbox(a)
+    await create(client)
+    for (const method of ['HEAD', 'DELETE']) {
+      const { received } = await rawResponse(t, client, a.port, 'fault=truncate', method, `${itemsPath}/1`)
+      assert.equal(received, '', method)
+    }
+    assert.deepEqual(
+      (await journalOf(client, '?limit=2')).map(({ status }) => status),
+      [null, null],
+    )
+    assert.equal(await count(client), 0)
+  })
+
+  test('unknown preferences and parameters are ignored; of two equal ones the first counts', async () => {
+    const client = newSandbox(a)
+    for (const prefer of [
+      'return=minimal',
+      'respond-async, foo="code=503, x"',
+      'foo; code=503',
+      'wait=x',
+      'wait',
+      '',
+      ',,=;',
+    ])
+      assert.deepEqual(applied(await create(client, prefer)), [201, undefined], prefer)
+    for (const prefer of [
+      'return=minimal, CODE=503',
+      'code="503"',
+      'code = 503;x=y',
+      'code=503, code=500',
+      ',code=503',
+    ])
+      assert.deepEqual(applied(await create(client, prefer)), [503, 'code=503'], prefer)
+    const { status, headers } = await client.send('POST', itemsPath, numbered('x'), { prefer: ['wait=0', 'code=500'] })
+    assert.deepEqual([status, headers['preference-applied']], [500, 'wait=0, code=500'])
+  })
+
+  test('an unknown fault, or a fault and a code, gets 400 with a sentence', async () => {
+    const client = newSandbox(a)
+    for (const [prefer, title] of [
+      ['fault=explode', 'Prefer: fault must be reset, truncate, lost.'],
+      ['fault=lost, code=503', 'Prefer: code and fault exclude each other.'],
+    ] as const) {
+      const response = await create(client, prefer)
+      assert.deepEqual([response.status, problemOf(response).title], [400, title])
+    }
+    assert.equal(await count(client), 0)
+  })
+
+  test('a request that the contract rejects is rejected as without it', async () => {
+    const client = newSandbox(a)
+    const prefer = { prefer: 'code=503' }
+    assert.equal((await client.send('POST', itemsPath, {}, prefer)).status, 400)
+    assert.equal((await client.send('GET', `${itemsPath}/abc`, undefined, prefer)).status, 400)
+    assert.equal((await client.send('GET', '/nothing', undefined, prefer)).status, 404)
+    assert.equal((await client.send('GET', '/health/live', undefined, prefer)).status, 200)
+  })
+
+  test('pages of allowed origins may send it and read what was applied', async () => {
+    const client = newSandbox(a)
+    const origin = 'http://localhost:5173'
+    const preflight = await client.send('OPTIONS', itemsPath, undefined, {
+      origin,
+      'access-control-request-method': 'POST',
+      'access-control-request-headers': 'prefer, x-todo-sandbox',
+    })
+    assert.equal(preflight.status, 204)
+    const allowed = `${preflight.headers['access-control-allow-headers']}`.split(', ')
+    for (const name of ['Prefer', 'X-Todo-Sandbox', 'Content-Type']) assert.ok(allowed.includes(name), name)
+    const { headers } = await client.send('GET', '/', undefined, { origin, prefer: 'code=503' })
+    assert.match(`${headers['access-control-expose-headers']}`, /\bPreference-Applied\b/)
+  })
+})
+
+suite('fault rules', { concurrency: true }, () => {
+  const statuses = async (client: Client, times: number, method = 'GET', path = itemsPath, body?: unknown) => {
+    const all = []
+    for (let index = 0; index < times; index++) all.push((await client.send(method, path, body)).status)
+    return all
+  }
+  const rulesOf = async (client: Client) => JSON.parse((await client.send('GET', '/__admin/faults')).text)
+
+  test('times: fails so often, then works; used says how often', async () => {
+    const client = newSandbox(a)
+    const rule = { method: 'POST', path: itemsPath, times: 2, code: 503 }
+    await putFaults(client, rule)
+    assert.deepEqual(await rulesOf(client), [{ ...rule, used: 0 }])
+    assert.deepEqual(await statuses(client, 1), [200])
+    assert.deepEqual(await statuses(client, 3, 'POST', itemsPath, numbered('x')), [503, 503, 201])
+    assert.deepEqual(await rulesOf(client), [{ ...rule, used: 2 }])
+    assert.equal((await client.send('DELETE', '/__admin/faults')).status, 204)
+    assert.deepEqual(await rulesOf(client), [])
+  })
+
+  test('the first rule that matches is applied', async () => {
+    const client = newSandbox(a)
+    await putFaults(
+      client,
+      { path: itemsPath, times: 1, code: 500 },
+      { method: 'GET', times: 2, code: 503 },
+      { code: 503, share: 0 },
+    )
+    assert.deepEqual(await statuses(client, 4), [500, 503, 503, 200])
+    assert.deepEqual(
+      (await rulesOf(client)).map(({ used }: { used: number }) => used),
+      [1, 2, 0],
+    )
+  })
+
+  test('path: one path, or that of every item, in any case', async () => {
+    const client = newSandbox(a)
+    await client.send(
+      'PUT',
+      '/__admin/items',
+      [1, 2].map((id) => ({ id, ...numbered('x') })),
+    )
+    const [list, one, other] = [itemsPath, `${itemsPath}/1`, `${itemsPath}/2`]
+    const all = async () => [
+      ...(await statuses(client, 1, 'GET', list)),
+      ...(await statuses(client, 1, 'GET', one)),
+      ...(await statuses(client, 1, 'GET', other)),
+    ]
+    await putFaults(client, { path: '/API/todoitems/{id}', code: 404 })
+    assert.deepEqual(await all(), [200, 404, 404])
+    await putFaults(client, { path: `${itemsPath}/1`, code: 404 })
+    assert.deepEqual(await all(), [200, 404, 200])
+    assert.deepEqual(await statuses(client, 1, 'GET', `${one}/`), [404])
+    await putFaults(client, { path: `${itemsPath}/`, code: 503 })
+    assert.deepEqual(await all(), [503, 200, 200])
+  })
+
+  test('a code is applied to the operations that can have it', async () => {
+    const client = newSandbox(a)
+    await putFaults(client, { method: 'GET', code: 404 })
+    assert.deepEqual(await statuses(client, 1), [200])
+    assert.deepEqual(await statuses(client, 1, 'GET', '/'), [200])
+    await create(client)
+    assert.deepEqual(await statuses(client, 1, 'GET', `${itemsPath}/1`), [404])
+    const [{ used }] = await rulesOf(client)
+    assert.equal(used, 1)
+    assert.equal((await journalOf(client, '?limit=4'))[1]?.fault, undefined)
+  })
+
+  test('share, delay, fault, and a failure without code', async () => {
+    const client = newSandbox(a)
+    await putFaults(client, { share: 0.5, code: 503 })
+    const failed = (await statuses(client, 200)).filter((status) => status === 503).length
+    assert.ok(failed > 50 && failed < 150, `${failed}`)
+    assert.equal((await rulesOf(client))[0].used, failed)
+    await putFaults(client, { delay: 200, times: 1 })
+    const startedAt = performance.now()
+    assert.deepEqual(await statuses(client, 1), [200])
+    assert.ok(performance.now() - startedAt >= 195)
+    await putFaults(client, { fault: 'lost', times: 1 }, {})
+    // A new connection: the client repeats a request on one that was closed while it was idle.
+    await assert.rejects(create(createClient(client.url)), NoResponseError)
+    assert.deepEqual(await statuses(client, 1), [503])
+    await putFaults(client)
+    assert.equal(await count(client), 1)
+  })
+
+  test('a preference comes before the rules', async () => {
+    const client = newSandbox(a)
+    await putFaults(client, { method: 'POST', code: 503 })
+    assert.equal((await create(client, 'code=500')).status, 500)
+    assert.equal((await rulesOf(client))[0].used, 0)
+    assert.deepEqual(applied(await create(client, 'wait=0')), [503, 'wait=0'])
+  })
+
+  test('B6 profile B fails with its codes', async () => {
+    const client = newSandbox(b)
+    await putFaults(client, { method: 'POST' }, { method: 'PUT', code: 400 }, { method: 'DELETE', code: 404 })
+    assert.equal((await client.send('POST', itemsPath, named('x'))).text, 'CouldNotCreateItem')
+    assert.equal((await client.send('PUT', itemsPath, named('x'))).text, 'CouldNotUpdateItem')
+    assert.equal((await client.send('DELETE', `${itemsPath}/x`)).text, 'RecordNotFound')
+  })
+
+  for (const [profile, service, post] of [
+    ['a', a, '400, 413, 415, 500, 503'],
+    ['b', b, '400, 409'],
+  ] as const)
+    test(`profile ${profile}: every mistake is named with its position, and nothing changes`, async () => {
+      const client = newSandbox(service)
+      await putFaults(client, { method: 'POST', code: 400 })
+      const rejected = async (rules: unknown) => {
+        const response = await client.send('PUT', '/__admin/faults', rules)
+        assert.equal(response.status, 400, response.text)
+        assert.deepEqual(await rulesOf(client), [{ method: 'POST', code: 400, used: 0 }])
+        return problemOf(response).errors
+      }
+      assert.deepEqual(await rejected({ code: 400 }), { '': ['The body must be an array of rules.'] })
+      assert.equal(await rejected('[{'), undefined)
+      const noOperation = ['No operation has this method and path.']
+      assert.deepEqual(
+        await rejected([
+          { method: 'POST', code: 400 },
+          5,
+          { method: 'post', path: 'api', times: 0, share: 2, code: '503', fault: 'x', delay: -1, cod: 503 },
+          { method: 'POST', code: 418 },
+          { code: 400, fault: 'lost' },
+          { method: 'PATCH' },
+          { path: '/api/todo' },
+          { path: `${itemsPath}/1/2` },
+          { method: ['POST'], times: 1.5, delay: 60_001 },
+        ]),
+        {
+          '[1]': ['A rule must be an object.'],
+          '[2]': [
+            'method must be a method such as POST.',
+            'path must begin with /.',
+            'times must be a positive integer.',
+            'share must be a number from 0 to 1.',
+            'code must be a status.',
+            'fault must be reset, truncate, lost.',
+            'delay must be milliseconds from 0 to 60000.',
+            'There is no member cod: use method, path, times, share, code, fault, delay.',
+          ],
+          '[3]': [`code must be a failure of these operations: ${post}.`],
+          '[4]': ['code and fault exclude each other.'],
+          '[5]': noOperation,
+          '[6]': noOperation,
+          '[7]': noOperation,
+          '[8]': [
+            'method must be a method such as POST.',
+            'times must be a positive integer.',
+            'delay must be milliseconds from 0 to 60000.',
+          ],
+        },
+      )
+    })
+})
+
+/** For a process that should end at once. */
+const startTimeout = { timeout: 120_000 }
+
+suite('--delay and --fail', { concurrency: true }, () => {
+  const failures = async (client: Client, times: number) => {
+    const all: number[] = []
+    for (let index = 0; index < times; index++) all.push((await client.send('GET', itemsPath)).status)
+    return all.filter((status) => status >= 400)
+  }
+
+  test('--delay delays every response, in sandboxes too', async (t) => {
+    const { url } = await serve(t, ['--delay', '150-200'])
+    for (const client of [createClient(url), createClient(`${url}/~ada`)]) {
+      const startedAt = performance.now()
+      assert.deepEqual(applied(await client.send('GET', itemsPath)), [200, undefined])
+      assert.ok(performance.now() - startedAt >= 145)
+      const [entry] = await journalOf(client)
+      assert.match(entry?.fault ?? '', /^(?:1[5-9]\d|200) ms$/)
+    }
+    const client = createClient(url)
+    await client.send('GET', '/health/live')
+    const [health] = await journalOf(client, '?limit=1')
+    assert.deepEqual([health?.path, health?.fault], ['/health/live', undefined])
+  })
+
+  test('--fail 50%, in sandboxes too; PUT /__admin/faults comes first', async (t) => {
+    const { url } = await serve(t, ['--fail', '50%', '--seed', '7'])
+    for (const client of [createClient(url), createClient(`${url}/~ada`)]) {
+      const failed = await failures(client, 60)
+      assert.ok(failed.length > 10 && failed.length < 50, `${failed.length}`)
+      assert.ok(failed.every((status) => status === 503))
+      await putFaults(client, { code: 500 })
+      assert.equal((await failures(client, 5)).length, 5)
+      assert.equal((await client.send('POST', '/__admin/reset')).status, 204)
+      assert.ok((await failures(client, 60)).length > 10)
+    }
+  })
+
+  test('--fail METHOD:STATUS:SHARE%, repeated, and as a variable', async (t) => {
+    for (const [args, env] of [
+      [['--fail', 'POST:500:100%', '--fail', 'DELETE:100%', '--fail', '0%'], {}],
+      [[], { TODO_FAIL: 'POST:500:100%, DELETE:100%' }],
+    ] as const) {
+      const { url } = await serve(t, args, env)
+      const client = createClient(url)
+      assert.equal((await create(client)).status, 500)
+      assert.equal((await client.send('DELETE', `${itemsPath}/1`)).status, 503)
+      assert.equal((await client.send('GET', itemsPath)).status, 200)
+    }
+  })
+
+  test('B6 --fail in profile B: its codes', async (t) => {
+    const { url } = await serve(t, ['--fail', '100%'], {}, 'b')
+    const client = createClient(url)
+    assert.equal((await client.send('POST', itemsPath, named('x'))).text, 'CouldNotCreateItem')
+    assert.equal((await client.send('DELETE', `${itemsPath}/x`)).text, 'CouldNotDeleteItem')
+    assert.equal((await client.send('GET', itemsPath)).status, 503)
+  })
+
+  test('a failure that no operation of the served profiles can have is a usage error', startTimeout, async (t) => {
+    const serveWith = (profile: string, ...rules: string[]) =>
+      run(t, ['serve', '--profile', profile, ...rules.flatMap((rule) => ['--fail', rule])])
+    const [forB, forBoth] = await Promise.all([
+      serveWith('b', 'POST:503:20%', 'GET:503:20%', 'PATCH:5%'),
+      serveWith('both', 'POST:418:20%'),
+    ])
+    assert.deepEqual([forB.code, forB.stdout], [2, ''])
+    assert.deepEqual(forB.stderr.split('\n').slice(0, -2), [
+      'todo-service: --fail POST:503 is not possible in Profile B: code must be a failure of these operations: 400, 409.',
+      'todo-service: --fail PATCH is not possible in Profile B: No operation has this method and path.',
+    ])
+    assert.equal(forBoth.code, 2)
+    assert.match(forBoth.stderr, /Profile A: .*400, 413, 415, 500, 503\.\n.*Profile B: .*400, 409\.\n/)
+  })
+
+  test('values that cannot be read are usage errors', startTimeout, async (t) => {
+    const args = [
+      '--delay',
+      '5s',
+      '--fail',
+      '101%',
+      '--fail',
+      'post:5%',
+      '--seed',
+      '-1',
+      '--now',
+      'today',
+      '--max-sandboxes',
+      '0',
+      '--sandbox-ttl',
+      '0',
+    ]
+    const { code, stderr } = await run(t, ['serve', ...args])
+    assert.equal(code, 2)
+    assert.equal(stderr.match(/^todo-service: --[\w-]+ must be /gm)?.length, 7, stderr)
+  })
+
+  test('a delay does not keep the process from ending', async (t) => {
+    const { running, url } = await serve(t, ['--drain-timeout', '1'])
+    const client = createClient(url)
+    await putFaults(client, { delay: 60_000 })
+    const delayed = client.send('GET', itemsPath).catch(() => {})
+    while (!/"used":1/.test((await client.send('GET', '/__admin/faults')).text));
+    running.process.kill('SIGTERM')
+    await delayed
+    const stopwatch = new Stopwatch()
+    assert.equal((await running.ended).code, 0)
+    stopwatch.assertWithin(10_000)
+  })
+})

@@ -1,0 +1,419 @@
+import assert from 'node:assert/strict'
+import { get, type IncomingMessage } from 'node:http'
+import { suite, test } from 'node:test'
+import { profiles } from '../../src/app.ts'
+import { type Client, createClient } from '../../src/verify/client.ts'
+import { serve, sharedService } from '../support/cli.ts'
+import {
+  EventStream,
+  itemsPath,
+  journalOf,
+  named,
+  newSandbox,
+  numbered,
+  problemOf,
+  putFaults,
+  type ServerEvent,
+} from '../support/control.ts'
+import { RawConnection } from '../support/raw.ts'
+import { Stopwatch } from '../support/stopwatch.ts'
+
+const a = sharedService([])
+const b = sharedService(['--profile', 'b'])
+
+/** Sends so many requests, twenty at a time. */
+async function repeat(count: number, send: (index: number) => Promise<unknown>): Promise<void> {
+  let index = 0
+  const worker = async () => {
+    while (index < count) await send(index++)
+  }
+  await Promise.all(Array.from({ length: 20 }, worker))
+}
+
+suite('journal', { concurrency: true }, () => {
+  test('has time, method, path, query, status, duration, headers and bodies of each request, newest last', async () => {
+    const client = newSandbox(a)
+    await client.send('GET', '/?x=1')
+    await client.send('POST', itemsPath, numbered('walk the dog'), { 'X-Custom': 'y' })
+    const [first, { id, time, milliseconds, request, response, ...entry } = assert.fail()] = await journalOf(client)
+    assert.deepEqual([first?.method, first?.path, first?.query], ['GET', '/', '?x=1'])
+    assert.ok(first && id > first.id && time >= first.time && milliseconds >= 0)
+    assert.ok(Math.abs(Date.parse(time) - Date.now()) < 60_000)
+    assert.deepEqual(entry, {
+      client: '127.0.0.1',
+      method: 'POST',
+      path: itemsPath,
+      query: '',
+      status: 201,
+      item: { change: 'created', id: '1' },
+    })
+    assert.deepEqual([request.headers['x-custom'], request.headers.host], ['y', new URL(a.url).host])
+    assert.equal(request.body, JSON.stringify(numbered('walk the dog')))
+    assert.equal(response.headers.location, `${client.url}${itemsPath}/1`)
+    assert.equal(response.body, JSON.stringify({ id: 1, ...numbered('walk the dog') }))
+    assert.deepEqual([first.request.body, first.response.body], [null, 'Hello World!'])
+  })
+
+  test('limit and since choose entries; DELETE empties it', async () => {
+    const client = newSandbox(a)
+    for (const path of ['/1', '/2', '/3', '/4']) await client.send('GET', path)
+    const paths = async (query: string) => (await journalOf(client, query)).map(({ path }) => path)
+    const [, second] = await journalOf(client)
+    assert.deepEqual(await paths('?limit=2'), ['/3', '/4'])
+    assert.deepEqual(await paths(`?since=${second?.id}`), ['/3', '/4'])
+    assert.deepEqual(await paths(`?limit=1&since=${second?.id}`), ['/4'])
+    assert.deepEqual(await paths('?limit=0'), [])
+    assert.deepEqual(await paths('?limit=1000000'), ['/1', '/2', '/3', '/4'])
+    assert.deepEqual(await paths('?since=1000000'), [])
+    assert.equal((await client.send('DELETE', '/__admin/requests')).status, 204)
+    assert.deepEqual(await journalOf(client), [])
+    await client.send('GET', '/5')
+    assert.deepEqual(await paths(`?since=${second?.id}`), ['/5'])
+  })
+
+  test('a query that is invalid gets 400 with every mistake', async () => {
+    const client = newSandbox(a)
+    for (const query of ['limit=-1', 'limit=x', 'since=', 'since=1.5', 'limit=1e3'])
+      assert.equal((await client.send('GET', `/__admin/requests?${query}`)).status, 400, query)
+    const response = await client.send('GET', '/__admin/requests?limit=x&since=y&offset=1')
+    assert.deepEqual(
+      [response.status, problemOf(response).errors],
+      [
+        400,
+        {
+          limit: ['limit must be a whole number.'],
+          since: ['since must be a whole number.'],
+          offset: ['There is no parameter offset: use since and limit.'],
+        },
+      ],
+    )
+  })
+
+  test('has neither Authorization nor cookies, nor have the events', async (t) => {
+    const client = newSandbox(a)
+    const stream = await EventStream.open(t, client)
+    await client.send('GET', '/secret', undefined, {
+      AUTHORIZATION: 'Bearer canary',
+      'Proxy-Authorization': 'Basic canary',
+      Cookie: 'session=canary',
+      'X-Other': 'visible',
+    })
+    for (const shown of [(await client.send('GET', '/__admin/requests')).text, JSON.stringify(await stream.next())]) {
+      assert.match(shown, /visible/)
+      assert.doesNotMatch(shown, /canary|authorization"|cookie/i)
+    }
+  })
+
+  test('has the first 16 KiB of a body', async () => {
+    const client = newSandbox(a)
+    const limit = 16 * 1024
+    const send = async (name: string) => {
+      await client.send('POST', itemsPath, numbered(name))
+      const [{ request, response } = assert.fail()] = await journalOf(client, '?limit=1')
+      return { request, response }
+    }
+    const rest = JSON.stringify(numbered('')).length
+    const exact = await send('x'.repeat(limit - rest))
+    assert.deepEqual([exact.request.body?.length, exact.request.isTruncated], [limit, undefined])
+    assert.deepEqual([exact.response.body?.length, exact.response.isTruncated], [limit, true])
+    for (const character of ['x', '漢', '😀']) {
+      const sent = numbered(character.repeat(20_000))
+      const { request, response } = await send(sent.name)
+      for (const { body, isTruncated } of [request, response]) {
+        const bytes = Buffer.byteLength(`${body}`)
+        assert.ok(isTruncated && bytes <= limit && bytes > limit - 4, `${character} ${bytes}`)
+        assert.doesNotMatch(`${body}`, /\ufffd/)
+      }
+      assert.ok(JSON.stringify(sent).startsWith(`${request.body}`))
+    }
+    await client.send(
+      'PUT',
+      '/__admin/items',
+      Array.from({ length: 5_000 }, (_, id) => ({ id, ...numbered('') })),
+    )
+    const { text } = await client.send('GET', itemsPath)
+    const [{ response } = assert.fail()] = await journalOf(client, '?limit=1')
+    assert.deepEqual([response.body, response.isTruncated], [text.slice(0, limit), true])
+  })
+
+  test('has at most 1,000 entries', async () => {
+    const client = newSandbox(a)
+    await repeat(1_010, (index) => client.send('GET', `/${index}`))
+    const entries = await journalOf(client)
+    assert.equal(entries.length, 1_000)
+    const [first, last] = [entries[0]?.id, entries.at(-1)?.id]
+    assert.equal(Number(last) - Number(first), 999)
+  })
+
+  const rejected = {
+    a: [
+      ['POST', itemsPath, {}, 400, 'A6', { isComplete: ['isComplete is missing.'] }],
+      ['POST', itemsPath, { name: 5, isComplete: true }, 400, 'A5', { name: ['name must be a string or null.'] }],
+      ['POST', itemsPath, '{', 400, 'A14', undefined],
+      ['POST', itemsPath, ' '.repeat(2 ** 20 + 1), 413, 'A14', undefined],
+      ['PUT', `${itemsPath}/1`, { id: 2, ...numbered('x') }, 400, 'A8', undefined],
+      ['PUT', `${itemsPath}/1`, numbered('x'), 400, 'A8', { id: ['id is missing.'] }],
+      ['PUT', `${itemsPath}/9`, { id: 9, ...numbered('x') }, 404, 'A8', undefined],
+      ['GET', `${itemsPath}/9`, undefined, 404, 'A2', undefined],
+      ['GET', `${itemsPath}/abc`, undefined, 400, 'A12', undefined],
+      ['DELETE', `${itemsPath}/9`, undefined, 404, 'A9', undefined],
+      ['PATCH', itemsPath, undefined, 405, 'G6', undefined],
+      ['GET', '/nothing', undefined, 404, 'G6', undefined],
+      ['GET', '/secret', undefined, 401, 'S6', undefined],
+    ],
+    b: [
+      [
+        'POST',
+        itemsPath,
+        { id: 'x', name: ' ' },
+        400,
+        'B4',
+        { name: ['name must not be blank.'], notes: ['notes is missing.'] },
+      ],
+      ['POST', itemsPath, '', 400, 'B4', undefined],
+      ['POST', itemsPath, profiles.b.startingItems[0], 409, 'B5', undefined],
+      [
+        'POST',
+        itemsPath,
+        { ...named('x'), name: '\ud800' },
+        400,
+        'B6',
+        { name: ['name must not contain a lone surrogate.'] },
+      ],
+      ['PUT', itemsPath, named('x'), 404, 'B7', undefined],
+      ['DELETE', `${itemsPath}/x`, undefined, 404, 'B8', undefined],
+      ['DELETE', `${itemsPath}/${'x'.repeat(1025)}`, undefined, 400, 'B11', undefined],
+      ['GET', `${itemsPath}/x`, undefined, 405, 'G6', undefined],
+    ],
+  } as const
+  for (const [profile, service] of Object.entries({ a, b }))
+    test(`says why a request to profile ${profile} was rejected, and by which rule`, async () => {
+      const client = newSandbox(service)
+      for (const [method, path, body, status, rule, errors] of rejected[profile as 'a' | 'b']) {
+        const response = await client.send(method, path, body)
+        const [entry = assert.fail()] = await journalOf(client, '?limit=1')
+        const sent = `${method} ${path.slice(0, 40)}`
+        assert.deepEqual(
+          [sent, response.status, entry.status, entry.rule, entry.errors],
+          [sent, status, status, rule, errors],
+        )
+        assert.equal(entry.item, undefined)
+        if (status !== 405) assert.match(entry.reason ?? '', /\w/, sent)
+        if (errors) assert.equal(entry.reason, Object.values(errors).flat().join(' '))
+      }
+      await client.send('GET', itemsPath)
+      const [{ rule, reason } = assert.fail()] = await journalOf(client, '?limit=1')
+      assert.deepEqual([rule, reason], [undefined, undefined])
+    })
+
+  test('says which delay or failure was applied; without a response the status is null', async () => {
+    const client = newSandbox(a)
+    const send = async (prefer: string | undefined, method = 'POST') => {
+      await client.send(method, itemsPath, method === 'POST' ? numbered('x') : undefined, { prefer }).catch(() => {})
+      const [{ status, fault, response, item } = assert.fail()] = await journalOf(client, '?limit=1')
+      return { status, fault, body: response.body, item: item?.change }
+    }
+    assert.deepEqual(await send('fault=reset'), {
+      status: null,
+      fault: 'Prefer: fault=reset',
+      body: null,
+      item: undefined,
+    })
+    assert.deepEqual(await send('fault=lost'), {
+      status: null,
+      fault: 'Prefer: fault=lost',
+      body: null,
+      item: 'created',
+    })
+    const truncated = await send('fault=truncate')
+    assert.deepEqual([truncated.status, truncated.fault], [201, 'Prefer: fault=truncate'])
+    const failed = await send('code=503')
+    assert.deepEqual([failed.status, failed.fault, failed.item], [503, 'Prefer: code=503', undefined])
+    await putFaults(client, { method: 'POST', times: 1, code: 500 }, { path: itemsPath, delay: 1 })
+    const byRule = await send(undefined)
+    assert.deepEqual([byRule.status, byRule.fault], [500, 'rule for POST any path: 500'])
+    const delayed = await send(undefined, 'GET')
+    assert.deepEqual([delayed.status, delayed.fault], [200, `rule for any method ${itemsPath}: delay; 1 ms`])
+    await putFaults(client)
+    assert.equal((await send('return=minimal')).fault, undefined)
+  })
+
+  test('has no requests to the control API', async () => {
+    const client = newSandbox(a)
+    await client.send('GET', '/__admin/nothing')
+    await client.send('PUT', '/__admin/items', [5])
+    await client.send('GET', '/__admin/items', undefined, { origin: 'http://evil.example' })
+    assert.deepEqual(await journalOf(client), [])
+  })
+})
+
+suite('size of the journals', () => {
+  test('is at most 16 MiB; the newest entries are kept', async () => {
+    const client = newSandbox(a)
+    const body = numbered('x'.repeat(20_000))
+    await repeat(1_000, () => client.send('PUT', `${itemsPath}/9`, body))
+    await client.send('GET', '/last')
+    const { text } = await client.send('GET', '/__admin/requests')
+    const entries = JSON.parse(text)
+    assert.ok(entries.length < 1_000 && entries.length > 800, `${entries.length}`)
+    assert.equal(entries.at(-1).path, '/last')
+  })
+})
+
+const summary = ({ event, data }: ServerEvent) =>
+  event === 'request'
+    ? `${data.method} ${data.path} ${data.status}`
+    : `${event} ${data.change ?? ''} ${data.id ?? ''}`.trim()
+
+/** The next events, until one is about this path. */
+async function eventsUntil(stream: EventStream, path: string): Promise<ServerEvent[]> {
+  const events: ServerEvent[] = []
+  while (events.at(-1)?.data.path !== path) events.push(await stream.next())
+  return events
+}
+
+/** Creates, updates and deletes an item, resets and replaces the items. */
+async function change(client: Client, item: object, path: string, itemPath: string): Promise<void> {
+  await client.send('POST', itemsPath, item)
+  await client.send('PUT', path, item)
+  await client.send('DELETE', itemPath)
+  await client.send('DELETE', itemPath)
+  await client.send('POST', '/__admin/reset')
+  await client.send('GET', '/')
+  await client.send('PUT', '/__admin/items', [])
+  await client.send('GET', '/end')
+}
+
+suite('events', { concurrency: true }, () => {
+  for (const [profile, service, created, item, path, itemPath] of [
+    ['a', a, 201, { id: 1, ...numbered('x') }, `${itemsPath}/1`, `${itemsPath}/1`],
+    ['b', b, 200, named('1'), itemsPath, `${itemsPath}/1`],
+  ] as const)
+    test(`profile ${profile}: one for each request, change of an item and reset, with ascending ids`, async (t) => {
+      const client = newSandbox(service)
+      const stream = await EventStream.open(t, client)
+      const expectedHeaders = ['text/event-stream', 'no-store']
+      assert.deepEqual([stream.headers.get('content-type'), stream.headers.get('cache-control')], expectedHeaders)
+      await change(client, item, path, itemPath)
+      const events = await eventsUntil(stream, '/end')
+      assert.deepEqual(events.map(summary), [
+        `POST ${itemsPath} ${created}`,
+        'item created 1',
+        `PUT ${path} 204`,
+        'item updated 1',
+        `DELETE ${itemPath} 204`,
+        'item deleted 1',
+        `DELETE ${itemPath} 404`,
+        'reset',
+        'GET / 200',
+        'reset',
+        'GET /end 404',
+      ])
+      const ids = events.map(({ id }) => id)
+      assert.deepEqual(
+        ids,
+        [...new Set(ids)].sort((x, y) => x - y),
+      )
+      assert.deepEqual(events.at(-1)?.data, (await journalOf(client, '?limit=1'))[0])
+    })
+
+  test('Last-Event-ID: what was missed follows, as far as the journal has it', async (t) => {
+    const client = newSandbox(a)
+    const stream = await EventStream.open(t, client)
+    for (const path of ['/1', '/2']) await client.send('GET', path)
+    await client.send('POST', itemsPath, numbered('x'))
+    await client.send('PUT', '/__admin/items', [])
+    await client.send('GET', '/end')
+    const all = await eventsUntil(stream, '/end')
+    stream.close()
+    for (const [index, { id }] of all.slice(0, -1).entries()) {
+      const again = await EventStream.open(t, client, { 'last-event-id': `${id}` })
+      assert.deepEqual(await eventsUntil(again, '/end'), all.slice(index + 1))
+      again.close()
+    }
+    const afterRestart = await EventStream.open(t, client, { 'last-event-id': '999999' })
+    assert.deepEqual(await eventsUntil(afterRestart, '/end'), all)
+    await client.send('DELETE', '/__admin/requests')
+    for (const id of [`${all[0]?.id}`, `${all.at(-1)?.id}`, 'nonsense']) {
+      const later = await EventStream.open(t, client, { 'last-event-id': id })
+      await client.send('GET', '/later')
+      const events = await eventsUntil(later, '/later')
+      assert.ok(events.every(({ event, data }) => event === 'reset' || data.path === '/later'))
+      later.close()
+    }
+  })
+
+  test('a client that does not read takes no memory and gets the rest when it reads again', async (t) => {
+    const { url } = await serve(t, [])
+    const client = createClient(url)
+    const slow = await new Promise<IncomingMessage>((responded) => get(`${url}/__admin/events`, responded))
+    const count = 1_500
+    await repeat(count, () => client.send('PUT', `${itemsPath}/9`, { id: 9, ...numbered('x'.repeat(16_000)) }))
+    await client.send('GET', '/last')
+    const ids: number[] = []
+    let line = ''
+    for await (const data of slow.setEncoding('utf8')) {
+      const lines = `${line}${data}`.split('\n')
+      line = lines.pop() ?? ''
+      for (const complete of lines) if (complete.startsWith('id: ')) ids.push(Number(complete.slice(4)))
+      if (lines.some((complete) => complete.includes('"path":"/last"'))) break
+    }
+    assert.ok(ids.length < count, `${ids.length}`)
+    assert.deepEqual(
+      ids,
+      [...ids].sort((x, y) => x - y),
+    )
+  })
+
+  test('a client that is gone does no harm', async (t) => {
+    const client = newSandbox(a)
+    for (const isReset of [true, false]) {
+      const gone = new RawConnection(t, a.port)
+      gone.socket.write(`GET ${new URL(client.url).pathname}/__admin/events HTTP/1.1\r\nHost: localhost\r\n\r\n`)
+      await gone.responses(1)
+      if (isReset) gone.socket.resetAndDestroy()
+      else gone.socket.destroy()
+      for (const path of ['/1', '/2', '/3']) assert.equal((await client.send('GET', path)).status, 404)
+    }
+    assert.equal(a.running.process.exitCode, null)
+  })
+
+  test('requests behind an open stream on its connection wait for its end', async (t) => {
+    const connection = new RawConnection(t, a.port)
+    const head = 'HTTP/1.1\r\nHost: localhost\r\n\r\n'
+    connection.socket.write(`GET /~pipelined/__admin/events ${head}DELETE /~pipelined${itemsPath}/1 ${head}`)
+    await connection.responses(1)
+    const client = createClient(`${a.url}/~pipelined`)
+    await client.send('GET', '/')
+    assert.deepEqual(
+      (await journalOf(client)).map(({ method }) => method),
+      ['GET'],
+    )
+  })
+
+  test('stay open when nothing happens for longer than --keep-alive-timeout', async (t) => {
+    const { url, port } = await serve(t, ['--keep-alive-timeout', '1'])
+    const client = createClient(url)
+    const stream = await EventStream.open(t, client)
+    const idle = new RawConnection(t, port)
+    idle.socket.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n')
+    assert.equal((await stream.next()).data.path, '/')
+    await idle.closed
+    await client.send('GET', '/later')
+    assert.equal((await stream.next()).data.path, '/later')
+  })
+
+  test('SIGTERM ends the streams at once, and those of clients that reconnect', async (t) => {
+    const { running, url } = await serve(t, ['--drain-timeout', '60'])
+    const streams = [await EventStream.open(t, { url }), await EventStream.open(t, { url: `${url}/~ada` })]
+    const stopwatch = new Stopwatch()
+    running.process.kill('SIGTERM')
+    for (const stream of streams) assert.deepEqual(await stream.rest(), [])
+    await EventStream.open(t, { url }).then(
+      (stream) => stream.rest(),
+      () => 'the listener is closed',
+    )
+    assert.equal((await running.ended).code, 0)
+    stopwatch.assertWithin(10_000)
+  })
+})

@@ -1,0 +1,233 @@
+import assert from 'node:assert/strict'
+import { Agent } from 'node:http'
+import { suite, test } from 'node:test'
+import { profiles } from '../../src/app.ts'
+import { type Client, createClient } from '../../src/verify/client.ts'
+import { serve, sharedService } from '../support/cli.ts'
+import {
+  developmentToken,
+  EventStream,
+  itemsPath,
+  journalOf,
+  named,
+  newSandbox,
+  numbered,
+  problemOf,
+  putFaults,
+} from '../support/control.ts'
+import { RawConnection } from '../support/raw.ts'
+
+const a = sharedService([])
+const b = sharedService(['--profile', 'b'])
+
+const create = async (client: Client, name: string, headers = {}) =>
+  (await client.send('POST', itemsPath, numbered(name), headers)).status
+const namesIn = async (client: Client, headers = {}): Promise<string[]> =>
+  JSON.parse((await client.send('GET', itemsPath, undefined, headers)).text).map(({ name }: { name: string }) => name)
+
+suite('sandbox', { concurrency: true }, () => {
+  test('the header and the prefix, encoded or not, name the same one; the name is case-sensitive', async (t) => {
+    const service = createClient(a.url)
+    assert.equal(await create(createClient(`${a.url}/~ada`), 'by prefix'), 201)
+    assert.equal(await create(service, 'by header', { 'X-Todo-Sandbox': 'ada' }), 201)
+    const expected = ['by prefix', 'by header']
+    for (const prefix of ['/~ada', '/%7eada', '/%7Eada'])
+      assert.deepEqual(await namesIn(createClient(`${a.url}${prefix}`)), expected)
+    assert.deepEqual(await namesIn(service, { 'x-todo-sandbox': 'ada' }), expected)
+    assert.deepEqual(await namesIn(createClient(`${a.url}/~ada`), { 'x-todo-sandbox': 'other' }), expected)
+    for (const other of [service, createClient(`${a.url}/~Ada`), createClient(`${a.url}/~ada_-9`)])
+      assert.deepEqual(await namesIn(other), [])
+    const raw = new RawConnection(t, a.port)
+    raw.socket.write(`GET http://localhost/~ada${itemsPath} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`)
+    await raw.closed
+    assert.match(raw.received, /by header/)
+    for (const path of ['/~ada', '/~ada/', '/~ada?x=1'])
+      assert.equal((await service.send('GET', path)).text, 'Hello World!')
+  })
+
+  test('G7 starts as the service starts, with ids of its own', async () => {
+    assert.deepEqual(JSON.parse((await newSandbox(b).send('GET', itemsPath)).text), profiles.b.startingItems)
+    for (const client of [newSandbox(a), newSandbox(a)]) {
+      assert.equal((await client.send('GET', itemsPath)).text, '[]')
+      assert.match((await client.send('POST', itemsPath, numbered('x'))).text, /^{"id":1,/)
+    }
+    const [one, other] = [newSandbox(a), newSandbox(a)]
+    const [{ etag }, { etag: otherEtag }] = [
+      (await one.send('GET', itemsPath)).headers,
+      (await other.send('GET', itemsPath)).headers,
+    ]
+    assert.notEqual(etag, otherEtag)
+  })
+
+  test('A3 Location keeps the prefix, and --base-url comes first', async (t) => {
+    const locationOf = async (url: string, headers = {}) =>
+      (await createClient(url).send('POST', itemsPath, numbered('x'), headers)).headers.location
+    for (const prefix of ['/~location', '/%7Elocation']) {
+      const location = await locationOf(`${a.url}${prefix}`)
+      assert.match(`${location}`, new RegExp(`^${a.url}${prefix}${itemsPath}/\\d$`))
+      assert.equal((await fetch(`${location}`)).status, 200)
+    }
+    assert.equal(await locationOf(a.url, { 'x-todo-sandbox': 'location-2' }), `${a.url}${itemsPath}/1`)
+    const { url } = await serve(t, ['--base-url', 'https://todo.example/base'])
+    assert.equal(await locationOf(`${url}/~ada`), `https://todo.example/base/~ada${itemsPath}/1`)
+  })
+
+  test('S4, S5 the document and the page are served under the prefix', async () => {
+    const client = newSandbox(a)
+    const { pathname: prefix } = new URL(client.url)
+    const { status, headers } = await client.send('GET', '/swagger')
+    assert.deepEqual([status, headers.location], [302, `${prefix}/swagger/index.html`])
+    const { text: html } = await client.send('GET', '/swagger/index.html')
+    const links = [...html.matchAll(/(?:href|src)="(\/[^"]*)"/g)].map(([, link]) => link as string)
+    assert.equal(links.length, 4)
+    for (const link of links) {
+      assert.ok(link.startsWith(`${prefix}/swagger/`), link)
+      assert.equal((await createClient(a.url).send('GET', link)).status, 200)
+    }
+    const authorization = `Bearer ${await developmentToken(a)}`
+    const document = await client.send('GET', '/swagger/v1/swagger.json', undefined, { authorization })
+    assert.deepEqual(JSON.parse(document.text).servers, [{ url: client.url }])
+    const control = await client.send('GET', '/__admin/openapi.json')
+    assert.deepEqual(JSON.parse(control.text).servers, [{ url: client.url }])
+  })
+
+  for (const [profile, service] of Object.entries({ a, b }))
+    test(`profile ${profile}: an invalid name gets 400, also from a page, and is logged`, async () => {
+      const client = createClient(service.url)
+      const invalid = ['', 'a b', 'a.b', 'ä', 'a,b', 'x'.repeat(65), '%61', '../x']
+      const responses = [
+        ...invalid.map((name) =>
+          client.send('GET', itemsPath, undefined, { 'x-todo-sandbox': Buffer.from(name).toString('latin1') }),
+        ),
+        ...['', 'a.b', '%61', 'x'.repeat(65), 'a+b'].map((name) => client.send('GET', `/~${name}${itemsPath}`)),
+        client.send('GET', '/~'),
+        client.send('POST', '/~a.b/__admin/reset'),
+        client.send('POST', itemsPath, '{"a"', { 'x-todo-sandbox': '.', origin: 'http://localhost:5173' }),
+      ]
+      for (const response of await Promise.all(responses)) {
+        assert.equal(response.status, 400)
+        assert.match(problemOf(response).title, /^The name of a sandbox must have 1 to 64 of A-Z, a-z, 0-9, _ and -\.$/)
+      }
+      assert.equal((await responses.at(-1))?.headers['access-control-allow-origin'], 'http://localhost:5173')
+      await service.running.prints(/\/~a\.b.* 400 .*The name of a sandbox must have/)
+      assert.equal((await client.send('GET', `/~${'x'.repeat(64)}${itemsPath}`)).status, 200)
+    })
+
+  test('a malformed request is rejected as without a sandbox, and closes the connection', async (t) => {
+    const raw = new RawConnection(t, a.port)
+    const next = `POST /~behind${itemsPath} HTTP/1.1\r\nHost: localhost\r\n\r\n`
+    raw.socket.write(`GET /~a.b/ HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n${next}`)
+    await raw.closed
+    assert.match(raw.received, /^HTTP\/1\.1 400 .*A header that may occur once is repeated/s)
+    assert.deepEqual(raw.statuses, [400])
+  })
+
+  test('has faults and a journal of its own; a reset leaves the others alone', async () => {
+    const [one, other] = [newSandbox(a), newSandbox(a)]
+    await putFaults(one, { code: 503 })
+    for (const client of [one, other]) await create(client, 'x')
+    assert.deepEqual(
+      (await journalOf(one)).map(({ status }) => status),
+      [503],
+    )
+    await other.send('POST', '/__admin/reset')
+    await create(other, 'y')
+    await one.send('PUT', '/__admin/items', [{ id: 7, ...numbered('z') }])
+    assert.deepEqual(await namesIn(other), ['y'])
+    await putFaults(one)
+    assert.deepEqual(await namesIn(one), ['z'])
+    assert.equal((await journalOf(one)).length, 2)
+    const byHeader = await createClient(a.url).send('GET', '/__admin/items', undefined, {
+      'x-todo-sandbox': new URL(one.url).pathname.slice(2),
+    })
+    assert.deepEqual(JSON.parse(byHeader.text), [{ id: 7, ...numbered('z') }])
+  })
+
+  test('200 clients in 200 sandboxes at once never see the items of another', async (t) => {
+    const clients = Array.from({ length: 200 }, async (_, at) => {
+      const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+      t.after(() => agent.destroy())
+      const headers = at % 2 === 0 ? { 'x-todo-sandbox': `many-${at}` } : {}
+      const client = createClient(at % 2 === 0 ? a.url : `${a.url}/~many-${at}`, { agent, timeout: 60_000 })
+      for (let id = 1; id <= 4; id++) {
+        const { text } = await client.send('POST', itemsPath, numbered(`${at} ${id}`), headers)
+        assert.deepEqual(JSON.parse(text), { id, ...numbered(`${at} ${id}`) })
+      }
+      await client.send('PUT', `${itemsPath}/1`, { id: 1, name: `${at} new`, isComplete: true }, headers)
+      await client.send('DELETE', `${itemsPath}/2`, undefined, headers)
+      assert.deepEqual(await namesIn(client, headers), [`${at} new`, `${at} 3`, `${at} 4`])
+    })
+    await Promise.all(clients)
+  })
+})
+
+suite('end of a sandbox', { concurrency: true }, () => {
+  test('--sandbox-ttl: after so many seconds without a request it is dropped, and its event streams end', async (t) => {
+    const { url } = await serve(t, ['--sandbox-ttl', '1'])
+    const [service, client] = [createClient(url), createClient(`${url}/~ada`)]
+    await create(service, 'main')
+    await create(client, 'x')
+    const stream = await EventStream.open(t, client)
+    assert.deepEqual(await stream.rest(), [])
+    assert.deepEqual(await namesIn(client), [])
+    assert.deepEqual(await namesIn(service), ['main'])
+  })
+
+  test('--max-sandboxes: the least recently used is dropped', async (t) => {
+    const { url } = await serve(t, ['--max-sandboxes', '2'])
+    const [x, y, z] = ['x', 'y', 'z'].map((name) => createClient(`${url}/~${name}`)) as [Client, Client, Client]
+    await create(x, 'x')
+    await create(y, 'y')
+    assert.deepEqual(await namesIn(x), ['x'])
+    await create(z, 'z')
+    assert.deepEqual(await namesIn(x), ['x'])
+    assert.deepEqual(await namesIn(z), ['z'])
+    assert.deepEqual(await namesIn(y), [])
+    assert.deepEqual(await namesIn(x), [])
+  })
+
+  test('the memory budget counts all sandboxes, and gets back what a dropped one had', async (t) => {
+    const { url } = await serve(t, ['--max-memory', '1m', '--max-sandboxes', '2'])
+    const client = (name: string) => createClient(`${url}${name}`)
+    /** How many items of 20,000 bytes fit in. */
+    const fill = async (target: Client) => {
+      let count = 0
+      while ((await create(target, 'x'.repeat(20_000))) === 201) count++
+      return count
+    }
+    const empty = await fill(client('/~x'))
+    assert.ok(empty > 40 && empty < 55, `${empty}`)
+    assert.equal(await create(client(''), 'x'.repeat(20_000)), 503)
+    const full = await client('/~y').send('GET', itemsPath)
+    assert.deepEqual(
+      [full.status, problemOf(full).title],
+      [503, 'There is no memory for another sandbox: raise --max-memory, or lower --sandbox-ttl.'],
+    )
+    assert.equal((await client('/~x').send('POST', '/__admin/reset')).status, 204)
+    assert.equal(await fill(client('/~x')), empty)
+    await client('/~x').send('POST', '/__admin/reset')
+
+    // A request that is still delayed when its sandbox is dropped.
+    await putFaults(client('/~z'), { method: 'POST', delay: 1_000 })
+    const delayed = create(client('/~z'), 'x'.repeat(100_000))
+    while (!/"used":1/.test((await client('/~z').send('GET', '/__admin/faults')).text));
+    for (const name of ['/~y', '/~w']) await client(name).send('GET', itemsPath)
+    assert.equal(await delayed, 201)
+    assert.deepEqual(await namesIn(client('/~z')), [])
+    const remaining = await fill(client('/~x'))
+    assert.ok(remaining >= empty - 3, `${remaining} of ${empty}: the other sandbox takes the room of two items`)
+  })
+
+  test('B2 starts only where its starting items fit into the memory', async (t) => {
+    const { url } = await serve(t, ['--max-memory', '100k'], {}, 'b')
+    const statuses = []
+    for (const name of ['x', 'y', 'z']) {
+      const { status, text } = await createClient(`${url}/~${name}`).send('GET', itemsPath)
+      statuses.push(status)
+      if (status === 200) assert.deepEqual(JSON.parse(text), profiles.b.startingItems)
+    }
+    assert.deepEqual(statuses, [200, 200, 503])
+    const client = createClient(`${url}/~x`)
+    assert.equal((await client.send('POST', itemsPath, named('x'))).status, 200)
+  })
+})

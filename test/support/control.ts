@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict'
+import type { TestContext } from 'node:test'
+import type { JournalEntry } from '../../src/control/types.ts'
+import { type Client, createClient, type Response } from '../../src/verify/client.ts'
+import type { Service } from './cli.ts'
+
+export const itemsPath = '/api/todoitems'
+export const numbered = (name: string) => ({ name, isComplete: false })
+export const named = (id: string) => ({ id, name: `name of ${id}`, notes: 'notes', done: false })
+
+let sandboxes = 0
+
+/** The sandbox of a shared service that no other test uses. */
+export const newSandbox = ({ url }: Pick<Service, 'url'>): Client => createClient(`${url}/~test-${++sandboxes}`)
+
+export const problemOf = ({ text }: Pick<Response, 'text'>): { title: string; errors?: Record<string, string[]> } =>
+  JSON.parse(text)
+
+export async function journalOf(client: Client, query = ''): Promise<JournalEntry[]> {
+  const { status, text } = await client.send('GET', `/__admin/requests${query}`)
+  assert.equal(status, 200, text)
+  return JSON.parse(text)
+}
+
+export async function putFaults(client: Client, ...rules: object[]): Promise<void> {
+  const { status, text } = await client.send('PUT', '/__admin/faults', rules)
+  assert.equal(status, 204, text)
+}
+
+/** The token that the documentation page contains for a client on this machine. */
+export async function developmentToken({ url }: Pick<Service, 'url'>): Promise<string> {
+  const { text } = await createClient(url).send('GET', '/swagger/index.html')
+  const [, token = ''] = /name="development-token" content="([^"]+)"/.exec(text) ?? []
+  assert.notEqual(token, '')
+  return token
+}
+
+export interface ServerEvent {
+  readonly id: number
+  readonly event: string
+  readonly data: Partial<JournalEntry> & { readonly change?: string }
+}
+
+const eventTimeoutMs = 60_000
+
+/** An open stream of server-sent events; closed when the test ends. */
+export class EventStream {
+  readonly headers: Headers
+  readonly #abort: AbortController
+  readonly #events: AsyncGenerator<ServerEvent>
+
+  private constructor(response: globalThis.Response, abort: AbortController) {
+    this.headers = response.headers
+    this.#abort = abort
+    this.#events = parseEvents(response.body as AsyncIterable<Uint8Array>)
+  }
+
+  static async open(t: TestContext, { url }: Pick<Client, 'url'>, headers: Record<string, string> = {}) {
+    const abort = new AbortController()
+    const timer = setTimeout(() => abort.abort(), eventTimeoutMs)
+    t.after(() => {
+      clearTimeout(timer)
+      abort.abort()
+    })
+    const response = await fetch(`${url}/__admin/events`, { headers, signal: abort.signal })
+    assert.equal(response.status, 200)
+    return new EventStream(response, abort)
+  }
+
+  async next(): Promise<ServerEvent> {
+    const { value, done } = await this.#events.next()
+    assert.ok(!done, 'the stream has ended')
+    return value
+  }
+
+  /** What follows until the server ends the stream. */
+  async rest(): Promise<ServerEvent[]> {
+    const events: ServerEvent[] = []
+    for await (const event of this.#events) events.push(event)
+    return events
+  }
+
+  close(): void {
+    this.#abort.abort()
+  }
+}
+
+async function* parseEvents(body: AsyncIterable<Uint8Array>): AsyncGenerator<ServerEvent> {
+  const decoder = new TextDecoder()
+  let received = ''
+  for await (const bytes of body) {
+    received += decoder.decode(bytes, { stream: true })
+    const blocks = received.split('\n\n')
+    received = blocks.pop() ?? ''
+    for (const block of blocks) {
+      const fields = new Map(block.split('\n').map((line) => line.split(/: (.*)/s) as [string, string]))
+      const [id, event = '', data = ''] = ['id', 'event', 'data'].map((name) => fields.get(name))
+      if (id !== undefined) yield { id: Number(id), event, data: JSON.parse(data) }
+    }
+  }
+}
