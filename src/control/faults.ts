@@ -131,7 +131,7 @@ export class Faults {
       applied.push(`fault=${fault}`)
     }
     if (code !== undefined) {
-      const error = this.errorFor(Number(code), route)
+      const error = /^\d{3}$/.test(code) && this.errorFor(Number(code), route)
       if (!error) return rejected(statusMessage(`${route.method} ${route.path}`, this.statusesOf(route)))
       outcome = error
       applied.push(`code=${code}`)
