@@ -1,5 +1,5 @@
 import { documentRoute } from './docs/openapi.ts'
-import { pageRoutes } from './docs/swagger-page.ts'
+import { swaggerPageRoutes } from './docs/swagger-page.ts'
 import { type Api, type DispatchSettings, type HttpHandler, httpHandler } from './http/dispatch.ts'
 import { healthRoutes } from './http/health.ts'
 import { profileA } from './profiles/a.ts'
@@ -22,6 +22,8 @@ export interface AppSettings extends ApiSettings, DispatchSettings {
   readonly redirectsToHttps: boolean
   /** S5: makes the token that the page contains; undefined where there is no page. */
   readonly newPageToken: (() => Promise<string>) | undefined
+  /** Whether the control API and its page are served, too. */
+  readonly hasApp?: boolean
   /** Why the instance should get no requests; undefined where it is ready. */
   readonly unreadyReason: () => Promise<string | undefined>
 }
@@ -53,7 +55,7 @@ export function appApi<Name extends ProfileName>(profile: Profile<Name>, stores:
       redirectsToHttps: settings.redirectsToHttps,
     }),
     ...healthRoutes(settings.unreadyReason),
-    ...(settings.newPageToken ? pageRoutes(settings.newPageToken) : []),
+    ...(settings.newPageToken ? swaggerPageRoutes(settings.newPageToken, settings.hasApp ?? false) : []),
   ]
   return { ...api, routes }
 }

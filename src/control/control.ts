@@ -2,8 +2,9 @@ import { type Api, type DispatchSettings, type HttpHandler, httpHandler } from '
 import type { Request } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import type { FromSchema, ObjectSchema } from '../http/schema.ts'
+import type { Log } from '../log.ts'
 import type { Awaitable, Full, ListRepresentation } from '../store/store.ts'
-import { adminAccess, adminApi, adminPath, type Controlled } from './admin.ts'
+import { adminAccess, adminApi, type Controlled } from './admin.ts'
 import { type FaultSettings, Faults, problem } from './faults.ts'
 import { Journal, JournalBudget } from './journal.ts'
 
@@ -26,6 +27,11 @@ export interface ControlOptions {
   readonly itemSchema: ObjectSchema
   readonly ruleOf: (error: NonNullable<Response['error']>) => string | undefined
   readonly settings: DispatchSettings
+  /** For GET /__admin/info. */
+  readonly info: () => object
+  /** Another one after each start. */
+  readonly instance: string
+  readonly newToken: (() => Promise<string>) | undefined
   readonly faults: FaultSettings
   readonly maxSandboxes: number
   readonly sandboxTtlMs: number
@@ -57,14 +63,16 @@ export function control(options: ControlOptions): Control {
   const { openSandbox, settings, maxSandboxes, sandboxTtlMs } = options
   const { monotonicNow } = settings
   const budget = new JournalBudget()
+  let opened = 0
   const main = sandboxOf(options.items)
   /** Least recently used first. */
   const sandboxes = new Map<string, Sandbox>()
   const sweep = setInterval(dropExpired, Math.min(sandboxTtlMs, 10_000))
   sweep.unref()
 
-  function sandboxOf(items: SandboxItems): Sandbox {
+  function sandboxOf(items: SandboxItems, name?: string): Sandbox {
     const { api } = items
+    const instance = `${options.instance}-${++opened}`
     const journal = new Journal(budget, options.now, options.ruleOf)
     const faults = new Faults(api, options.faults)
     const hooks = {
@@ -76,15 +84,25 @@ export function control(options: ControlOptions): Control {
       faults,
       itemSchema: options.itemSchema,
       list: items.list,
+      info: () => ({ ...options.info(), instance, sandbox: name, sandboxes: openSandbox && [...sandboxes.keys()] }),
+      newToken: options.newToken,
+      setFaults(rules) {
+        faults.set(rules)
+        journal.notify('faults')
+      },
+      clearJournal() {
+        journal.clear()
+        journal.notify('clear')
+      },
       async reset() {
         await items.reset()
-        faults.set([])
-        journal.clear()
-        journal.notifyReset()
+        controlled.setFaults([])
+        controlled.clearJournal()
+        journal.notify('reset')
       },
       async putItems(sent) {
         const outcome = await items.putItems(sent)
-        if (outcome === 'replaced') journal.notifyReset()
+        if (outcome === 'replaced') journal.notify('reset')
         return outcome
       },
     }
@@ -95,6 +113,7 @@ export function control(options: ControlOptions): Control {
       maxBodyBytes: maxSeedBytes,
       maxJsonValues: maxSeedValues,
       hooks: adminAccess,
+      log: { ...settings.log, request: logFailure(settings.log) },
     }
     return {
       ...controlled,
@@ -111,7 +130,7 @@ export function control(options: ControlOptions): Control {
 
   function sandboxNamed(name: string, open: NonNullable<typeof openSandbox>): Sandbox {
     const existing = sandboxes.get(name)
-    const sandbox = existing ?? sandboxOf(open(name))
+    const sandbox = existing ?? sandboxOf(open(name), name)
     sandbox.usedAt = monotonicNow()
     sandboxes.delete(name)
     sandboxes.set(name, sandbox)
@@ -154,14 +173,23 @@ export function control(options: ControlOptions): Control {
   }
 }
 
+/** The page reads the items and rules again after each change. */
+const logFailure =
+  (log: Log): Log['request'] =>
+  (profile, request, response, milliseconds) => {
+    if (response.status >= 400) log.request(profile, request, response, milliseconds)
+  }
+
 const tilde = 0x7e
 const percent = 0x25
 
 /** Of the request target, without the authority of an absolute one. */
 const pathOf = ({ target }: Request) => (target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?#]*/i, ''))
 
+/** The control API, and the page that uses it. */
+const adminPaths = /^\/(?:__admin|app)(?:[/?]|$)/i
+
 function serve({ handler, admin }: Sandbox, request: Request, path: string, prefix: string): void {
-  const isAdmin = path.slice(prefix.length, prefix.length + adminPath.length).toLowerCase() === adminPath
-  if (isAdmin) admin.dispatch(request, prefix)
+  if (adminPaths.test(path.slice(prefix.length))) admin.dispatch(request, prefix)
   else handler.dispatch(request, prefix)
 }

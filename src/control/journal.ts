@@ -74,7 +74,7 @@ const entryOverheadBytes = 500
 export type JournalEvent =
   | { readonly event: 'request'; readonly entry: JournalEntry }
   | { readonly event: 'item'; readonly id: number; readonly item: ItemChange }
-  | { readonly event: 'reset'; readonly id: number }
+  | { readonly event: 'reset' | 'clear' | 'faults'; readonly id: number }
 
 /** Memory of the entries of all journals. */
 export class JournalBudget {
@@ -124,6 +124,7 @@ export class Journal {
 
   record(context: RequestContext, response: Response, milliseconds: number): void {
     const { request, fault, path, query, route } = context
+    if (route?.isPageFile) return
     const { rawHeaders } = request
     const isSent = fault?.outcome !== 'reset' && fault?.outcome !== 'lost'
     const requestBody = firstBytes(context.bodyBytes)
@@ -176,9 +177,9 @@ export class Journal {
     return (limit === 0 ? [] : entries.slice(-limit)).map((entry) => this.#format(entry))
   }
 
-  /** Tells that the items were replaced. */
-  notifyReset(): void {
-    this.#emit({ event: 'reset', id: ++this.#lastId })
+  /** Tells that the items were replaced, the journal was emptied or the rules for failures have changed. */
+  notify(event: 'reset' | 'clear' | 'faults'): void {
+    this.#emit({ event, id: ++this.#lastId })
   }
 
   /** Calls the listener for what is newer than `lastId`, then for what follows, until the returned function is called. */

@@ -27,7 +27,7 @@ export function withCors(response: Response, context: RequestContext, policy: Co
       'access-control-allow-headers': 'Authorization, Content-Type, If-Match, If-None-Match, traceparent',
       'access-control-max-age': '600',
     }),
-    ...(policy !== 'any' && { vary: 'Origin' }),
+    ...(policy !== 'any' && { vary: response.headers?.vary ? `${response.headers.vary}, Origin` : 'Origin' }),
     ...(origin !== undefined &&
       isOriginAllowed(origin, policy) && {
         'access-control-allow-origin': policy === 'any' ? '*' : origin,
