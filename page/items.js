@@ -146,7 +146,13 @@ export function itemsView(app) {
     const box = h('input', { type: 'checkbox', onchange: tick })
     const title = h('span', { class: 'name' })
     const text = h('span', { class: 'notes' })
-    const open = h('button', { type: 'button', class: 'open', onclick: edit }, title, text)
+    const open = h(
+      'button',
+      { type: 'button', class: 'open', onclick: edit },
+      h('span', { class: 'offscreen' }, 'Edit '),
+      title,
+      text,
+    )
     const remove = h('button', { type: 'button', class: 'quiet remove', onclick: deleteItem }, '✕')
     const element = h('li', {}, box, open, h('code', { class: 'id', title: item.id }, item.id), remove)
     show()
@@ -155,7 +161,6 @@ export function itemsView(app) {
       const label = item.name ?? 'without a name'
       box.checked = item[shape.done]
       box.setAttribute('aria-label', `Done: ${label}`)
-      open.setAttribute('aria-label', `Edit ${label}${item.notes ? `, ${item.notes}` : ''}`)
       remove.setAttribute('aria-label', `Delete ${label}`)
       setText(title, item.name || (item.name === null ? 'no name (null)' : 'empty name'))
       title.classList.toggle('absent', !item.name)

@@ -122,8 +122,10 @@ export function switchesView(app) {
             h(
               'p',
               {},
-              'A sandbox has items, traffic and switches of its own. A client uses it with the base address below, or with the header ',
-              h('code', {}, 'X-Todo-Sandbox'),
+              'A sandbox has items, traffic and switches of its own. A client uses it with ',
+              h('code', {}, '/~NAME'),
+              ' in front of every path, or with the header ',
+              h('code', {}, 'X-Todo-Sandbox: NAME'),
               '.',
             ),
             field('Name', name),
@@ -146,7 +148,7 @@ export function switchesView(app) {
   function fillOutcomes(target, chosen, value) {
     const { statuses = [] } = app.info.operations.find(({ method, path }) => `${method} ${path}` === chosen) ?? {}
     const options = [
-      ['', 'its failure when the store is away'],
+      ['', 'a failure of the store'],
       ...statuses.filter((status) => status >= 400).map((status) => [`${status}`, `status ${status}`]),
       ...connectionFaults,
     ]

@@ -16,7 +16,7 @@ const statusOptions = [
 const methodOptions = ['', 'GET', 'POST', 'PUT', 'DELETE', 'HEAD', 'OPTIONS'].map((name) => [name, name || 'Method'])
 
 export function trafficView(app) {
-  /** Oldest first: `{ entry, row, text }`. */
+  /** Oldest first. */
   let shown = []
   /** What came while the list is paused, or since the last frame. */
   let queue = []
@@ -44,11 +44,7 @@ export function trafficView(app) {
     { class: 'row head', 'aria-hidden': 'true' },
     heads.map((name) => h('span', { class: name.toLowerCase() }, name)),
   )
-  const details = h('section', {
-    class: 'details',
-    hidden: true,
-    onkeydown: (event) => event.key === 'Escape' && close(),
-  })
+  const details = h('section', { class: 'details', hidden: true })
   const element = h(
     'section',
     { class: 'view traffic', 'aria-label': 'Traffic' },
@@ -66,8 +62,9 @@ export function trafficView(app) {
     h('div', { class: 'split' }, h('div', { class: 'table' }, head, scroller), details),
   )
   document.addEventListener('keydown', (event) => {
-    if (event.key !== '/' || element.hidden || /^(?:INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName))
-      return
+    if (element.hidden) return
+    if (event.key === 'Escape' && opened) close()
+    if (event.key !== '/' || /^(?:INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName)) return
     event.preventDefault()
     text.focus()
   })
@@ -119,27 +116,18 @@ export function trafficView(app) {
       h('span', { class: 'duration' }, formatDuration(milliseconds)),
       h('span', { class: 'client' }, clientName(request.headers['user-agent'], client)),
     )
-    const haystack = [
-      method,
-      path,
-      query,
-      status,
-      reason,
-      fault,
-      request.body,
-      entry.response.body,
-      button.lastChild.textContent,
-      client,
-    ]
-    const created = { entry, row: h('li', {}, button), text: haystack.join('\n').toLowerCase() }
+    const created = { entry, row: h('li', {}, button) }
     created.row.hidden = !matches(created)
     return created
   }
 
-  const matches = ({ entry, text }) =>
-    (parameters.text === '' || text.includes(parameters.text.toLowerCase())) &&
+  const matches = ({ entry, row }) =>
     (parameters.method === '' || entry.method === parameters.method) &&
-    (parameters.status === '' || statusClass(entry.status) === parameters.status)
+    (parameters.status === '' || statusClass(entry.status) === parameters.status) &&
+    (parameters.text === '' || searched(entry, row).includes(parameters.text.toLowerCase()))
+
+  const searched = ({ request, response, client }, row) =>
+    [row.textContent, request.body, response.body, client].join('\n').toLowerCase()
 
   function filter() {
     parameters = { ...parameters, text: text.value, status: status.value, method: method.value }
@@ -162,7 +150,10 @@ export function trafficView(app) {
 
   function openRow(event) {
     const button = event.target.closest('button')
-    if (button) open(Number(button.dataset.id))
+    if (!button) return
+    open(Number(button.dataset.id))
+    // On a narrow screen the details take the place of the list.
+    if (list.offsetParent === null) details.querySelector('button').focus()
   }
 
   function open(id) {
