@@ -94,7 +94,7 @@ export function itemsView(app) {
         copyButton('Copy as curl', curl, { class: 'quiet' }),
       ),
     )
-    if (!isSuccess) last.append(h('pre', { class: 'body', role: 'alert' }, answerOf(response)))
+    if (!isSuccess) last.append(h('pre', { class: 'body', role: 'alert' }, answerOf(response, app.isOnline)))
     refresh()
     return response
   }
@@ -249,7 +249,8 @@ function decoded(target) {
 }
 
 /** The server's own words. */
-function answerOf({ status, text }) {
+function answerOf({ status, text }, isOnline) {
+  if (status === 0 && isOnline) return 'The connection was closed without a response.'
   if (text === '') return `${describeStatus(status)}, without a body.`
   try {
     return JSON.stringify(JSON.parse(text), null, 2)

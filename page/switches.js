@@ -24,7 +24,7 @@ export function describeRule(rule) {
 }
 
 const timesLeft = (times, used) =>
-  times === undefined ? '' : used >= times ? `all ${times} used` : `the next ${times - used} of ${times}`
+  times === undefined ? '' : used >= times ? `used up (${times})` : `the next ${times - used} of ${times}`
 
 /** The form as the address has it, so that a link can be shared. Nothing is switched on before somebody presses Apply. */
 const defaults = { delay: '', next: '', nextFor: '', nextAs: '', share: '', shareFor: '', shareAs: '' }
@@ -240,7 +240,7 @@ export function switchesView(app) {
             'li',
             { class: rule.used >= (rule.times ?? Infinity) ? 'used' : '' },
             describeRule(rule),
-            h('small', {}, ` used ${rule.used} ${rule.used === 1 ? 'time' : 'times'}`),
+            rule.times === undefined && h('small', {}, ` used ${rule.used} ${rule.used === 1 ? 'time' : 'times'}`),
           ),
         ),
         ...failures.map((rule) => h('li', {}, describeRule(rule), h('small', {}, ' by the flag --fail'))),

@@ -9,7 +9,8 @@ import { launch } from './support/browser.ts'
 import { type Service, serve, sharedService, start } from './support/cli.ts'
 import { freePort } from './support/port.ts'
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const require = createRequire(import.meta.url)
+const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8')
 
 type Profile = 'a' | 'b'
 const services: Record<Profile, Service> = {
@@ -103,7 +104,7 @@ suite('/app in a browser', { concurrency: 3 }, () => {
   /** Serious and critical findings of axe-core, and whether the page is wider than the window. */
   async function assertAccessible(page: Page, what: string): Promise<void> {
     if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axe)
-    const results = (await page.evaluate('axe.run()')) as {
+    const results = (await page.evaluate("axe.run({ resultTypes: ['violations'] })")) as {
       violations: { id: string; impact: string; nodes: { html: string }[] }[]
     }
     const severe = results.violations
@@ -316,7 +317,7 @@ suite('/app in a browser', { concurrency: 3 }, () => {
     ])
     assert.equal((await createItem(base, 'b', 'milk')).text, 'TodoItemIDInUse')
     await assert.rejects(send(`${base}/api/todoitems`))
-    await page.getByText('the next 1 of 2 used 1 time').waitFor()
+    await page.getByText('status 409 after 10 ms delay, the next 1 of 2').waitFor()
     await show(page, 'Traffic')
     await row(page, /GET.*none/).waitFor()
   })
