@@ -101,7 +101,7 @@ suite('/app in a browser', { concurrency: 3 }, () => {
   const row = (page: Page, text: string | RegExp) => page.locator('.rows li:not([hidden])', { hasText: text })
   const clipboard = (page: Page) => page.evaluate('copied') as Promise<string>
 
-  /** Serious and critical findings of axe-core, and whether the page is wider than the window. */
+  /** Serious and critical findings of axe-core, and whether the page is larger than the window. */
   async function assertAccessible(page: Page, what: string): Promise<void> {
     if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axe)
     const results = (await page.evaluate("axe.run({ resultTypes: ['violations'] })")) as {
@@ -111,8 +111,10 @@ suite('/app in a browser', { concurrency: 3 }, () => {
       .filter(({ impact }) => impact === 'serious' || impact === 'critical')
       .map(({ id, nodes }) => `${what}: ${id} ${nodes[0]?.html}`)
     assert.deepEqual(severe, [])
-    const overflow = await page.evaluate('document.documentElement.scrollWidth - innerWidth')
-    assert.ok(Number(overflow) <= 0, `${what} is ${overflow} pixels too wide`)
+    for (const size of ['Width', 'Height']) {
+      const overflow = Number(await page.evaluate(`document.documentElement.scroll${size} - inner${size}`))
+      assert.ok(overflow <= 0, `${what}: the ${size} is ${overflow} pixels too large`)
+    }
   }
 
   const looks = [
