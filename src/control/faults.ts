@@ -58,7 +58,7 @@ export class Faults {
 
   find(context: RequestContext, route: Route): Fault | undefined {
     const { delay, rules, random } = this.#settings
-    if (route.isHealthCheck) return undefined
+    if (route.isHealthCheck || route.isPageFile) return undefined
     const prefer = context.request.header('prefer')
     if (prefer === undefined && delay === undefined && rules.length === 0 && this.#rules.length === 0) return undefined
     const preferred = prefer === undefined ? undefined : this.#preferred(prefer, route)
@@ -131,7 +131,7 @@ export class Faults {
       applied.push(`fault=${fault}`)
     }
     if (code !== undefined) {
-      const error = this.errorFor(Number(code), route)
+      const error = /^\d{3}$/.test(code) && this.errorFor(Number(code), route)
       if (!error) return rejected(statusMessage(`${route.method} ${route.path}`, this.statusesOf(route)))
       outcome = error
       applied.push(`code=${code}`)
