@@ -1,11 +1,19 @@
 /* global SwaggerUIBundle */
 
-/** Where the service is: the origin of the page and, in a sandbox, a path. */
-const serviceUrl = document.currentScript.src.replace(/\/swagger\/page\.js$/, '')
-
+/** The service, or the sandbox, that serves this page; with a slash at the end. */
+const base = new URL('..', document.currentScript.src)
 const form = document.getElementById('token-form')
 const field = document.getElementById('token')
 const error = document.getElementById('error')
+const caller = document.getElementById('caller')
+const appLink = document.getElementById('app-link')
+appLink.hidden = appLink.dataset.app === ''
+
+/** Swagger UI has a dark scheme, by a class. */
+const prefersDark = matchMedia('(prefers-color-scheme: dark)')
+const applyScheme = () => document.documentElement.classList.toggle('dark-mode', prefersDark.matches)
+prefersDark.addEventListener('change', applyScheme)
+applyScheme()
 
 /** For local clients the service puts a token into the page; others enter one, which is kept for this tab. */
 const localToken = document.querySelector('meta[name="development-token"]').content
@@ -32,8 +40,9 @@ function showForm(message) {
 }
 
 async function open(bearer) {
-  const headers = { authorization: `Bearer ${bearer}` }
-  const response = await fetch(`${serviceUrl}/swagger/v1/swagger.json`, { headers }).catch(() => undefined)
+  const response = await fetch(new URL('swagger/v1/swagger.json', base), {
+    headers: { authorization: `Bearer ${bearer}` },
+  }).catch(() => undefined)
   if (!response?.ok) {
     sessionStorage.removeItem('token')
     const [, reason] = /error_description="([^"]*)"/.exec(response?.headers.get('www-authenticate') ?? '') ?? []
@@ -42,13 +51,22 @@ async function open(bearer) {
   }
   if (!localToken) sessionStorage.setItem('token', bearer)
   form.hidden = true
+  caller.textContent = `You are authorised as ${nameIn(bearer)}`
   show(await response.json(), bearer)
 }
 
-/** Requests go where the page is from, not to the public URL in the description. */
+/** The name that /secret uses. */
+function nameIn(bearer) {
+  const payload = atob(bearer.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'))
+  const bytes = Uint8Array.from(payload, (character) => character.charCodeAt(0))
+  const { unique_name, name, sub } = JSON.parse(new TextDecoder().decode(bytes))
+  return unique_name ?? name ?? sub ?? 'a caller without a name'
+}
+
+/** Requests go to the origin of the page, not to the public URL in the description. */
 function show(description, bearer) {
   const ui = SwaggerUIBundle({
-    spec: { ...description, servers: [{ url: serviceUrl }] },
+    spec: { ...description, servers: [{ url: `${base}`.slice(0, -1) }] },
     dom_id: '#ui',
     deepLinking: true,
     tryItOutEnabled: true,

@@ -1,5 +1,5 @@
 import { documentRoute } from './docs/openapi.ts'
-import { pageRoutes } from './docs/swagger-page.ts'
+import { swaggerPageRoutes } from './docs/swagger-page.ts'
 import type { VerifyToken } from './http/auth.ts'
 import { type Api, type DispatchSettings, type HttpHandler, httpHandler } from './http/dispatch.ts'
 import { healthRoutes } from './http/health.ts'
@@ -25,6 +25,8 @@ export interface AppSettings extends ApiSettings, DispatchSettings {
   readonly verifyDevToken?: VerifyToken | undefined
   /** S5: makes the token that the page contains; undefined where there is no page. */
   readonly newPageToken: (() => Promise<string>) | undefined
+  /** Whether the control API and its page are served, too. */
+  readonly hasApp?: boolean
   /** Why the instance should get no requests; undefined where it is ready. */
   readonly unreadyReason: () => Promise<string | undefined>
 }
@@ -56,7 +58,7 @@ export function appApi<Name extends ProfileName>(profile: Profile<Name>, stores:
       redirectsToHttps: settings.redirectsToHttps,
     }),
     ...healthRoutes(settings.unreadyReason),
-    ...(settings.newPageToken ? pageRoutes(settings.newPageToken) : []),
+    ...(settings.newPageToken ? swaggerPageRoutes(settings.newPageToken, settings.hasApp ?? false) : []),
   ]
   return { ...api, routes }
 }

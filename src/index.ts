@@ -20,6 +20,7 @@ import type { ListRepresentation } from './store/store.ts'
 import { devTokenDefaults, devTokenIssuer } from './tokens/dev-key.ts'
 import { signToken } from './tokens/sign.ts'
 import { createTokenVerifier } from './tokens/verify.ts'
+import { version } from './version.ts'
 
 export type { FaultRule, JournalEntry } from './control/types.ts'
 
@@ -116,7 +117,15 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
     log,
   }
   const stores = openMemoryStores(config, runtime.newId)
-  const control = developmentHandler(profile, stores, stores.openAnother, settings, config.control)
+  const startedAt = new Date()
+  let url = ''
+  const control = developmentHandler(profile, stores, stores.openAnother, settings, config.control, () => ({
+    version,
+    startedAt,
+    store: 'memory',
+    profiles: [{ title: profile.title, urls: [url] }],
+    certificate: undefined,
+  }))
   const { journal, faults, itemSchema, list, reset, putItems } = control.main
   const readItems = arrayReader(itemSchema, 'id')
   const address = { host, port: config.port ?? 0 }
@@ -124,6 +133,7 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
     control.close()
     throw new Error(`start: ${describeListenError(cause, address.port)}`, { cause })
   })
+  url = `http://${host}:${server.port}`
   let closed: Promise<void> | undefined
   const close = () => {
     control.close()
@@ -131,7 +141,7 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
     return closed
   }
   return {
-    url: `http://${host}:${server.port}`,
+    url,
     async reset() {
       await reset()
     },

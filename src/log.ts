@@ -16,7 +16,8 @@ export interface ProfileUrls {
   readonly urls: readonly string[]
   readonly emulatorUrls?: readonly string[]
   readonly networkUrls?: readonly string[]
-  readonly page?: string
+  readonly app?: string
+  readonly swagger?: string
 }
 
 interface LoggedRequest {
@@ -91,11 +92,12 @@ export function readableLog(write: Write, level: LogLevel): Log {
   }
 }
 
-function formatUrls({ title, urls, emulatorUrls = [], networkUrls = [], page }: ProfileUrls): string {
+function formatUrls({ title, urls, emulatorUrls = [], networkUrls = [], app, swagger }: ProfileUrls): string {
   const lines = [
     urls.join('   '),
     `try       curl ${urls[0]}/api/todoitems`,
-    ...(page ? [`page      ${page}`] : []),
+    ...(app ? [`app       ${app}`] : []),
+    ...(swagger ? [`swagger   ${swagger}`] : []),
     ...(emulatorUrls.length > 0 ? [`emulator  ${emulatorUrls.join('   ')}`] : []),
     ...(networkUrls.length > 0 ? [`network   ${networkUrls.join('   ')}`] : []),
   ]

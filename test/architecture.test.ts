@@ -15,6 +15,7 @@ const allowedImports: Record<string, readonly string[]> = {
   'cli.ts': ['commands', 'version.ts'],
   'index.ts': [
     ...['app.ts', 'commands', 'config', 'control', 'http', 'log.ts', 'profiles', 'server', 'store/store.ts', 'tokens'],
+    'version.ts',
   ],
   commands: [
     ...['app.ts', 'config', 'control', 'docs', 'http', 'log.ts', 'metrics.ts', 'profiles', 'server', 'store', 'tokens'],
@@ -22,7 +23,7 @@ const allowedImports: Record<string, readonly string[]> = {
   ],
   'app.ts': ['docs', 'http', 'profiles', 'store/store.ts'],
   config: ['control', 'http', 'log.ts', 'profiles', 'server', 'tokens'],
-  control: ['docs', 'http', 'store/store.ts'],
+  control: ['docs', 'http', 'log.ts', 'store/store.ts'],
   docs: ['http'],
   profiles: ['http', 'store/store.ts'],
   server: ['config/config-directory.ts', 'http'],

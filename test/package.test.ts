@@ -86,7 +86,8 @@ suite('the package', () => {
     const env = { ...process.env, XDG_CONFIG_HOME: directory }
     const service = new Running(t, process.execPath, [cli, 'serve', '--profile', 'a', '--port', '0'], { cwd: app, env })
     const [url] = await service.prints(/http:\/\/localhost:\d+/)
-    assert.equal((await fetch(`${url}/swagger/index.html`)).status, 200)
+    for (const path of ['/swagger/index.html', '/app', '/app/app.js', '/app/icon.svg'])
+      assert.equal((await fetch(`${url}${path}`)).status, 200, path)
 
     await assertTypes(t, app)
     writeFileSync(join(app, 'client.mjs'), client)

@@ -1,11 +1,24 @@
+import { randomUUID, X509Certificate } from 'node:crypto'
 import { type AppSettings, appApi, profileApi, profiles } from '../app.ts'
 import type { Config, ControlSettings } from '../config/config.ts'
 import { type Control, control, type SandboxItems } from '../control/control.ts'
 import { Faults, ruleErrors } from '../control/faults.ts'
+import type { ProfileUrls } from '../log.ts'
 import { type Profile, type ProfileName, ruleOf } from '../profiles/profile.ts'
 import { type MemoryStores, memoryStores } from '../store/memory.ts'
 import type { Stores } from '../store/store.ts'
+import { rules as contractRules } from '../verify/rules.ts'
 import type { Runtime } from './runtime.ts'
+
+/** What is known once the service runs. */
+export interface ServiceInfo {
+  readonly version: string
+  readonly startedAt: Date
+  readonly store: string
+  readonly profiles: readonly ProfileUrls[]
+  /** In PEM format, maybe with its key; undefined without HTTPS. */
+  readonly certificate: string | undefined
+}
 
 /** A profile in development mode, under control of its clients. */
 export function developmentHandler<Name extends ProfileName>(
@@ -14,6 +27,7 @@ export function developmentHandler<Name extends ProfileName>(
   openAnother: MemoryStores['openAnother'] | undefined,
   settings: AppSettings,
   controlSettings: ControlSettings,
+  service: () => ServiceInfo,
 ): Control {
   const itemsOf = (all: Stores, dispose: () => void): SandboxItems => {
     const store = all[profile.name]
@@ -21,11 +35,13 @@ export function developmentHandler<Name extends ProfileName>(
       list: () => store.list(),
       reset: () => store.replaceAll(profile.startingItems as never),
       putItems: (items) => profile.replaceAll(store, items),
-      api: appApi(profile, all, settings),
+      api: appApi(profile, all, { ...settings, hasApp: true }),
       dispose,
     }
   }
-  const { random, now, newId } = settings
+  const { random, now, newId, newPageToken, requireAuth } = settings
+  const { delay, rules: failures } = controlSettings
+  const rulesOfProfile = contractRules.filter(({ id }) => ['G', 'S', profile.name.toUpperCase()].includes(id.charAt(0)))
   return control({
     items: itemsOf(stores, () => {}),
     openSandbox:
@@ -41,6 +57,13 @@ export function developmentHandler<Name extends ProfileName>(
     faults: { ...controlSettings, random },
     ...controlSettings,
     now,
+    info() {
+      const { certificate, ...info } = service()
+      const flags = { delay, failures, requireAuth }
+      return { ...info, certificate: certificate && describeCertificate(certificate), flags, rules: rulesOfProfile }
+    },
+    instance: randomUUID(),
+    newToken: newPageToken,
   })
 }
 
@@ -64,4 +87,11 @@ export function findFailProblems(
     })
     return problems.some((errors) => errors.length === 0) ? [] : problems.flat()
   })
+}
+
+/** Without the private key, which is in the same file. */
+function describeCertificate(pem: string) {
+  const certificate = new X509Certificate(pem)
+  const { subject, validTo, fingerprint256 } = certificate
+  return { pem: certificate.toString(), subject, validTo: new Date(validTo), fingerprint256 }
 }

@@ -95,11 +95,13 @@ Examples
       config.mode === 'development' ? noOverloadMonitor() : overloadMonitor(runtime.monotonicNow, log.notice)
     closers.push(async () => overload.stop())
     const running: RunningProfile[] = []
+    const startedAt = new Date()
+    const service = () => ({ version, startedAt, store: opened.kind, profiles: running.map(({ urls }) => urls) })
     closers.push(() => Promise.all(running.map(({ close }) => close())))
     for (const name of config.profiles) {
       const stores = metrics?.stores ?? opened
       const { openAnother } = opened
-      const settings = { stores, openAnother, config, appSettings, overload, credentials }
+      const settings = { stores, openAnother, config, appSettings, overload, credentials, service }
       const started = await startProfile(profiles[name], settings)
       if (typeof started === 'string') {
         await closeAll()

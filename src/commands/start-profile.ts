@@ -8,6 +8,7 @@ import type { Credentials } from '../server/dev-certificate.ts'
 import { type Address, listen } from '../server/listen.ts'
 import type { OverloadMonitor } from '../server/overload.ts'
 import type { Stores } from '../store/store.ts'
+import type { ServiceInfo } from './develop.ts'
 import type { OpenStores } from './stores.ts'
 
 export interface RunningProfile {
@@ -22,12 +23,14 @@ interface StartSettings {
   readonly appSettings: Omit<AppSettings, 'redirectPort' | 'redirectsToHttps'>
   readonly overload: OverloadMonitor
   readonly credentials: Credentials | undefined
+  /** For the page. */
+  readonly service: () => Omit<ServiceInfo, 'certificate'>
 }
 
 /** Listens on the profile's ports; returns an error message where one cannot be bound. */
 export async function startProfile<Name extends ProfileName>(
   profile: Profile<Name>,
-  { stores, openAnother, config, appSettings, overload, credentials }: StartSettings,
+  { stores, openAnother, config, appSettings, overload, credentials, service }: StartSettings,
 ): Promise<RunningProfile | string> {
   const { host, port = profile.defaultPort, mode, httpsRedirectPort } = config
   const httpsPort = credentials && httpsPortOf(profile, config)
@@ -36,7 +39,10 @@ export async function startProfile<Name extends ProfileName>(
   // Not loaded in production.
   const development =
     config.control &&
-    (await import('./develop.ts')).developmentHandler(profile, stores, openAnother, settings, config.control)
+    (await import('./develop.ts')).developmentHandler(profile, stores, openAnother, settings, config.control, () => ({
+      ...service(),
+      certificate: httpsPort === undefined ? undefined : credentials?.cert,
+    }))
   const open = async (address: Address, redirectPort?: number) => {
     const handler = development ?? app(profile, stores, { ...settings, redirectPort })
     return listen(handler, address, config.limits, overload).catch((cause: NodeJS.ErrnoException) =>
@@ -52,7 +58,7 @@ export async function startProfile<Name extends ProfileName>(
   }
   const ports = { http: http.port, ...(https && { https: https.port }) }
   return {
-    urls: { title: profile.title, ...urlsOf(host, ports, mode) },
+    urls: { title: profile.title, ...urlsOf(host, ports, mode, development !== undefined) },
     async close() {
       development?.close()
       await Promise.all([http.close(), https?.close()])
@@ -65,7 +71,12 @@ function httpsPortOf({ defaultPort, defaultHttpsPort }: Profile<ProfileName>, { 
   return https?.port ?? (port === defaultPort || https?.credentials ? defaultHttpsPort : undefined)
 }
 
-function urlsOf(host: string | undefined, ports: Record<string, number>, mode: Mode): Omit<ProfileUrls, 'title'> {
+function urlsOf(
+  host: string | undefined,
+  ports: Record<string, number>,
+  mode: Mode,
+  hasApp: boolean,
+): Omit<ProfileUrls, 'title'> {
   const urlsAt = (name: string) => Object.entries(ports).map(([scheme, port]) => `${scheme}://${name}:${port}`)
   const isEveryInterface = host === undefined || host === '0.0.0.0' || host === '::'
   const name = isEveryInterface ? 'localhost' : host.includes(':') ? `[${host}]` : host
@@ -77,7 +88,8 @@ function urlsOf(host: string | undefined, ports: Record<string, number>, mode: M
     urls: urlsAt(name),
     ...(name === 'localhost' && { emulatorUrls: urlsAt('10.0.2.2') }),
     ...(isEveryInterface && { networkUrls: addresses.flatMap(({ address }) => urlsAt(address)) }),
-    page: `${urlsAt(name)[0]}/swagger`,
+    ...(hasApp && { app: `${urlsAt(name)[0]}/app` }),
+    swagger: `${urlsAt(name)[0]}/swagger`,
   }
 }
 

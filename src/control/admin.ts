@@ -1,3 +1,4 @@
+import { appPageRoutes } from '../docs/app-page.ts'
 import { openApiDocument } from '../docs/openapi.ts'
 import type { Api, DispatchHooks } from '../http/dispatch.ts'
 import { ApiError, type ErrorCode, errors } from '../http/errors.ts'
@@ -11,7 +12,7 @@ import { type Faults, readFaultRules } from './faults.ts'
 import type { Journal, JournalEvent } from './journal.ts'
 import type { FaultRule } from './types.ts'
 
-export const adminPath = '/__admin'
+const adminPath = '/__admin'
 
 /** What the control API of a sandbox works on. */
 export interface Controlled {
@@ -19,6 +20,12 @@ export interface Controlled {
   readonly faults: Faults
   readonly itemSchema: ObjectSchema
   list(): Awaitable<ListRepresentation>
+  /** What the page says about this service. */
+  info(): object
+  /** A token for local clients. */
+  readonly newToken: (() => Promise<string>) | undefined
+  setFaults(rules: readonly FaultRule[]): void
+  clearJournal(): void
   /** Starting items, no faults, an empty journal. */
   reset(): Awaitable<ReplaceOutcome>
   /** Exactly these items. */
@@ -57,7 +64,7 @@ export function adminApi(api: Api, controlled: Controlled): Api {
     secured: true,
     execute: ({ baseUrl }) => json(200, JSON.stringify(openApiDocument(admin, baseUrl))),
   })
-  return { ...admin, routes: [...routes, document] }
+  return { ...admin, routes: [...routes, document, ...appPageRoutes()] }
 }
 
 /** Loopback clients that named a loopback host need no token. Pages of other origins may not use the API at all. */
@@ -77,7 +84,8 @@ export const adminAccess: DispatchHooks = {
 const ownOrigin = ({ origin: { isSecure, authority } }: RequestContext) =>
   `${isSecure ? 'https' : 'http'}://${authority}`
 
-function adminRoutes(api: Api, { journal, faults, itemSchema, list, reset, putItems }: Controlled): Route[] {
+function adminRoutes(api: Api, controlled: Controlled): Route[] {
+  const { journal, faults, itemSchema, list, reset, putItems } = controlled
   const docs = (summary: string, status: number, body?: DescribedBody, ...more: readonly ErrorCode[]) => ({
     tag,
     summary,
@@ -94,6 +102,21 @@ function adminRoutes(api: Api, { journal, faults, itemSchema, list, reset, putIt
     example: [example],
   }
   return [
+    route({
+      operation: 'getInfo',
+      docs: docs('Addresses, operations and rules of this service', 200, { schema: { type: 'object' } }),
+      method: 'GET',
+      path: `${adminPath}/info`,
+      secured: true,
+      async execute({ isLocal }) {
+        const operations = api.routes.flatMap((each) => (each.docs ? [describeOperation(each, faults)] : []))
+        const token = isLocal ? await controlled.newToken?.() : undefined
+        return json(
+          200,
+          JSON.stringify({ profile: api.name, title: api.title, ...controlled.info(), operations, token }),
+        )
+      },
+    }),
     route({
       operation: 'reset',
       docs: docs('Items as at the start, no faults, an empty journal', 204, undefined, ...storeErrors),
@@ -145,13 +168,13 @@ function adminRoutes(api: Api, { journal, faults, itemSchema, list, reset, putIt
       method: 'DELETE',
       path: requestsPath,
       secured: true,
-      execute: () => journal.clear(),
+      execute: () => controlled.clearJournal(),
       respond: () => noContent,
     }),
     route({
       operation: 'getEvents',
       docs: {
-        ...docs('Server-sent events: request, item and reset', 200, eventsBody),
+        ...docs('Server-sent events: request, item, reset, clear and faults', 200, eventsBody),
         parameters: [{ name: 'Last-Event-ID', in: 'header', schema: { type: 'integer' } }],
       },
       method: 'GET',
@@ -177,7 +200,7 @@ function adminRoutes(api: Api, { journal, faults, itemSchema, list, reset, putIt
       path: faultsPath,
       secured: true,
       readBody: (text) => readFaultRules(text, faults, api.routes),
-      execute: ({ body }: { readonly body: readonly FaultRule[] }) => faults.set(body),
+      execute: ({ body }: { readonly body: readonly FaultRule[] }) => controlled.setFaults(body),
       respond: () => noContent,
     }),
     route({
@@ -186,7 +209,7 @@ function adminRoutes(api: Api, { journal, faults, itemSchema, list, reset, putIt
       method: 'DELETE',
       path: faultsPath,
       secured: true,
-      execute: () => faults.set([]),
+      execute: () => controlled.setFaults([]),
       respond: () => noContent,
     }),
   ]
@@ -246,6 +269,11 @@ const eventsBody = { type: 'text/event-stream', schema: { type: 'string' } }
 
 interface ItemsInput {
   readonly body: readonly FromSchema<ObjectSchema>[]
+}
+
+const describeOperation = (each: Route, faults: Faults) => {
+  const { operation, method, path, secured = false } = each
+  return { operation, method, path, secured, statuses: faults.statusesOf(each) }
 }
 
 const faultsBody = {

@@ -2,8 +2,9 @@ import { type Api, type ApiHandler, type DispatchSettings, type HttpHandler, htt
 import type { Request } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import type { FromSchema, ObjectSchema } from '../http/schema.ts'
+import type { Log } from '../log.ts'
 import type { Awaitable, ListRepresentation } from '../store/store.ts'
-import { adminAccess, adminApi, adminPath, type Controlled, type ReplaceOutcome } from './admin.ts'
+import { adminAccess, adminApi, type Controlled, type ReplaceOutcome } from './admin.ts'
 import { type FaultSettings, Faults, problem } from './faults.ts'
 import { Journal, JournalBudget, type RuleOf } from './journal.ts'
 
@@ -28,6 +29,11 @@ export interface ControlOptions {
   readonly settings: DispatchSettings
   /** For the control API. */
   readonly verifyToken: DispatchSettings['verifyToken']
+  /** For GET /__admin/info. */
+  readonly info: () => object
+  /** Another one after each start. */
+  readonly instance: string
+  readonly newToken: (() => Promise<string>) | undefined
   readonly faults: FaultSettings
   readonly maxSandboxes: number
   readonly sandboxTtlMs: number
@@ -49,7 +55,8 @@ interface Sandbox extends Controlled {
 }
 
 const sandboxHeader = 'x-todo-sandbox'
-const adminPattern = new RegExp(`^${adminPath}(?:[/?]|$)`, 'i')
+/** The control API, and the page that uses it. */
+const adminPattern = /^\/(?:__admin|app)(?:[/?]|$)/i
 const sandboxName = /^[\w-]{1,64}$/
 const sandboxPrefix = /^\/(?:~|%7e)([^/?]*)/i
 const maxSeedBytes = 64 * 2 ** 20
@@ -60,14 +67,16 @@ export function control(options: ControlOptions): Control {
   const { openSandbox, settings, maxSandboxes, sandboxTtlMs } = options
   const { monotonicNow } = settings
   const budget = new JournalBudget()
+  let opened = 0
   const main = sandboxOf(options.items)
   /** Least recently used first. */
   const sandboxes = new Map<string, Sandbox>()
   const sweep = setInterval(dropExpired, Math.min(sandboxTtlMs, 10_000))
   sweep.unref()
 
-  function sandboxOf(items: SandboxItems): Sandbox {
+  function sandboxOf(items: SandboxItems, name?: string): Sandbox {
     const { api } = items
+    const instance = `${options.instance}-${++opened}`
     const journal = new Journal(budget, options.now, options.ruleOf)
     const faults = new Faults(api, options.faults)
     const hooks = {
@@ -79,17 +88,27 @@ export function control(options: ControlOptions): Control {
       faults,
       itemSchema: options.itemSchema,
       list: items.list,
+      info: () => ({ ...options.info(), instance, sandbox: name, sandboxes: openSandbox && [...sandboxes.keys()] }),
+      newToken: options.newToken,
+      setFaults(rules) {
+        faults.set(rules)
+        journal.notify('faults')
+      },
+      clearJournal() {
+        journal.clear()
+        journal.notify('clear')
+      },
       async reset() {
         const outcome = await items.reset()
         if (outcome !== 'replaced') return outcome
-        faults.set([])
-        journal.clear()
-        journal.notifyReset()
+        controlled.setFaults([])
+        controlled.clearJournal()
+        journal.notify('reset')
         return outcome
       },
       async putItems(sent) {
         const outcome = await items.putItems(sent)
-        if (outcome === 'replaced') journal.notifyReset()
+        if (outcome === 'replaced') journal.notify('reset')
         return outcome
       },
     }
@@ -101,6 +120,7 @@ export function control(options: ControlOptions): Control {
       maxBodyBytes: maxSeedBytes,
       maxJsonValues: maxSeedValues,
       hooks: adminAccess,
+      log: { ...settings.log, request: logFailure(settings.log) },
     }
     return {
       ...controlled,
@@ -116,7 +136,7 @@ export function control(options: ControlOptions): Control {
   }
 
   function sandboxNamed(name: string, open: NonNullable<typeof openSandbox>): Sandbox | 'memory-limit' {
-    const sandbox = sandboxes.get(name) ?? newSandbox(open)
+    const sandbox = sandboxes.get(name) ?? newSandbox(open, name)
     if (sandbox === 'memory-limit') return sandbox
     sandbox.usedAt = monotonicNow()
     sandboxes.delete(name)
@@ -124,11 +144,11 @@ export function control(options: ControlOptions): Control {
     return sandbox
   }
 
-  function newSandbox(open: NonNullable<typeof openSandbox>): Sandbox | 'memory-limit' {
+  function newSandbox(open: NonNullable<typeof openSandbox>, name: string): Sandbox | 'memory-limit' {
     const [oldest] = sandboxes.keys()
     if (sandboxes.size >= maxSandboxes && oldest !== undefined) drop(oldest)
     const items = open()
-    return items === 'memory-limit' ? items : sandboxOf(items)
+    return items === 'memory-limit' ? items : sandboxOf(items, name)
   }
 
   function findSandbox(name: string): Sandbox | Response {
@@ -174,6 +194,13 @@ export function control(options: ControlOptions): Control {
     },
   }
 }
+
+/** The page reads the items and rules again after each change. */
+const logFailure =
+  (log: Log): Log['request'] =>
+  (profile, request, response, milliseconds) => {
+    if (response.status >= 400) log.request(profile, request, response, milliseconds)
+  }
 
 const tilde = 0x7e
 const percent = 0x25

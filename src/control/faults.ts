@@ -58,7 +58,7 @@ export class Faults {
 
   find(context: RequestContext, route: Route): Fault | undefined {
     const { delay, rules, random } = this.#settings
-    if (route.isHealthCheck) return undefined
+    if (route.isHealthCheck || route.isPageFile) return undefined
     const prefer = context.request.header('prefer')
     if (prefer === undefined && delay === undefined && rules.length === 0 && this.#rules.length === 0) return undefined
     const preferred = prefer === undefined ? undefined : this.#preferred(prefer, route)

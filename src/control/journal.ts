@@ -42,9 +42,12 @@ const entryOverheadBytes = 500
 /** Of a string, besides its characters. */
 const stringOverheadBytes = 24
 
+/** The items were replaced, the journal was emptied, or the rules for failures have changed. */
+type Notice = 'reset' | 'clear' | 'faults'
+
 export interface JournalEvent {
   readonly id: number
-  readonly event: 'request' | 'item' | 'reset'
+  readonly event: 'request' | 'item' | Notice
   readonly data: object
 }
 
@@ -104,7 +107,8 @@ export class Journal {
   #isClosed = false
   /** Of entries and events together. */
   #lastId = 0
-  #lastResetId = 0
+  /** The id of the last one of each kind. */
+  readonly #notices = new Map<Notice, number>()
 
   constructor(budget: JournalBudget, now: () => Date, ruleOf: RuleOf) {
     this.#budget = budget
@@ -120,6 +124,7 @@ export class Journal {
   record(context: RequestContext, response: Response, milliseconds: number): void {
     if (this.#isClosed) return
     const { request, fault, path, query, route } = context
+    if (route?.isPageFile) return
     const { rawHeaders } = request
     const isSent = fault?.outcome !== 'reset' && fault?.outcome !== 'lost'
     const requestBody = firstBytes(context.bodyBytes)
@@ -177,9 +182,8 @@ export class Journal {
     return (limit === 0 ? [] : entries.slice(-limit)).map((entry) => this.#format(entry))
   }
 
-  /** Tells that the items were replaced. */
-  notifyReset(): void {
-    this.#lastResetId = ++this.#lastId
+  notify(notice: Notice): void {
+    this.#notices.set(notice, ++this.#lastId)
     this.#notify()
   }
 
@@ -228,20 +232,15 @@ export class Journal {
     return this.#entries.slice(first) as Recorded[]
   }
 
-  *#eventsAfter(lastId: number): Generator<JournalEvent> {
-    const reset = { id: this.#lastResetId, event: 'reset', data: {} } as const
+  #eventsAfter(lastId: number): JournalEvent[] {
+    const notices = [...this.#notices].map(([event, id]): JournalEvent => ({ id, event, data: {} }))
     // The event about an item comes behind that of its request.
-    for (const entry of this.#newerThan(lastId - 1)) {
-      const { id } = entry
-      if (reset.id > lastId && reset.id < id) {
-        yield reset
-        lastId = reset.id
-      }
-      if (id > lastId) yield { id, event: 'request', data: this.#format(entry) }
+    const requests = this.#newerThan(lastId - 2).flatMap((entry) => {
       const item = itemChange(entry)
-      if (item && id + 1 > lastId) yield { id: id + 1, event: 'item', data: item }
-    }
-    if (reset.id > lastId) yield reset
+      const request: JournalEvent = { id: entry.id, event: 'request', data: this.#format(entry) }
+      return item ? [request, { id: entry.id + 1, event: 'item' as const, data: item }] : [request]
+    })
+    return [...requests, ...notices].filter(({ id }) => id > lastId).sort((one, other) => one.id - other.id)
   }
 
   #format(entry: Recorded): JournalEntry {

@@ -17,11 +17,11 @@ export function respondWith(
 ): Response | ApiError {
   if (ifMatch(input)?.includes(etag) === false) return new ApiError('precondition-failed')
   const ifNoneMatch = input.request.header('if-none-match')
-  if (ifNoneMatch !== undefined && matches(ifNoneMatch, etag)) return empty(304, { etag })
+  if (ifNoneMatch !== undefined && matchesEtag(ifNoneMatch, etag)) return empty(304, { etag })
   return { status: 200, headers: { 'content-type': jsonType, etag }, body: json }
 }
 
 /** Weak comparison. Looks for the text first: taking a long list apart is costly. */
-const matches = (ifNoneMatch: string, etag: string) =>
+export const matchesEtag = (ifNoneMatch: string, etag: string) =>
   ifNoneMatch.trim() === '*' ||
   (ifNoneMatch.includes(etag) && entityTags(ifNoneMatch).some((tag) => tag.replace(/^W\//, '') === etag))

@@ -35,7 +35,7 @@ export function withCors(
       'access-control-allow-headers': `${allowedHeaders}${isControlled ? ', Prefer, X-Todo-Sandbox' : ''}`,
       'access-control-max-age': '600',
     }),
-    ...(policy !== 'any' && { vary: 'Origin' }),
+    ...(policy !== 'any' && { vary: response.headers?.vary ? `${response.headers.vary}, Origin` : 'Origin' }),
     ...(origin !== undefined &&
       isOriginAllowed(origin, policy) && {
         'access-control-allow-origin': policy === 'any' ? '*' : origin,

@@ -43,6 +43,8 @@ export interface Route<Id = unknown, S extends ObjectSchema = ObjectSchema, Outc
   readonly secured?: boolean
   /** Health checks: neither redirected nor rejected when the service is overloaded. */
   readonly isHealthCheck?: true
+  /** A file of a page: not in the journal, and without delays and failures. */
+  readonly isPageFile?: true
   readonly id?: {
     readonly schema: MemberSchema
     /** `segment` is decoded; undefined where it is no valid percent-encoding. */

@@ -411,6 +411,7 @@ suite('/__admin/openapi.json', { concurrency: true }, () => {
         Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
       )
       assert.deepEqual(operations, [
+        'GET /__admin/info',
         'POST /__admin/reset',
         'GET /__admin/items',
         'PUT /__admin/items',

@@ -304,6 +304,8 @@ suite('events', { concurrency: true }, () => {
         `DELETE ${itemPath} 204`,
         'item deleted 1',
         `DELETE ${itemPath} 404`,
+        'faults',
+        'clear',
         'reset',
         'GET / 200',
         'reset',
@@ -338,7 +340,9 @@ suite('events', { concurrency: true }, () => {
       const later = await EventStream.open(t, client, { 'last-event-id': id })
       await client.send('GET', '/later')
       const events = await eventsUntil(later, '/later')
-      assert.ok(events.every(({ event, data }) => event === 'reset' || data.path === '/later'))
+      assert.ok(
+        events.every(({ event, data }) => ['reset', 'clear', 'faults'].includes(event) || data.path === '/later'),
+      )
       later.close()
     }
   })

@@ -79,9 +79,9 @@ suite('sandbox', { concurrency: true }, () => {
     assert.deepEqual([status, headers.location], [302, `${prefix}/swagger/index.html`])
     const { text: html } = await client.send('GET', '/swagger/index.html')
     const links = [...html.matchAll(/(?:href|src)="(\/[^"]*)"/g)].map(([, link]) => link as string)
-    assert.equal(links.length, 4)
+    assert.ok(links.length >= 4, `${links}`)
     for (const link of links) {
-      assert.ok(link.startsWith(`${prefix}/swagger/`), link)
+      assert.ok(link.startsWith(`${prefix}/`), link)
       assert.equal((await createClient(a.url).send('GET', link)).status, 200)
     }
     const authorization = `Bearer ${await developmentToken(a)}`

@@ -102,12 +102,12 @@ export async function serve(
 }
 
 /** One service for all tests of a suite; to be called in the body of the suite, and to be read in its tests. */
-export function sharedService(args: readonly string[]): Service {
+export function sharedService(args: readonly string[], profile: 'a' | 'b' = 'a'): Service {
   const cleanups: (() => unknown)[] = []
   const service = {}
   before(async () => {
     const t = { after: (cleanup: () => unknown) => void cleanups.push(cleanup) }
-    Object.assign(service, await serve(t, args))
+    Object.assign(service, await serve(t, args, {}, profile))
   })
   after(async () => {
     for (const cleanup of cleanups) await cleanup()

@@ -1,0 +1,91 @@
+/** The service, or the sandbox, that serves this page; with a slash at the end. */
+export const base = new URL('..', import.meta.url)
+
+/** From the service for local clients; others enter one, which is kept for this tab. */
+let token = sessionStorage.getItem('token') ?? ''
+export const currentToken = () => token
+export function useToken(value, isEntered) {
+  token = value
+  if (isEntered) sessionStorage.setItem('token', value)
+  else sessionStorage.removeItem('token')
+}
+
+const authorization = () => (token ? { authorization: `Bearer ${token}` } : {})
+
+/** Of this service, relative to `base`. A service that does not respond has the status 0. */
+export async function send(method, path, body) {
+  try {
+    const response = await fetch(new URL(path.replace(/^\//, ''), base), {
+      method,
+      cache: 'no-store',
+      headers: { ...authorization(), ...(body !== undefined && { 'content-type': 'application/json' }) },
+      body,
+    })
+    return { status: response.status, headers: response.headers, text: await response.text() }
+  } catch {
+    return { status: 0, headers: new Headers(), text: 'The service does not respond.' }
+  }
+}
+
+export const admin = (method, path, body) => send(method, `__admin/${path}`, body)
+
+/** The message of a response that is no success. */
+export function messageOf({ status, text }) {
+  try {
+    const { title, errors } = JSON.parse(text)
+    if (title) return [title, ...Object.values(errors ?? {}).flat()].join(' ')
+  } catch {
+    // No problem document: the text says it.
+  }
+  return text || `The service responds with the status ${status}.`
+}
+
+/** JSON with integers as strings: int64 ids have more digits than a number keeps. */
+export const parseExact = (text) =>
+  JSON.parse(text.replace(/"(?:[^"\\]+|\\.)*"|-?\d+/g, (part) => (part.startsWith('"') ? part : `"${part}"`)))
+
+/** Longer than two heartbeats of the service: it is away, or the machine slept. */
+const silenceTimeoutMs = 40_000
+
+/** Server-sent events, by fetch: EventSource cannot send a token. Calls `onOpen`, then `onEvent`, until the stream ends. */
+export async function readEvents(signal, onOpen, onEvent) {
+  const silence = new AbortController()
+  let timer = setTimeout(() => silence.abort(), silenceTimeoutMs)
+  try {
+    const response = await fetch(new URL('__admin/events', base), {
+      cache: 'no-store',
+      headers: authorization(),
+      signal: anyOf(signal, silence.signal),
+    })
+    if (!response.ok || !response.body) return response.status
+    onOpen()
+    const decoder = new TextDecoder()
+    const reader = response.body.getReader()
+    let rest = ''
+    for (;;) {
+      const { value, done } = await reader.read()
+      if (done) return 0
+      clearTimeout(timer)
+      timer = setTimeout(() => silence.abort(), silenceTimeoutMs)
+      const messages = (rest + decoder.decode(value, { stream: true })).split('\n\n')
+      rest = messages.pop()
+      for (const message of messages) {
+        const fields = Object.fromEntries(message.split('\n').map((line) => line.split(/: (.*)/s, 2)))
+        if (fields.event) onEvent(fields.event, Number(fields.id), JSON.parse(fields.data))
+      }
+    }
+  } catch {
+    return 0
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function anyOf(...signals) {
+  const any = new AbortController()
+  for (const signal of signals) {
+    if (signal.aborted) any.abort()
+    signal.addEventListener('abort', () => any.abort(), { once: true })
+  }
+  return any.signal
+}

@@ -1,0 +1,329 @@
+import { admin, base, messageOf } from './client.js'
+import { copyButton, h, perFrame, select, setText, withCode } from './dom.js'
+import { clientName, describeStatus, formatBody, formatDuration, formatTime, statusClass, toCurl } from './format.js'
+
+/** As many as the service keeps. */
+const maxEntries = 1000
+
+const statusOptions = [
+  ['', 'Status'],
+  ['2xx', '2xx'],
+  ['3xx', '3xx'],
+  ['4xx', '4xx'],
+  ['5xx', '5xx'],
+  ['none', 'No response'],
+]
+const methodOptions = ['', 'GET', 'POST', 'PUT', 'DELETE', 'HEAD', 'OPTIONS'].map((name) => [name, name || 'Method'])
+
+export function trafficView(app) {
+  /** Oldest first. */
+  let shown = []
+  /** What came while the list is paused, or since the last frame. */
+  let queue = []
+  let isPaused = false
+  let opened
+  let parameters = { text: '', status: '', method: '', open: '' }
+
+  const text = h('input', {
+    type: 'search',
+    placeholder: 'Filter: path, body, client',
+    'aria-label': 'Filter by text',
+    oninput: filter,
+  })
+  const status = select({ 'aria-label': 'Filter by status', onchange: filter }, statusOptions)
+  const method = select({ 'aria-label': 'Filter by method', onchange: filter }, methodOptions)
+  const pause = h('button', { type: 'button', 'aria-pressed': 'false', onclick: togglePause }, 'Pause')
+  const clear = h('button', { type: 'button', onclick: clearAll }, 'Clear')
+  const count = h('p', { class: 'count' })
+  const list = h('ul', { class: 'rows', 'aria-label': 'Requests, newest last', onkeydown: moveFocus, onclick: openRow })
+  const empty = h('p', { class: 'empty' })
+  const scroller = h('div', { class: 'scroller' }, list, empty)
+  const heads = ['Time', 'Method', 'Path', 'Status', 'Duration', 'Client']
+  const head = h(
+    'div',
+    { class: 'row head', 'aria-hidden': 'true' },
+    heads.map((name) => h('span', { class: name.toLowerCase() }, name)),
+  )
+  const details = h('section', { class: 'details', hidden: true })
+  const element = h(
+    'section',
+    { class: 'view traffic', 'aria-label': 'Traffic' },
+    h('h1', { class: 'offscreen' }, 'Traffic'),
+    h(
+      'div',
+      { class: 'toolbar', role: 'group', 'aria-label': 'Filter and control' },
+      text,
+      status,
+      method,
+      pause,
+      clear,
+      count,
+    ),
+    h('div', { class: 'split' }, h('div', { class: 'table' }, head, scroller), details),
+  )
+  document.addEventListener('keydown', (event) => {
+    if (element.hidden) return
+    if (event.key === 'Escape' && opened) close()
+    if (event.key !== '/' || /^(?:INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName)) return
+    event.preventDefault()
+    text.focus()
+  })
+
+  const update = perFrame(() => {
+    const isAtEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 40
+    if (!isPaused && queue.length > 0) {
+      const added = queue.slice(-maxEntries).map(createRow)
+      queue = []
+      list.append(...added.map(({ row }) => row))
+      shown.push(...added)
+      for (const { row } of shown.splice(0, Math.max(0, shown.length - maxEntries))) row.remove()
+      if (!list.querySelector('[tabindex="0"]')) list.firstElementChild?.firstElementChild.setAttribute('tabindex', '0')
+      if (isAtEnd) scroller.scrollTop = scroller.scrollHeight
+    }
+    showCounts()
+    if (parameters.open && opened?.entry.id !== Number(parameters.open)) open(Number(parameters.open))
+  })
+
+  function showCounts() {
+    const visible = shown.filter(({ row }) => !row.hidden).length
+    const waiting = isPaused && queue.length > 0 ? `, ${queue.length} new` : ''
+    setText(
+      count,
+      `${visible === shown.length ? visible : `${visible} of ${shown.length}`} ${shown.length === 1 ? 'request' : 'requests'}${waiting}`,
+    )
+    empty.hidden = visible > 0
+    setText(
+      empty,
+      shown.length > 0 ? 'No request matches the filter.' : 'No requests yet. Send one, and it appears here:',
+    )
+    if (shown.length === 0) empty.append(h('code', {}, `curl ${new URL('api/todoitems', base)}`))
+  }
+
+  function createRow(entry) {
+    const { id, time, method, path, query, status, milliseconds, client, request, reason, fault } = entry
+    const button = h(
+      'button',
+      { type: 'button', class: `row s${statusClass(status)}`, tabindex: '-1', 'data-id': id },
+      h('span', { class: 'time' }, formatTime(time)),
+      h('span', { class: 'method' }, method),
+      h('span', { class: 'path' }, h('b', {}, `${path}${query}`), (reason ?? fault) && h('i', {}, reason ?? fault)),
+      h(
+        'span',
+        { class: 'status' },
+        status ? `${status}` : 'none',
+        fault && h('span', { class: 'mark', title: fault }, ' ⚡'),
+      ),
+      h('span', { class: 'duration' }, formatDuration(milliseconds)),
+      h('span', { class: 'client' }, clientName(request.headers['user-agent'], client)),
+    )
+    const created = { entry, row: h('li', {}, button) }
+    created.row.hidden = !matches(created)
+    return created
+  }
+
+  const matches = ({ entry, row }) =>
+    (parameters.method === '' || entry.method === parameters.method) &&
+    (parameters.status === '' || statusClass(entry.status) === parameters.status) &&
+    (parameters.text === '' || searched(entry, row).includes(parameters.text.toLowerCase()))
+
+  const searched = ({ request, response, client }, row) =>
+    [row.textContent, request.body, response.body, client].join('\n').toLowerCase()
+
+  function filter() {
+    parameters = { ...parameters, text: text.value, status: status.value, method: method.value }
+    app.setParameters('traffic', parameters)
+    for (const one of shown) one.row.hidden = !matches(one)
+    showCounts()
+  }
+
+  function togglePause() {
+    isPaused = !isPaused
+    pause.setAttribute('aria-pressed', `${isPaused}`)
+    setText(pause, isPaused ? 'Resume' : 'Pause')
+    update()
+  }
+
+  async function clearAll() {
+    const response = await admin('DELETE', 'requests')
+    if (response.status !== 204) app.notify(messageOf(response))
+  }
+
+  function openRow(event) {
+    const button = event.target.closest('button')
+    if (!button) return
+    open(Number(button.dataset.id))
+    // On a narrow screen the details take the place of the list.
+    if (list.offsetParent === null) details.querySelector('button').focus()
+  }
+
+  function open(id) {
+    const found = shown.find(({ entry }) => entry.id === id)
+    if (!found) return
+    opened?.row.firstElementChild.removeAttribute('aria-current')
+    opened = found
+    focusable(found.row.firstElementChild)
+    found.row.firstElementChild.setAttribute('aria-current', 'true')
+    details.replaceChildren(...detailsOf(found.entry, app, close))
+    details.setAttribute('aria-label', `Request ${id}`)
+    details.hidden = false
+    details.scrollTop = 0
+    element.classList.add('has-details')
+    parameters.open = `${id}`
+    app.setParameters('traffic', parameters)
+  }
+
+  function close() {
+    const { row } = opened ?? {}
+    row?.firstElementChild.removeAttribute('aria-current')
+    opened = undefined
+    details.hidden = true
+    element.classList.remove('has-details')
+    parameters.open = ''
+    app.setParameters('traffic', parameters)
+    row?.firstElementChild.focus()
+  }
+
+  /** One stop for the tab key in the whole list. */
+  function focusable(button) {
+    list.querySelector('[tabindex="0"]')?.setAttribute('tabindex', '-1')
+    button.setAttribute('tabindex', '0')
+  }
+
+  function moveFocus(event) {
+    const steps = { ArrowDown: 1, ArrowUp: -1, Home: -maxEntries, End: maxEntries, PageDown: 10, PageUp: -10 }
+    const step = steps[event.key]
+    if (step === undefined) return
+    event.preventDefault()
+    const visible = shown.filter(({ row }) => !row.hidden)
+    const at = visible.findIndex(({ row }) => row.contains(document.activeElement))
+    const target = visible[Math.max(0, Math.min(visible.length - 1, at + step))]
+    if (!target) return
+    const button = target.row.firstElementChild
+    focusable(button)
+    button.focus()
+    if (opened) open(target.entry.id)
+  }
+
+  return {
+    title: 'Traffic',
+    element,
+    show(given) {
+      parameters = { text: '', status: '', method: '', open: '', ...given }
+      text.value = parameters.text
+      status.value = parameters.status
+      method.value = parameters.method
+      filter()
+      if (parameters.open) open(Number(parameters.open))
+      else if (opened) close()
+      scroller.scrollTop = scroller.scrollHeight
+    },
+    async load() {
+      const response = await admin('GET', 'requests')
+      if (response.status !== 200) return
+      for (const { row } of shown) row.remove()
+      shown = []
+      queue = JSON.parse(response.text)
+      if (opened && !queue.some(({ id, time }) => id === opened.entry.id && time === opened.entry.time)) close()
+      update()
+    },
+    add(entry) {
+      const isKnown = [shown.at(-1)?.entry, queue.at(-1)].some((known) => known && known.id >= entry.id)
+      if (isKnown) return
+      queue.push(entry)
+      if (queue.length > maxEntries) queue.shift()
+      update()
+    },
+    clearUntil(id) {
+      queue = queue.filter((entry) => entry.id > id)
+      const kept = shown.filter(({ entry }) => entry.id > id)
+      for (const one of shown) if (!kept.includes(one)) one.row.remove()
+      shown = kept
+      if (opened && !shown.includes(opened)) close()
+      update()
+    },
+  }
+}
+
+function detailsOf(entry, app, close) {
+  const { method, path, query, status, request, response, rule, errors, reason, fault, item } = entry
+  const operation = app.info.operations.find(
+    (one) => one.method === method && new RegExp(`^${one.path.replace('{id}', '[^/]+')}/?$`, 'i').test(path),
+  )
+  const isSecured = operation?.secured && status !== 401
+  const origin = `${base}`.replace(/\/$/, '')
+  const curl = () => toCurl(origin, { method, path, query, headers: request.headers, body: request.body }, isSecured)
+  return [
+    h(
+      'div',
+      { class: 'detail-head' },
+      h('h2', {}, `${method} ${path}${query}`),
+      h('button', { type: 'button', class: 'quiet', 'aria-label': 'Close', onclick: close }, '✕'),
+    ),
+    h(
+      'p',
+      { class: 'facts' },
+      h('strong', { class: `badge s${statusClass(status)}` }, describeStatus(status)),
+      h('span', {}, `${formatTime(entry.time)}, ${formatDuration(entry.milliseconds)}`),
+      h('span', {}, `from ${entry.client}`),
+      item && h('span', {}, `item ${item.id} ${item.change}`),
+    ),
+    h('p', {}, copyButton('Copy as curl', curl)),
+    request.isTruncated &&
+      h('p', { class: 'hint' }, 'The body is longer: the journal, and so this command, has its first 16 KiB.'),
+    fault && h('div', { class: 'callout warning' }, h('h3', {}, 'Switched on'), h('p', {}, fault)),
+    (reason || errors || rule) && wrongWith(entry, app),
+    h('h3', {}, 'Request'),
+    headersTable(request.headers),
+    bodyOf(request),
+    h('h3', {}, 'Response'),
+    status ? headersTable(response.headers) : h('p', { class: 'hint' }, 'None: the connection was closed.'),
+    bodyOf(response),
+  ].filter(Boolean)
+}
+
+function wrongWith({ reason, errors = {}, rule, status }, app) {
+  const found = app.info.rules.find(({ id }) => id === rule)
+  const members = Object.entries(errors)
+  return h(
+    'div',
+    { class: status >= 400 ? 'callout error' : 'callout' },
+    h('h3', {}, 'What was wrong'),
+    reason && members.length === 0 && h('p', {}, reason),
+    members.length > 0 &&
+      h(
+        'dl',
+        { class: 'members' },
+        members.flatMap(([name, messages]) => [
+          h('dt', {}, h('code', {}, name || 'body')),
+          h('dd', {}, messages.join(' ')),
+        ]),
+      ),
+    found &&
+      h(
+        'p',
+        { class: 'rule' },
+        h('a', { href: `#/contract?rule=${rule}` }, `Rule ${rule}`),
+        found.basis === 'spec' ? ' (specified): ' : ' (our choice): ',
+        withCode(found.sentence),
+      ),
+  )
+}
+
+const headersTable = (headers) =>
+  h(
+    'table',
+    { class: 'headers' },
+    h(
+      'tbody',
+      {},
+      Object.entries(headers).map(([name, value]) => h('tr', {}, h('th', { scope: 'row' }, name), h('td', {}, value))),
+    ),
+  )
+
+function bodyOf({ body, isTruncated }) {
+  if (body === null || body === '') return undefined
+  const block = formatBody(body)
+  block.setAttribute('aria-label', 'Body')
+  if (isTruncated) block.append('…')
+  return block
+}

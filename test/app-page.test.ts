@@ -1,0 +1,666 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { request } from 'node:http'
+import { createRequire } from 'node:module'
+import { after, before, suite, type TestContext, test } from 'node:test'
+import type { Browser, Page } from 'playwright-core'
+import { launch } from './support/browser.ts'
+import { type Service, serve, sharedService, start } from './support/cli.ts'
+import { freePort } from './support/port.ts'
+
+const require = createRequire(import.meta.url)
+const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8')
+
+type Profile = 'a' | 'b'
+const services: Record<Profile, Service> = {
+  a: sharedService(['--https-port', '0']),
+  b: sharedService([], 'b'),
+}
+
+let sandboxes = 0
+
+/** Items, traffic and switches of its own for each test: the address of a new sandbox. */
+const newSandbox = (profile: Profile) => `${services[profile].url}/~test-${++sandboxes}`
+
+const json = { 'content-type': 'application/json' }
+
+async function send(url: string, method = 'GET', body?: unknown, headers: Record<string, string> = {}) {
+  const text = typeof body === 'string' ? body : JSON.stringify(body)
+  const response = await fetch(url, {
+    method,
+    headers: { ...(body !== undefined && json), ...headers },
+    ...(text !== undefined && { body: text }),
+  })
+  return { status: response.status, headers: response.headers, text: await response.text() }
+}
+
+/** Valid bodies of each profile. */
+const newItem = (profile: Profile, name: string) =>
+  profile === 'a' ? { name, isComplete: false } : { id: name, name, notes: 'some notes', done: false }
+
+const createItem = (url: string, profile: Profile, name: string) =>
+  send(`${url}/api/todoitems`, 'POST', newItem(profile, name))
+
+suite('/app in a browser', { concurrency: 3 }, () => {
+  let browser: Browser
+  let close: () => Promise<void>
+  before(async () => {
+    const launched = await launch(['--host-resolver-rules=MAP elsewhere.test 127.0.0.1'])
+    browser = launched.browser
+    close = launched.close
+  })
+  after(() => close())
+
+  interface Look {
+    readonly colorScheme?: 'light' | 'dark'
+    readonly width?: number
+  }
+
+  /** Opens a page; after the test it must have had no script error and no request to another origin. */
+  async function open(t: TestContext, url: string, { colorScheme = 'light', width = 1280 }: Look = {}): Promise<Page> {
+    const context = await browser.newContext({
+      colorScheme,
+      viewport: { width, height: 800 },
+      reducedMotion: 'reduce',
+    })
+    const page = await context.newPage()
+    // The tests that run at the same time would share the clipboard.
+    await page.addInitScript(
+      'if (navigator.clipboard) navigator.clipboard.writeText = async (text) => { globalThis.copied = text }',
+    )
+    page.setDefaultTimeout(60_000)
+    const errors: string[] = []
+    const { origin } = new URL(url)
+    page.on('pageerror', (error) => errors.push(error.message))
+    page.on('console', (message) => {
+      // A response that is no success.
+      if (message.type() === 'error' && !/Failed to load resource/.test(message.text())) errors.push(message.text())
+    })
+    page.on('request', (sent) => {
+      if (!/^(?:data|blob):/.test(sent.url()) && new URL(sent.url()).origin !== origin) errors.push(sent.url())
+    })
+    t.after(async () => {
+      await context.close()
+      assert.deepEqual(errors, [])
+    })
+    await page.goto(url)
+    return page
+  }
+
+  const live = (page: Page) => page.locator('#live.is-live').waitFor()
+
+  async function openView(t: TestContext, base: string, view: string, look?: Look): Promise<Page> {
+    const page = await open(t, `${base}/app#/${view}`, look)
+    await live(page)
+    return page
+  }
+
+  const show = (page: Page, view: string) => page.getByRole('link', { name: view, exact: true }).click()
+  const rows = (page: Page) => page.locator('.rows li:not([hidden])')
+  const row = (page: Page, text: string | RegExp) => page.locator('.rows li:not([hidden])', { hasText: text })
+  const clipboard = (page: Page) => page.evaluate('copied') as Promise<string>
+
+  /** Serious and critical findings of axe-core, and whether the page is larger than the window. */
+  async function assertAccessible(page: Page, what: string): Promise<void> {
+    if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axe)
+    const results = (await page.evaluate("axe.run({ resultTypes: ['violations'] })")) as {
+      violations: { id: string; impact: string; nodes: { html: string }[] }[]
+    }
+    const severe = results.violations
+      .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+      .map(({ id, nodes }) => `${what}: ${id} ${nodes[0]?.html}`)
+    assert.deepEqual(severe, [])
+    for (const size of ['Width', 'Height']) {
+      const overflow = Number(await page.evaluate(`document.documentElement.scroll${size} - inner${size}`))
+      assert.ok(overflow <= 0, `${what}: the ${size} is ${overflow} pixels too large`)
+    }
+  }
+
+  const looks = [
+    { profile: 'a', colorScheme: 'light', width: 1280 },
+    { profile: 'a', colorScheme: 'dark', width: 360 },
+    { profile: 'b', colorScheme: 'dark', width: 1280 },
+    { profile: 'b', colorScheme: 'light', width: 360 },
+  ] as const
+
+  for (const { profile, ...look } of looks)
+    test(`profile ${profile}, ${look.colorScheme}, ${look.width} pixels: every view is usable and accessible`, async (t) => {
+      const base = newSandbox(profile)
+      const list = async () => JSON.parse((await send(`${base}/__admin/items`)).text)
+      await send(`${base}/__admin/items`, 'PUT', [])
+      const page = await openView(t, base, 'items', look)
+      await page.getByText('No items yet').waitFor()
+      await assertAccessible(page, 'Items, empty')
+
+      await page.getByLabel('New item').fill('water <b>plants</b>')
+      if (profile === 'b') {
+        await page.getByRole('button', { name: 'Add' }).click()
+        await page.getByRole('alert').getByText('TodoItemNameAndNotesRequired').waitFor()
+        await page.getByRole('textbox', { name: 'Id' }).fill('first')
+        await page.getByRole('textbox', { name: 'Notes' }).fill('daily')
+      }
+      await page.getByLabel('New item').press('Enter')
+      const item = page.locator('.items li')
+      await item.waitFor()
+      const id = profile === 'a' ? '1' : 'first'
+      assert.equal(await item.locator('.id').textContent(), id)
+      await page.getByRole('button', { name: /^Edit water/ }).click()
+      await page.getByRole('textbox', { name: 'Name' }).fill('water the plants')
+      if (profile === 'b') await item.getByRole('textbox', { name: 'Notes' }).fill('every day')
+      await page.getByRole('button', { name: 'Save' }).click()
+      await page.getByRole('button', { name: /^Edit water the plants/ }).waitFor()
+      await page.getByRole('checkbox', { name: 'Done: water the plants' }).click()
+      await page.locator('.items li.done').waitFor()
+      assert.deepEqual(
+        await list(),
+        profile === 'a'
+          ? [{ id: 1, name: 'water the plants', isComplete: true }]
+          : [{ id: 'first', name: 'water the plants', notes: 'every day', done: true }],
+      )
+      await page.getByRole('button', { name: 'Copy as curl' }).click()
+      assert.match(await clipboard(page), /^curl -i -X PUT 'http:.*\/~test-\d+\/api\/todoitems.*water the plants/)
+      await assertAccessible(page, 'Items')
+
+      await show(page, 'Switches')
+      const { operations } = JSON.parse((await send(`${base}/__admin/info`)).text)
+      const { statuses } = operations.find(({ operation }: { operation: string }) => operation === 'deleteItem')
+      await page.getByRole('group', { name: 'Fail the next' }).getByLabel('How many').fill('1')
+      await page
+        .getByRole('group', { name: 'Fail the next' })
+        .getByRole('combobox', { name: 'Of', exact: true })
+        .selectOption('DELETE /api/todoitems/{id}')
+      await page
+        .getByRole('group', { name: 'Fail the next' })
+        .getByRole('combobox', { name: 'With', exact: true })
+        .selectOption(`${statuses[0]}`)
+      await page.getByRole('button', { name: 'Apply' }).click()
+      await page.getByText('the next 1 of 1').waitFor()
+      await page.getByRole('link', { name: '1 switch on' }).waitFor()
+      await assertAccessible(page, 'Switches')
+
+      await show(page, 'Items')
+      await page.getByRole('button', { name: 'Delete water the plants' }).click()
+      await page
+        .getByRole('alert')
+        .filter({ hasText: profile === 'a' ? '"status": 4' : 'CouldNotDeleteItem' })
+        .waitFor()
+      await page.getByRole('link', { name: '1 switch on' }).waitFor({ state: 'hidden' })
+      await page.getByRole('button', { name: 'Delete water the plants' }).click()
+      await page.getByText('No items yet').waitFor()
+
+      await show(page, 'Traffic')
+      await row(page, /DELETE.*204/).waitFor()
+      await assertAccessible(page, 'Traffic')
+      await row(page, new RegExp(`DELETE.*${statuses[0]} `)).click()
+      await page.getByRole('heading', { name: `DELETE /api/todoitems/${id}` }).waitFor()
+      await page.locator('.details').getByText('Switched on').waitFor()
+      await assertAccessible(page, 'Traffic, details')
+      await page.keyboard.press('Escape')
+      await page.locator('.details').waitFor({ state: 'hidden' })
+
+      await show(page, 'Connect')
+      await page.getByText('Base address for a client').waitFor()
+      await assertAccessible(page, 'Connect')
+      await page.getByRole('link', { name: 'The contract' }).click()
+      await page.locator(profile === 'a' ? '#rule-A10' : '#rule-B6').waitFor()
+      await assertAccessible(page, 'Contract')
+    })
+
+  test('Traffic shows a request of another client, what was wrong with it, and the rule', async (t) => {
+    const base = newSandbox('a')
+    const page = await openView(t, base, 'traffic')
+    await page.getByText('No requests yet').waitFor()
+    const agent = { 'user-agent': 'curl/8.5.0' }
+    await send(`${base}/api/todoitems?page=2`, 'POST', { name: 7 }, agent)
+    const entry = row(page, '/api/todoitems?page=2')
+    await entry.getByText('400').waitFor()
+    await entry.getByText('curl 8.5.0').waitFor()
+    await entry.click()
+    const details = page.getByRole('region', { name: /^Request \d+$/ })
+    await details.getByText('name must be a string or null.', { exact: true }).waitFor()
+    await details.getByText('isComplete is missing.', { exact: true }).waitFor()
+    await details.getByText('name is a string or null. Absent means null').waitFor()
+    assert.equal(await details.locator('pre').first().textContent(), '{\n  "name": 7\n}')
+    assert.match((await details.locator('pre').last().textContent()) ?? '', /"status": 400,/)
+    await details.getByRole('button', { name: 'Copy as curl' }).click()
+    const command = `curl -i -X POST '${base}/api/todoitems?page=2' -H 'content-type: application/json' --data-binary '{"name":7}'`
+    assert.equal(await clipboard(page), command)
+    const link = page.url()
+    await details.getByRole('link', { name: 'Rule A5' }).click()
+    await page.locator('#rule-A5.is-current').waitFor()
+    await page.goBack()
+    await details.waitFor()
+    const other = await open(t, link)
+    await other.getByText('isComplete is missing.').last().waitFor()
+  })
+
+  test('Traffic filters by text, status and method, in its address too; pauses; clears in each tab', async (t) => {
+    const base = newSandbox('b')
+    await createItem(base, 'b', 'milk')
+    await createItem(base, 'b', 'milk')
+    await send(`${base}/api/todoitems`)
+    const page = await openView(t, base, 'traffic')
+    await page.getByText('3 requests').waitFor()
+    await page.getByLabel('Filter by status').selectOption('4xx')
+    await page.getByText('1 of 3 requests').waitFor()
+    await page.getByLabel('Filter by method').selectOption('GET')
+    await page.getByText('No request matches the filter').waitFor()
+    await page.getByLabel('Filter by method').selectOption('POST')
+    await page.getByLabel('Filter by text').fill('idinuse')
+    assert.equal(await rows(page).count(), 1)
+    const other = await open(t, page.url())
+    await other.getByText('1 of 3 requests').waitFor()
+    assert.equal(await other.getByLabel('Filter by text').inputValue(), 'idinuse')
+    await other.getByLabel('Filter by text').fill('')
+    await other.getByLabel('Filter by status').selectOption('')
+
+    await other.getByRole('button', { name: 'Pause' }).click()
+    await createItem(base, 'b', 'paused')
+    await other.getByText('3 requests, 1 new').waitFor()
+    assert.equal(await rows(other).count(), 2)
+    await other.getByRole('button', { name: 'Resume' }).click()
+    await row(other, /POST.*200/)
+      .nth(1)
+      .waitFor()
+    await other.getByRole('button', { name: 'Clear' }).click()
+    await page.getByText('No requests yet').waitFor()
+    await other.getByText('No requests yet').waitFor()
+    assert.equal((await send(`${base}/__admin/requests`)).text, '[]')
+  })
+
+  test('two tabs show the same items and switches, which another client changes', async (t) => {
+    const base = newSandbox('a')
+    const [one, two] = [await openView(t, base, 'items'), await openView(t, base, 'items')]
+    await one.getByLabel('New item').fill('shared')
+    await one.getByLabel('New item').press('Enter')
+    await two.getByRole('button', { name: 'Edit shared' }).waitFor()
+    await createItem(base, 'a', 'from a client')
+    for (const page of [one, two]) await page.getByRole('button', { name: 'Edit from a client' }).waitFor()
+    await send(`${base}/__admin/faults`, 'PUT', [{ delay: 5 }, { share: 0.25, fault: 'reset' }])
+    for (const page of [one, two]) await page.getByText('2 switches on').waitFor()
+    await show(two, 'Switches')
+    await two.getByText('25 % of the requests').waitFor()
+    await two.getByRole('button', { name: 'Switch all off' }).click()
+    await one.getByText('2 switches on').waitFor({ state: 'hidden' })
+    await two.getByText('Nothing is switched on').waitFor()
+  })
+
+  test('Switches: the form is in the address, and applies delay, next and share together', async (t) => {
+    const base = newSandbox('b')
+    const page = await openView(t, base, 'switches')
+    const fill = (group: string, label: string, value: string) =>
+      page.getByRole('group', { name: group }).getByLabel(label).fill(value)
+    await fill('Delay', 'Milliseconds', '10')
+    await fill('Fail the next', 'How many', '2')
+    await page
+      .getByRole('group', { name: 'Fail the next' })
+      .getByRole('combobox', { name: 'Of', exact: true })
+      .selectOption('POST /api/todoitems')
+    await page
+      .getByRole('group', { name: 'Fail the next' })
+      .getByRole('combobox', { name: 'With', exact: true })
+      .selectOption('409')
+    await fill('Fail a share', 'Percent', '100')
+    await page
+      .getByRole('group', { name: 'Fail a share' })
+      .getByRole('combobox', { name: 'With', exact: true })
+      .selectOption('reset')
+    assert.equal((await send(`${base}/__admin/faults`)).text, '[]')
+    const other = await open(t, page.url())
+    await live(other)
+    assert.equal(await other.getByLabel('How many').inputValue(), '2')
+    await other.getByRole('button', { name: 'Apply' }).click()
+    await page.getByText('3 switches on').waitFor()
+    assert.deepEqual(JSON.parse((await send(`${base}/__admin/faults`)).text), [
+      { times: 2, method: 'POST', path: '/api/todoitems', code: 409, delay: 10, used: 0 },
+      { share: 1, fault: 'reset', delay: 10, used: 0 },
+      { delay: 10, used: 0 },
+    ])
+    assert.equal((await createItem(base, 'b', 'milk')).text, 'TodoItemIDInUse')
+    await assert.rejects(send(`${base}/api/todoitems`))
+    await page.getByText('status 409 after 10 ms delay, the next 1 of 2').waitFor()
+    await show(page, 'Traffic')
+    await row(page, /GET.*none/).waitFor()
+  })
+
+  test('Switches: saves the items, loads them, resets them', async (t) => {
+    const base = newSandbox('a')
+    await createItem(base, 'a', 'keep me')
+    const page = await openView(t, base, 'switches')
+    const download = page.waitForEvent('download')
+    await page.getByRole('button', { name: 'Save as JSON' }).click()
+    const saved = await (await download).path()
+    assert.deepEqual(JSON.parse(readFileSync(saved, 'utf8')), [{ id: 1, name: 'keep me', isComplete: false }])
+    await page.getByRole('button', { name: 'Reset', exact: true }).click()
+    await page.getByText('as at the start').waitFor()
+    assert.equal((await send(`${base}/api/todoitems`)).text, '[]')
+    await page.getByLabel('JSON file with items').setInputFiles(saved)
+    await page.getByText('The items are those of').waitFor()
+    assert.match((await send(`${base}/api/todoitems`)).text, /keep me/)
+    const wrong = { name: 'wrong.json', mimeType: 'application/json', buffer: Buffer.from('[{"id":1}]') }
+    await page.getByLabel('JSON file with items').setInputFiles(wrong)
+    await page.getByText('isComplete is missing').waitFor()
+  })
+
+  test('Switches: opens another sandbox and leaves it', async (t) => {
+    const base = services.a.url
+    const page = await openView(t, base, 'switches')
+    await page
+      .getByRole('textbox', { name: 'Name' })
+      .or(page.getByRole('combobox', { name: 'Name' }))
+      .fill('mine')
+    await page.getByRole('button', { name: 'Open' }).click()
+    await page.waitForURL(`${base}/~mine/app#/switches`)
+    await page.getByRole('link', { name: 'sandbox mine' }).waitFor()
+    await createItem(`${base}/~mine`, 'a', 'in the sandbox')
+    await show(page, 'Items')
+    await page.getByText('in the sandbox').waitFor()
+    await show(page, 'Switches')
+    await page.getByRole('link', { name: 'Leave the sandbox' }).click()
+    await page.waitForURL(`${base}/app#/switches`)
+  })
+
+  test('Connect: addresses, a QR code, a token that is accepted, the certificate without its key, the other profile', async (t) => {
+    const base = services.a.url
+    const page = await open(t, `${base}/app#/connect`)
+    await page.route('**/__admin/info', async (route) => {
+      const response = await route.fetch()
+      const info = await response.json()
+      info.profiles[0].networkUrls = ['http://192.168.1.20:5080']
+      info.profiles.push({ title: 'Profile B', urls: ['http://localhost:5000', 'https://localhost:5001'] })
+      await route.fulfill({ response, json: info })
+    })
+    await page.reload()
+    await page.getByText(base, { exact: true }).waitFor()
+    await page.getByRole('img', { name: 'QR code of http://192.168.1.20:5080' }).waitFor()
+    await page.getByRole('button', { name: 'Copy http://192.168.1.20:5080' }).click()
+    assert.equal(await clipboard(page), 'http://192.168.1.20:5080')
+    await page.getByText('For developer, valid until').waitFor()
+    await page.getByRole('button', { name: 'Copy token' }).click()
+    const authorization = `Bearer ${await clipboard(page)}`
+    assert.match((await send(`${base}/secret`, 'GET', undefined, { authorization })).text, /Hello developer/)
+    const download = page.waitForEvent('download')
+    await page.getByRole('button', { name: 'Save localhost.crt' }).click()
+    const certificate = readFileSync(await (await download).path(), 'utf8')
+    assert.match(certificate, /^-----BEGIN CERTIFICATE-----/)
+    assert.doesNotMatch(certificate, /PRIVATE/)
+    assert.equal(await page.getByRole('link', { name: 'Profile B' }).getAttribute('href'), 'http://127.0.0.1:5000/app')
+    assert.equal(
+      await page.getByRole('link', { name: 'Swagger UI' }).getAttribute('href'),
+      `${base}/swagger/index.html`,
+    )
+  })
+
+  test('survives a restart of the service, and says so meanwhile', async (t) => {
+    const args = ['serve', '--profile', 'a', '--host', '127.0.0.1', '--port', `${await freePort()}`]
+    const first = start(t, args)
+    const [base] = await first.prints(/http:\/\/127\.0\.0\.1:\d+/)
+    await createItem(base, 'a', 'lost')
+    const page = await openView(t, base, 'items')
+    await page.getByText('lost').waitFor()
+    first.process.kill('SIGTERM')
+    await page.getByText('The service does not respond').waitFor()
+    await page.getByText('Reconnecting').waitFor()
+    await first.ended
+    await page.getByLabel('New item').fill('while away')
+    await page.getByLabel('New item').press('Enter')
+    await page.getByRole('alert').getByText('The service does not respond').waitFor()
+    const second = start(t, args)
+    await second.prints(/http:/)
+    await page.getByText('The service was restarted').waitFor()
+    await live(page)
+    await page.getByText('No items yet').waitFor()
+    await createItem(base, 'a', 'new life')
+    await page.getByText('new life').waitFor()
+    await show(page, 'Traffic')
+    assert.equal(await rows(page).count(), 1)
+  })
+
+  test('script in names, notes, headers, bodies, paths and sandboxes is shown as text and never runs', async (t) => {
+    const script = '"><img src=x onerror="globalThis.ran=1"><script>globalThis.ran=1</script>'
+    const base = newSandbox('b')
+    await send(`${base}/api/todoitems`, 'POST', { id: script, name: script, notes: script }, { 'x-custom': script })
+    await send(`${base}/api/todoitems/${encodeURIComponent(script)}?q=${encodeURIComponent(script)}`, 'DELETE')
+    await send(`${base}/api/todoitems`, 'POST', script, { 'user-agent': script, 'x-custom': script })
+    await send(`${base}/api/todoitems`, 'POST', { id: script, name: script, notes: script })
+    const page = await openView(t, base, 'items')
+    await page.locator('.items .name', { hasText: script }).waitFor()
+    await show(page, 'Traffic')
+    await rows(page).nth(3).waitFor()
+    for (const index of [0, 1, 2]) {
+      await rows(page).nth(index).click()
+      await page.locator('.details pre, .details table').first().waitFor()
+    }
+    await page.locator('.details td').getByText(script).first().waitFor()
+    assert.equal(await page.locator('main img, main script').count(), 0)
+    assert.equal(await page.evaluate('globalThis.ran'), undefined)
+  })
+
+  test('int64 ids stay exact', async (t) => {
+    const base = newSandbox('a')
+    await send(`${base}/__admin/items`, 'PUT', '[{"id":9007199254740993,"name":"big","isComplete":false}]')
+    const page = await openView(t, base, 'items')
+    await page.locator('.items .id', { hasText: '9007199254740993' }).waitFor()
+    await page.getByRole('checkbox', { name: 'Done: big' }).click()
+    await page.locator('.items li.done').waitFor()
+    assert.equal((await send(`${base}/api/todoitems`)).text, '[{"id":9007199254740993,"name":"big","isComplete":true}]')
+    await show(page, 'Traffic')
+    await row(page, 'PUT').click()
+    await page.locator('.details pre').getByText('9007199254740993').waitFor()
+  })
+
+  test('is usable by keyboard alone', async (t) => {
+    const base = newSandbox('a')
+    const page = await openView(t, base, 'items')
+    const press = async (...keys: string[]) => {
+      for (const key of keys) await page.keyboard.press(key)
+    }
+    await page.getByRole('link', { name: 'Connect', exact: true }).focus()
+    // The name of the sandbox, the field.
+    await press('Tab', 'Tab')
+    await page.keyboard.type('one')
+    await press('Enter')
+    const edit = page.getByRole('button', { name: 'Edit one' })
+    await edit.waitFor()
+    await page.getByLabel('New item').focus()
+    // Add, Copy as curl, the checkbox.
+    await press('Tab', 'Tab', 'Tab', 'Space')
+    await page.locator('.items li.done').waitFor()
+    await press('Tab', 'Enter')
+    await page.keyboard.type('two')
+    await press('Enter')
+    await page.getByRole('button', { name: 'Edit two' }).waitFor()
+    await press('Tab', 'Enter')
+    await page.getByText('No items yet').waitFor()
+
+    await page.getByRole('link', { name: 'Traffic', exact: true }).focus()
+    await press('Enter')
+    await page.getByLabel('Filter by text').waitFor()
+    await press('/')
+    assert.equal(await page.evaluate('document.activeElement.type'), 'search')
+    await press('Tab', 'Tab', 'Tab', 'Tab', 'Tab', 'ArrowDown', 'Enter')
+    await page.getByRole('heading', { name: 'PUT /api/todoitems/1' }).waitFor()
+    await press('End')
+    await page.getByRole('heading', { name: 'DELETE /api/todoitems/1' }).waitFor()
+    await press('Escape')
+    await page.locator('.details').waitFor({ state: 'hidden' })
+    assert.match(String(await page.evaluate('document.activeElement.textContent')), /DELETE/)
+  })
+
+  test('shows 1,000 items and 1,000 requests, and nothing moves as more come', async (t) => {
+    const base = newSandbox('a')
+    const items = Array.from({ length: 1000 }, (_, id) => ({
+      id: id + 1,
+      name: `Item ${id}`,
+      isComplete: id % 3 === 0,
+    }))
+    await send(`${base}/__admin/items`, 'PUT', items)
+    for (let index = 0; index < 40; index++)
+      await Promise.all(Array.from({ length: 25 }, () => send(`${base}/api/todoitems/1`)))
+    const page = await openView(t, base, 'items')
+    await page.getByText('1000 items, 334 done').waitFor()
+    await show(page, 'Traffic')
+    await page.getByText('1000 requests').waitFor()
+    await page.evaluate(`globalThis.shift = 0
+      new PerformanceObserver((list) => { for (const entry of list.getEntries()) globalThis.shift += entry.value })
+        .observe({ type: 'layout-shift' })`)
+    // Not at the end of the list, which follows new requests.
+    await page.locator('.scroller').evaluate('(element) => { element.scrollTop = 3000 }')
+    const top = () =>
+      page.locator('.rows').evaluate(`(list) =>
+      [...list.children].find((row) => row.getBoundingClientRect().top >= 200).firstElementChild.dataset.id`)
+    const before = await top()
+    await Promise.all(Array.from({ length: 30 }, (_, index) => send(`${base}/api/todoitems/${index + 1}`)))
+    await row(page, '/api/todoitems/30').waitFor({ state: 'attached' })
+    assert.equal(await top(), before)
+    assert.equal(await page.evaluate('shift'), 0)
+    assert.equal(await page.locator('.rows li').count(), 1000)
+  })
+
+  test('on another host asks for a token', async (t) => {
+    const base = services.a.url
+    const { token } = JSON.parse((await send(`${base}/__admin/info`)).text)
+    const page = await open(t, `${base.replace('127.0.0.1', 'elsewhere.test')}/app`)
+    await page.getByLabel('Token').fill('nonsense')
+    await page.getByRole('button', { name: 'Open' }).click()
+    await page.getByText('The service rejects this token. The token is malformed').waitFor()
+    await page.getByLabel('Token').fill(`Bearer ${token}`)
+    await page.getByRole('button', { name: 'Open' }).click()
+    await live(page)
+    await page.reload()
+    await live(page)
+    await show(page, 'Connect')
+    // There is no clipboard API without HTTPS on another host.
+    await page.getByRole('button', { name: 'Copy token' }).click()
+    await page.getByRole('button', { name: 'Copied' }).waitFor()
+  })
+
+  test('/swagger is dark where the system is, says who is authorised, links to /app, and stays in its sandbox', async (t) => {
+    const base = newSandbox('b')
+    const page = await open(t, `${base}/swagger`, { colorScheme: 'dark' })
+    assert.equal(page.url(), `${base}/swagger/index.html`)
+    await page.getByText('You are authorised as developer').waitFor()
+    await page.locator('html.dark-mode').waitFor({ state: 'attached' })
+    const operation = page.locator('[id$="-createItem"].opblock')
+    await operation.locator('.opblock-summary-control').click()
+    await operation.locator('button.execute').press('Enter')
+    await operation.locator('.live-responses-table tbody').waitFor()
+    assert.match((await send(`${base}/api/todoitems`)).text, /"id":"milk"/)
+    await page.getByRole('link', { name: 'Items, traffic and switches' }).click()
+    await page.getByText('Buy milk').waitFor()
+    await page.emulateMedia({ colorScheme: 'light' })
+    await page.goBack()
+    await page.locator('html:not(.dark-mode)').waitFor({ state: 'attached' })
+  })
+})
+
+suite('QR code', () => {
+  /** The hashes are those of the modules that the package qrcode 1.5.4 makes of the same bytes. */
+  const hashes: Record<string, [size: number, hash: string]> = {
+    a: [21, '2e7add7dfd3288d4'],
+    'http://192.168.1.20:5080': [25, 'ed2b51ea7fba4fce'],
+    'http://192.168.178.20:5080/~checkout-tests': [29, 'cbefdf98e9abfc6b'],
+    [`${'x'.repeat(84)}`]: [37, '828d6d94d58d40c1'],
+    [`https://192.168.100.200:5081/~${'n'.repeat(64)}`]: [41, '0d51dd67ebaae62f'],
+    [`${'é'.repeat(53)}`]: [41, '5476147cd07862f9'],
+  }
+
+  test('has the modules of another implementation, and none for a text that is too long', async () => {
+    const { qrCode } = await import(new URL('../../page/qr.js', import.meta.url).href)
+    for (const [text, [size, hash]] of Object.entries(hashes)) {
+      const rows: boolean[][] = qrCode(text)
+      assert.equal(rows.length, size, text)
+      assert.equal(createHash('sha256').update(rows.flat().map(Number).join('')).digest('hex').slice(0, 16), hash, text)
+    }
+    assert.equal(qrCode('x'.repeat(107)), undefined)
+  })
+})
+
+const appFiles = async (base: string) => {
+  const { text } = await send(`${base}/app`)
+  const found = new Set(['/app', ...[...text.matchAll(/(?:href|src)="([^"#]+)"/g)].map(([, path]) => `${path}`)])
+  for (const path of found)
+    if (path.endsWith('.js'))
+      for (const [, name] of (await send(`${base}${path}`)).text.matchAll(/from '\.\/([\w.]+)'/g))
+        found.add(`/app/${name}`)
+  return [...found]
+}
+
+suite('files of the pages', () => {
+  test('/app has under 60 kB in all, compressed, with a Content-Security-Policy and an entity tag', async () => {
+    const { url } = services.a
+    const paths = await appFiles(url)
+    assert.ok(paths.length > 8)
+    let bytes = 0
+    for (const path of paths) {
+      const { headers, length } = await rawGet(`${url}${path}`, { 'accept-encoding': 'gzip, deflate, br' })
+      bytes += length
+      assert.equal(headers['content-encoding'], 'gzip', path)
+      assert.equal(headers['cache-control'], 'no-cache', path)
+      assert.match(`${headers['content-security-policy']}`, /^default-src 'none'; script-src 'self'; style-src 'self'/)
+      assert.doesNotMatch(`${headers['content-security-policy']}`, /unsafe|http|\*/)
+      const again = await rawGet(`${url}${path}`, {
+        'accept-encoding': 'gzip, deflate, br',
+        'if-none-match': `${headers.etag}`,
+      })
+      assert.deepEqual([again.status, again.length], [304, 0], path)
+      const plain = await rawGet(`${url}${path}`, { 'accept-encoding': 'gzip;q=0' })
+      assert.equal(plain.headers['content-encoding'], undefined, path)
+      assert.notEqual(plain.headers.etag, headers.etag, path)
+    }
+    assert.ok(bytes < 60_000, `${bytes} bytes`)
+  })
+
+  test('/swagger has compressed files with entity tags, and a page that is not stored', async () => {
+    const { url } = services.b
+    const bundle = `${url}/swagger/swagger-ui-bundle.js`
+    const { headers, length } = await rawGet(bundle, { 'accept-encoding': 'gzip' })
+    assert.ok(length < 600_000, `${length} bytes`)
+    assert.deepEqual([headers['cache-control'], headers.vary], ['no-cache', 'Accept-Encoding, Origin'])
+    const again = await rawGet(bundle, { 'accept-encoding': 'gzip', 'if-none-match': `${headers.etag}` })
+    assert.equal(again.status, 304)
+    // It contains a token.
+    assert.equal((await rawGet(`${url}/swagger/index.html`)).headers['cache-control'], 'no-store')
+  })
+
+  test('are neither in the journal nor subject to failures', async (t) => {
+    const { url } = await serve(t, ['--fail', '100%'])
+    for (const path of ['/app', '/app/app.js', '/swagger/index.html', '/swagger/page.js', '/~x/app'])
+      assert.equal((await send(`${url}${path}`)).status, 200, path)
+    assert.equal((await send(`${url}/api/todoitems`)).status, 503)
+    assert.equal(JSON.parse((await send(`${url}/__admin/requests`)).text).length, 1)
+  })
+
+  for (const [what, args] of Object.entries({
+    'in production': ['--mode', 'production'],
+    'without the control API': ['--no-admin'],
+  }))
+    test(`/app is 404 ${what}`, async (t) => {
+      const { url } = await serve(t, args)
+      for (const path of ['/app', '/app/app.js', '/__admin/info', '/~x/app'])
+        assert.equal((await send(`${url}${path}`)).status, 404, path)
+      if (args.includes('--no-admin')) assert.match((await send(`${url}/swagger/index.html`)).text, /data-app=""/)
+    })
+
+  test('the start message names both pages of the profile', () => {
+    const { running, url } = services.a
+    assert.ok(running.stdout.includes(`app       ${url}/app\n`), running.stdout)
+    assert.ok(running.stdout.includes(`swagger   ${url}/swagger\n`), running.stdout)
+  })
+})
+
+/** fetch would decompress. */
+function rawGet(url: string, headers: Record<string, string> = {}) {
+  return new Promise<{ status: number | undefined; headers: NodeJS.Dict<string | string[]>; length: number }>(
+    (resolve, reject) => {
+      request(url, { headers }, (response) => {
+        let length = 0
+        response.on('data', (data: Buffer) => (length += data.length))
+        response.on('end', () => resolve({ status: response.statusCode, headers: response.headers, length }))
+      })
+        .on('error', reject)
+        .end()
+    },
+  )
+}
