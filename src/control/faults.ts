@@ -1,9 +1,9 @@
 import { challenge } from '../http/auth.ts'
-import type { Api, Fault } from '../http/dispatch.ts'
-import { ApiError, type ErrorCode, errorCodesOf } from '../http/errors.ts'
-import type { RequestContext } from '../http/request.ts'
+import type { Api } from '../http/dispatch.ts'
+import { ApiError, type ErrorCode } from '../http/errors.ts'
+import type { Fault, RequestContext } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
-import type { Route } from '../http/router.ts'
+import { errorCodesOf, type Route } from '../http/router.ts'
 import type { FaultRule } from './types.ts'
 
 type FaultKind = NonNullable<FaultRule['fault']>

@@ -1,7 +1,7 @@
 import type { Api } from '../http/dispatch.ts'
-import { ApiError, type ErrorCode, errorCodesOf, errors } from '../http/errors.ts'
+import { ApiError, type ErrorCode, errors } from '../http/errors.ts'
 import { json, type Response } from '../http/response.ts'
-import { type Route, route, type Success } from '../http/router.ts'
+import { errorCodesOf, type Route, route, type Success } from '../http/router.ts'
 import { bodyReader, type MemberSchema, type ObjectSchema } from '../http/schema.ts'
 
 type Json = Readonly<Record<string, unknown>>

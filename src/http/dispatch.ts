@@ -5,7 +5,7 @@ import { type CorsPolicy, isOriginAllowed, withCors } from './cors.ts'
 import { ApiError, closesConnection, describeError } from './errors.ts'
 import { isJson, parseJson } from './json-body.ts'
 import { clientAddress, isAuthority } from './proxy.ts'
-import { type ContextSettings, type Request, RequestContext } from './request.ts'
+import { type ContextSettings, type Fault, type Request, RequestContext } from './request.ts'
 import { empty, type Response, withHeaders } from './response.ts'
 import { type Match, type Route, router } from './router.ts'
 
@@ -42,17 +42,6 @@ export interface DispatchSettings extends ContextSettings {
   readonly log: Log
   /** Milliseconds of a monotonic clock. */
   readonly monotonicNow: () => number
-}
-
-/** A delay or a failure that somebody asked for, in development. */
-export interface Fault {
-  readonly delayMs: number
-  /** `lost`: the handler runs and its response is not sent. */
-  readonly outcome: ApiError | Response | 'reset' | 'truncate' | 'lost' | 'none'
-  /** For the header Preference-Applied; empty where no preference was applied. */
-  readonly applied: string
-  /** For the journal. */
-  readonly description: string
 }
 
 /** What development mode adds to the life of a request. */

@@ -1,5 +1,3 @@
-import type { Route } from './router.ts'
-
 interface ErrorDefinition {
   readonly status: number
   readonly title: string
@@ -71,20 +69,3 @@ export function describeError({ code, members, reason }: ApiError): string {
   if (!members) return reason ? `${title.slice(0, -1)}: ${reason}` : title
   return [...Object.values(members).flat(), ...(reason ? [reason] : [])].join(' ')
 }
-
-const bodyErrors = [
-  ...(['body-invalid', 'value-unstorable', 'body-malformed', 'media-type-unsupported', 'body-too-large'] as const),
-]
-const commonErrors = ['overloaded', 'internal', 'host-malformed', 'header-repeated', 'framing-ambiguous'] as const
-
-/** Every error that a request to the route can get. */
-export const errorCodesOf = ({
-  docs,
-  body,
-  secured,
-}: Pick<Route, 'docs' | 'body' | 'secured'>): readonly ErrorCode[] => [
-  ...(body ? bodyErrors : []),
-  ...(docs?.errors ?? []),
-  ...(secured ? (['keys-unavailable'] as const) : []),
-  ...commonErrors,
-]

@@ -1,6 +1,5 @@
 import type { Claims } from './auth.ts'
-import type { Fault } from './dispatch.ts'
-import type { ErrorCode } from './errors.ts'
+import type { ApiError, ErrorCode } from './errors.ts'
 import { type ProxyTrust, trustedOrigin } from './proxy.ts'
 import type { Response } from './response.ts'
 import type { Route } from './router.ts'
@@ -28,6 +27,17 @@ export interface Request {
   respond(response: Response): void
   /** Closes the connection without a response, or resets it. */
   abort(withReset: boolean): void
+}
+
+/** A delay or a failure that somebody asked for, in development. */
+export interface Fault {
+  readonly delayMs: number
+  /** `lost`: the handler runs and its response is not sent. */
+  readonly outcome: ApiError | Response | 'reset' | 'truncate' | 'lost' | 'none'
+  /** For the header Preference-Applied; empty where no preference was applied. */
+  readonly applied: string
+  /** For the journal. */
+  readonly description: string
 }
 
 export interface ContextSettings {

@@ -146,3 +146,20 @@ function decode(segment: string): string | undefined {
     return undefined
   }
 }
+
+const bodyErrors = [
+  ...(['body-invalid', 'value-unstorable', 'body-malformed', 'media-type-unsupported', 'body-too-large'] as const),
+]
+const commonErrors = ['overloaded', 'internal', 'host-malformed', 'header-repeated', 'framing-ambiguous'] as const
+
+/** Every error that a request to the route can get. */
+export const errorCodesOf = ({
+  docs,
+  body,
+  secured,
+}: Pick<Route, 'docs' | 'body' | 'secured'>): readonly ErrorCode[] => [
+  ...(body ? bodyErrors : []),
+  ...(docs?.errors ?? []),
+  ...(secured ? (['keys-unavailable'] as const) : []),
+  ...commonErrors,
+]
