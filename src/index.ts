@@ -154,7 +154,7 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
     },
     requests: (range) => journal.list(range),
     async fail(...rules) {
-      const mistakes = rules.flatMap((rule) => ruleErrors(rule, faults, faults.routes))
+      const mistakes = rules.flatMap((rule) => ruleErrors(rule, faults))
       if (mistakes.length > 0) throw new Error(`fail: ${mistakes.join(' ')}`)
       for (const rule of rules) faults.add(rule)
     },

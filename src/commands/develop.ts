@@ -81,9 +81,7 @@ export function findFailProblems(
     const name = [rule.method, rule.code].filter((part) => part !== undefined).join(':')
     const problems = apis.map((api) => {
       const faults = new Faults(api, { ...runtime, delay: undefined, rules: [] })
-      return ruleErrors(rule, faults, api.routes).map(
-        (error) => `--fail ${name} is not possible in ${api.title}: ${error}`,
-      )
+      return ruleErrors(rule, faults).map((error) => `--fail ${name} is not possible in ${api.title}: ${error}`)
     })
     return problems.some((errors) => errors.length === 0) ? [] : problems.flat()
   })

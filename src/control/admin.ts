@@ -1,14 +1,14 @@
 import { appPageRoutes } from '../docs/app-page.ts'
 import { openApiDocument } from '../docs/openapi.ts'
 import type { Api, DispatchHooks } from '../http/dispatch.ts'
-import { ApiError, type ErrorCode, errors } from '../http/errors.ts'
+import { ApiError, describeError, type ErrorCode, errors } from '../http/errors.ts'
 import { isJson } from '../http/json-body.ts'
 import type { RequestContext } from '../http/request.ts'
 import { json, noContent, type Response } from '../http/response.ts'
 import { type DescribedBody, type Route, readerRoute, route } from '../http/router.ts'
 import { arrayReader, type FromSchema, type ObjectSchema } from '../http/schema.ts'
 import type { Awaitable, Full, ListRepresentation } from '../store/store.ts'
-import { type Faults, readFaultRules } from './faults.ts'
+import { type Faults, problem, readFaultRules } from './faults.ts'
 import type { Journal, JournalEvent } from './journal.ts'
 import type { FaultRule } from './types.ts'
 
@@ -46,15 +46,9 @@ export function adminApi(api: Api, controlled: Controlled): Api {
     description: 'Brings a service in development mode into a known state, makes it fail, and shows its requests.',
     routes,
     errorResponse({ code, members, reason }, _operation, traceId) {
-      const { status, title } = errors[code]
-      const headers = { 'content-type': 'application/problem+json' }
-      const problem = {
-        type: 'about:blank',
-        title: reason ? `${title.slice(0, -1)}: ${reason}` : title,
-        status,
-        traceId,
-      }
-      return { status, headers, body: JSON.stringify({ ...problem, errors: members }) }
+      // `errors` has the members, so the title is without them.
+      const title = describeError({ code, members: undefined, reason })
+      return problem(errors[code].status, title, { traceId, errors: members })
     },
   }
   const document = route({
@@ -199,7 +193,7 @@ function adminRoutes(api: Api, controlled: Controlled): Route[] {
       method: 'PUT',
       path: faultsPath,
       secured: true,
-      readBody: (text) => readFaultRules(text, faults, api.routes),
+      readBody: (text) => readFaultRules(text, faults),
       execute: ({ body }: { readonly body: readonly FaultRule[] }) => controlled.setFaults(body),
       respond: () => noContent,
     }),

@@ -129,7 +129,6 @@ export function control(options: ControlOptions): Control {
       usedAt: monotonicNow(),
       dispose() {
         journal.close()
-        journal.clear()
         items.dispose()
       },
     }

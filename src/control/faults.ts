@@ -62,13 +62,13 @@ export class Faults {
     const prefer = context.request.header('prefer')
     if (prefer === undefined && delay === undefined && rules.length === 0 && this.#rules.length === 0) return undefined
     const preferred = prefer === undefined ? undefined : this.#preferred(prefer, route)
-    const rule = preferred?.outcome !== 'none' && preferred ? undefined : this.#match(context, route)
+    const isPreferred = preferred !== undefined && preferred.outcome !== 'none'
+    const rule = isPreferred ? undefined : this.#match(context, route)
     const delayMs =
       (preferred?.delayMs ?? 0) +
       (rule?.delay ?? 0) +
       (delay ? Math.round(delay.minMs + random() * (delay.maxMs - delay.minMs)) : 0)
-    const byRule = rule && this.#outcomeOf(rule, route)
-    const outcome = preferred && preferred.outcome !== 'none' ? preferred.outcome : (byRule ?? 'none')
+    const outcome = isPreferred ? preferred.outcome : rule ? this.#outcomeOf(rule, route) : 'none'
     if (outcome === 'none' && delayMs === 0 && !preferred) return undefined
     const descriptions = [
       preferred?.applied ? `Prefer: ${preferred.applied}` : '',
@@ -186,20 +186,20 @@ function parsePreferences(header: string): Map<string, string> {
 const preference = /(?:^|,)\s*([\w-]+)\s*(?:=\s*(?:"([^"]*)"|([^\s,;]*)))?/g
 
 /** For what is no part of the contract: neither profile has an error for it. */
-export const problem = (status: number, title: string): Response => ({
+export const problem = (status: number, title: string, details: object = {}): Response => ({
   status,
   headers: { 'content-type': 'application/problem+json' },
-  body: JSON.stringify({ type: 'about:blank', title, status }),
+  body: JSON.stringify({ type: 'about:blank', title, status, ...details }),
   reason: title,
 })
 
 /** What is wrong with rules for PUT /__admin/faults, by position. */
-export function readFaultRules(text: string, faults: Pick<Faults, 'statusesOf'>, routes: readonly Route[]) {
+export function readFaultRules(text: string, faults: Faults) {
   const value: unknown = JSON.parse(text)
   if (!Array.isArray(value)) return new ApiError('body-invalid', { '': ['The body must be an array of rules.'] })
   const errors: Record<string, string[]> = {}
   for (const [index, rule] of value.entries()) {
-    const messages = ruleErrors(rule, faults, routes)
+    const messages = ruleErrors(rule, faults)
     if (messages.length > 0) errors[`[${index}]`] = messages
   }
   return Object.keys(errors).length > 0 ? new ApiError('body-invalid', errors) : (value as FaultRule[])
@@ -220,7 +220,7 @@ const memberChecks: Record<keyof FaultRule, (value: unknown) => string | undefin
       : `delay must be milliseconds from 0 to ${1000 * maxWaitSeconds}.`,
 }
 
-export function ruleErrors(rule: unknown, faults: Pick<Faults, 'statusesOf'>, routes: readonly Route[]): string[] {
+export function ruleErrors(rule: unknown, faults: Faults): string[] {
   if (typeof rule !== 'object' || rule === null || Array.isArray(rule)) return ['A rule must be an object.']
   const messages = Object.entries(rule).flatMap(([name, value]) => {
     const check = Object.hasOwn(memberChecks, name) ? memberChecks[name as keyof FaultRule] : undefined
@@ -229,7 +229,7 @@ export function ruleErrors(rule: unknown, faults: Pick<Faults, 'statusesOf'>, ro
   if (messages.length > 0) return messages
   const { method, path, code, fault } = rule as FaultRule
   if (code !== undefined && fault !== undefined) return ['code and fault exclude each other.']
-  const matching = routes.filter(
+  const matching = faults.routes.filter(
     (route) =>
       (method === undefined || method === route.method) &&
       (path === undefined || normalized(path) === normalized(route.path) || isPathOf(normalized(path), route)),

@@ -95,7 +95,7 @@ export class JournalBudget {
   }
 }
 
-/** The last requests, newest last, and those who want to hear of new ones. */
+/** The last requests, newest last, and the subscribers to new ones. */
 export class Journal {
   /** Those before `#first` are removed. */
   #entries: (Recorded | undefined)[] = []

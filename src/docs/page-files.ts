@@ -37,21 +37,26 @@ const types: Readonly<Record<string, string>> = {
   svg: 'image/svg+xml',
 }
 
-/** Files of a page, compressed when the first of their requests comes. */
+/** By file. Compressed at the first request, once for all profiles and sandboxes. */
+const encodedFiles = new Map<string, Promise<Encoded>>()
+
+function encodedFile(file: string | URL): Promise<Encoded> {
+  const encoded = encodedFiles.get(`${file}`) ?? readFile(file).then(encode)
+  encodedFiles.set(`${file}`, encoded)
+  return encoded
+}
+
 export const fileRoutes = (path: string, files: Readonly<Record<string, string | URL>>): Route[] =>
-  Object.entries(files).map(([name, file]) => {
-    let encoded: Promise<Encoded> | undefined
-    return route({
+  Object.entries(files).map(([name, file]) =>
+    route({
       operation: `get ${name}`,
       method: 'GET',
       path: `${path}/${name}`,
       isPageFile: true,
-      async execute(input) {
-        encoded ??= readFile(file).then(encode)
-        return respond(input, types[name.slice(name.lastIndexOf('.') + 1)] ?? '', await encoded, 'no-cache')
-      },
-    })
-  })
+      execute: async (input) =>
+        respond(input, types[name.slice(name.lastIndexOf('.') + 1)] ?? '', await encodedFile(file), 'no-cache'),
+    }),
+  )
 
 /** An HTML file in which `{prefix}` stands for what comes before the paths of this service. */
 export async function htmlResponse(
