@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { createRequire } from 'node:module'
-import { after, before, suite, type TestContext, test } from 'node:test'
-import type { Browser, Page } from 'playwright-core'
-import { launch } from './support/browser.ts'
+import { suite, type TestContext, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { sharedBrowser } from './support/browser.ts'
 import { type Service, serve, sharedService, start } from './support/cli.ts'
 import { freePort } from './support/port.ts'
 
@@ -43,14 +43,7 @@ const createItem = (url: string, profile: Profile, name: string) =>
   send(`${url}/api/todoitems`, 'POST', newItem(profile, name))
 
 suite('/app in a browser', { concurrency: 3 }, () => {
-  let browser: Browser
-  let close: () => Promise<void>
-  before(async () => {
-    const launched = await launch(['--host-resolver-rules=MAP elsewhere.test 127.0.0.1'])
-    browser = launched.browser
-    close = launched.close
-  })
-  after(() => close())
+  const shared = sharedBrowser()
 
   interface Look {
     readonly colorScheme?: 'light' | 'dark'
@@ -59,7 +52,7 @@ suite('/app in a browser', { concurrency: 3 }, () => {
 
   /** Opens a page; after the test it must have had no script error and no request to another origin. */
   async function open(t: TestContext, url: string, { colorScheme = 'light', width = 1280 }: Look = {}): Promise<Page> {
-    const context = await browser.newContext({
+    const context = await shared.browser.newContext({
       colorScheme,
       viewport: { width, height: 800 },
       reducedMotion: 'reduce',
@@ -544,6 +537,8 @@ suite('/app in a browser', { concurrency: 3 }, () => {
     await page.locator('html.dark-mode').waitFor({ state: 'attached' })
     const operation = page.locator('[id$="-createItem"].opblock')
     await operation.locator('.opblock-summary-control').click()
+    // Swagger UI has drawn the whole operation.
+    await operation.locator('.responses-inner').waitFor()
     await operation.locator('button.execute').press('Enter')
     await operation.locator('.live-responses-table tbody').waitFor()
     assert.match((await send(`${base}/api/todoitems`)).text, /"id":"milk"/)

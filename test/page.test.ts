@@ -1,25 +1,18 @@
 import assert from 'node:assert/strict'
-import { after, before, suite, test } from 'node:test'
-import type { Browser, Page } from 'playwright-core'
-import { launch } from './support/browser.ts'
+import { suite, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { sharedBrowser } from './support/browser.ts'
 import { serve } from './support/cli.ts'
 import { tokenFor, transports } from './support/running.ts'
 
 const overSocket = transports['over a socket']
 
 suite('S5 documentation page in a browser', { concurrency: true }, () => {
-  let browser: Browser
-  let close: () => Promise<void>
-  before(async () => {
-    const launched = await launch(['--host-resolver-rules=MAP elsewhere.test 127.0.0.1'])
-    browser = launched.browser
-    close = launched.close
-  })
-  after(() => close())
+  const shared = sharedBrowser()
 
   /** Opens a page; `errors` are those of its console, and its requests to other origins. */
   async function open(url: string): Promise<{ page: Page; errors: string[] }> {
-    const page = await browser.newPage({ reducedMotion: 'reduce' })
+    const page = await shared.browser.newPage({ reducedMotion: 'reduce' })
     page.setDefaultTimeout(120_000)
     const errors: string[] = []
     const { origin } = new URL(url)

@@ -1,6 +1,7 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { after, before } from 'node:test'
 import chromium from '@sparticuz/chromium'
 import { type Browser, chromium as playwright } from 'playwright-core'
 import { removeAtExit } from './child-process.ts'
@@ -15,7 +16,7 @@ const installed = [
 ]
 
 /** Starts Chromium: on Linux x64 the one of the npm package, unpacked into a temporary directory; elsewhere an installed one. */
-export async function launch(args: readonly string[]): Promise<{ browser: Browser; close(): Promise<void> }> {
+async function launch(args: readonly string[]): Promise<{ browser: Browser; close(): Promise<void> }> {
   const directory = mkdtempSync(join(tmpdir(), 'todo-service-'))
   removeAtExit(directory)
   const { TMPDIR } = process.env
@@ -40,4 +41,12 @@ export async function launch(args: readonly string[]): Promise<{ browser: Browse
       rmSync(directory, { recursive: true, force: true })
     },
   }
+}
+
+/** One browser for all tests of a suite; to be called in the body of the suite, and to be read in its tests. */
+export function sharedBrowser(): { readonly browser: Browser } {
+  const shared = {} as Awaited<ReturnType<typeof launch>>
+  before(async () => void Object.assign(shared, await launch(['--host-resolver-rules=MAP elsewhere.test 127.0.0.1'])))
+  after(() => shared.close())
+  return shared
 }

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type Check, choice, itemsPath, onOwnServer, type Prerequisite, spec, uniqueText } from '../check.ts'
+import { type Check, choice, itemsPath, onOwnServer, type Prerequisite, providing, spec, uniqueText } from '../check.ts'
 import type { Client, Response } from '../client.ts'
 import {
   expectAllow,
@@ -11,6 +11,7 @@ import {
   expectMembers,
   expectMethodNotAllowed,
   expectObject,
+  expectServed,
   expectStatus,
   expectSuccess,
   expectThat,
@@ -31,6 +32,17 @@ export interface ProfileTraits {
   expectBodyTooLarge(response: Response): void
   expectUnstorableText(response: Response): void
 }
+
+/** A1, B1: what most other checks build on. */
+export const listCheck = (rule: string): Check =>
+  providing(
+    'list',
+    spec(rule, 'GET returns 200 with an array of items', async (client) => {
+      const response = await client.send('GET', itemsPath)
+      expectServed(response)
+      expectItems(response)
+    }),
+  )
 
 export const commonChecks = (traits: ProfileTraits): Check[] => [...pathChecks(traits), ...bodyChecks(traits)]
 

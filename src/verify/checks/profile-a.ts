@@ -16,7 +16,7 @@ import {
   parseJson,
   setUp,
 } from '../expect.ts'
-import { commonChecks, expectSingleSuccess, listNames } from './common.ts'
+import { commonChecks, expectSingleSuccess, listCheck, listNames } from './common.ts'
 import { endpointChecks, sampleChecks } from './samples.ts'
 
 interface Item {
@@ -114,14 +114,7 @@ function expectProblem(response: Response, status: number, further: readonly str
 
 /** The checks that others build on, the most basic first. */
 const basicChecks: readonly Check[] = [
-  providing(
-    'list',
-    spec('A1', 'GET returns 200 with an array of items', async (client) => {
-      const response = await client.send('GET', itemsPath)
-      expectServed(response)
-      expectItems(response)
-    }),
-  ),
+  listCheck('A1'),
   onUntouchedStore(
     spec('G7', 'the store starts empty', async (client) => {
       expectJson(await client.send('GET', itemsPath), 200, [])

@@ -25,7 +25,7 @@ import {
   observe,
   setUp,
 } from '../expect.ts'
-import { commonChecks, expectSingleSuccess } from './common.ts'
+import { commonChecks, expectSingleSuccess, listCheck } from './common.ts'
 import { endpointChecks, sampleChecks } from './samples.ts'
 
 interface Item {
@@ -124,14 +124,7 @@ async function expectNotStored(client: Client, id: unknown): Promise<void> {
 
 /** The checks that others build on, the most basic first. */
 const basicChecks: readonly Check[] = [
-  providing(
-    'list',
-    spec('B1', 'GET returns 200 with an array of items', async (client) => {
-      const response = await client.send('GET', itemsPath)
-      expectServed(response)
-      expectItems(response)
-    }),
-  ),
+  listCheck('B1'),
   onUntouchedStore(
     spec('G7', 'the store starts with three items', async (client) => {
       expectThat((await listItems(client)).length === 3, 'three items')
