@@ -6,6 +6,7 @@ const commands: Record<string, () => Promise<Command>> = {
   serve: async () => (await import('./commands/serve.ts')).serve,
   token: async () => (await import('./commands/token.ts')).token,
   openapi: async () => (await import('./commands/openapi.ts')).openapi,
+  items: async () => (await import('./commands/items.ts')).items,
   reset: async () => (await import('./commands/reset.ts')).reset,
   verify: async () => (await import('./commands/verify.ts')).verify,
 }
@@ -20,6 +21,7 @@ Usage
   todo-service token [flags]              create a development token for the protected endpoints
   todo-service token verify TOKEN         check a token and explain the result
   todo-service reset [URL] [flags]        restore the starting items of a service in development mode
+  todo-service items export|import        move all items between a file, PostgreSQL and the start in memory
   todo-service openapi [flags]            write the OpenAPI document of a profile
   todo-service verify URL --profile a|b   test any running server against the contract
   todo-service COMMAND --help             show the flags and environment variables of a command

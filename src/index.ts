@@ -116,7 +116,7 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
     unreadyReason: async () => undefined,
     log,
   }
-  const stores = openMemoryStores(config, runtime.newId)
+  const stores = openMemoryStores(config, profiles, runtime.newId)
   const startedAt = new Date()
   let url = ''
   const control = developmentHandler(profile, stores, stores.openAnother, settings, config.control, () => ({

@@ -4,7 +4,7 @@ export type LogLevel = (typeof logLevels)[number]
 interface StartMessage {
   readonly version: string
   readonly mode: string
-  readonly store: 'memory' | `PostgreSQL, ${string}`
+  readonly store: 'memory' | `the file ${string}` | `PostgreSQL, ${string}`
   readonly notes: readonly string[]
   readonly profiles: readonly ProfileUrls[]
   /** Undefined: no metrics. */

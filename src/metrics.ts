@@ -89,7 +89,7 @@ function createMetrics(itemCounts: () => Readonly<Record<string, number>>) {
   })
   new Gauge({
     name: 'todo_items',
-    help: 'Items in memory.',
+    help: 'Items in memory or in the data file.',
     labelNames: ['profile'] as const,
     registers: [registry],
     collect() {

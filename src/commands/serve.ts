@@ -13,13 +13,14 @@ import { signToken } from '../tokens/sign.ts'
 import { createTokenVerifier } from '../tokens/verify.ts'
 import { version } from '../version.ts'
 import type { Command, Process } from './command.ts'
+import { readItemsFile } from './items-file.ts'
 import { createRuntime, type Runtime } from './runtime.ts'
 import { type RunningProfile, startProfile } from './start-profile.ts'
 import { type OpenStores, openStores } from './stores.ts'
 import { createTokenVerification } from './token-verification.ts'
 
 export const serve: Command = {
-  help: `Runs the service: Profile A, Profile B or both, each with its own items, in memory or in PostgreSQL.
+  help: `Runs the service: Profile A, Profile B or both, each with its own items, in memory, in a file or in PostgreSQL.
 
 Usage
   todo-service serve [flags]
@@ -37,6 +38,7 @@ Examples
   todo-service serve                           both profiles: A on port 5080, B on port 5000
   todo-service serve --profile b               one profile, on its default port
   todo-service serve --profile a --port 8080   one profile, on another port
+  todo-service serve --data todo.db            items stay in a file
   todo-service serve --mode production         JSON log lines, every interface
 `,
 
@@ -54,7 +56,9 @@ Examples
     const runtime = createRuntime(config)
     const problems = await findControlProblems(config, runtime)
     if (problems.length > 0) return { problems }
-    const opened = await openStores(config, { ...runtime, log, stop })
+    const served = readStartingItems(config)
+    if (typeof served === 'string') return fail(served)
+    const opened = await openStores(config, served, { ...runtime, log, stop })
     if (stop.aborted) return 0
     if (typeof opened === 'string') return fail(opened)
     const closers: (() => Promise<unknown>)[] = [opened.close]
@@ -102,7 +106,7 @@ Examples
       const stores = metrics?.stores ?? opened
       const { openAnother } = opened
       const settings = { stores, openAnother, config, appSettings, overload, credentials, service }
-      const started = await startProfile(profiles[name], settings)
+      const started = await startProfile(served[name], settings)
       if (typeof started === 'string') {
         await closeAll()
         return fail(started)
@@ -123,6 +127,18 @@ Examples
     log.stopped()
     return 0
   },
+}
+
+/** The profiles, with the starting items of --items; or an error message. */
+function readStartingItems({ itemsFile }: Config): typeof profiles | string {
+  if (itemsFile === undefined) return profiles
+  const snapshot = readItemsFile(itemsFile)
+  if ('problems' in snapshot) return snapshot.problems.join(' ')
+  const { a, b } = snapshot
+  return {
+    a: { ...profiles.a, ...(a && { startingItems: a.items }) },
+    b: { ...profiles.b, ...(b && { startingItems: b.items }) },
+  }
 }
 
 /** The module is not loaded in production. */

@@ -1,20 +1,21 @@
+import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { getHeapStatistics } from 'node:v8'
-import { profiles } from '../app.ts'
 import type { Config } from '../config/config.ts'
-import { describeDatabase } from '../config/database-url.ts'
+import { type Database, describeDatabase } from '../config/database-url.ts'
 import type { Log } from '../log.ts'
 import { type MemoryStores, memoryStores } from '../store/memory.ts'
-import type { Stores } from '../store/store.ts'
+import type { SqliteStores } from '../store/sqlite/store.ts'
+import type { PersistentStores, Serializers, Stores } from '../store/store.ts'
 
 export interface OpenStores extends Stores {
-  /** Stores of their own for a sandbox; undefined where the items are in a database. */
+  /** Stores of their own for a sandbox; undefined where the items are not in memory. */
   readonly openAnother: MemoryStores['openAnother'] | undefined
-  readonly kind: 'memory' | `PostgreSQL, ${string}`
+  readonly kind: 'memory' | `the file ${string}` | `PostgreSQL, ${string}`
   close(): Promise<void>
   /** Rejects when the store is unavailable. */
   ping(): Promise<unknown>
-  /** Number of items by profile, where it is known without a query. */
+  /** Number of items by profile, where counting is cheap. */
   counts(): Readonly<Record<string, number>>
 }
 
@@ -22,7 +23,7 @@ interface Runtime {
   readonly monotonicNow: () => number
   readonly random: () => number
   readonly newId: () => string
-  readonly log: Log
+  readonly log: Pick<Log, 'notice'>
   /** Cancels waiting for a database. */
   readonly stop: AbortSignal
 }
@@ -31,13 +32,52 @@ const retryIntervalMs = 500
 
 /** Opens the configured stores, or returns an error message. */
 export async function openStores(
-  { database, databaseSchema: schema, waitForDatabase, maxItems, maxMemoryBytes }: Config,
-  { monotonicNow, random, newId, log, stop }: Runtime,
+  config: Pick<Config, 'dataFile' | 'database' | 'databaseSchema' | 'waitForDatabase' | 'maxItems' | 'maxMemoryBytes'>,
+  serializers: Serializers,
+  runtime: Runtime,
 ): Promise<OpenStores | string> {
-  if (!database) {
-    const stores = openMemoryStores({ maxItems, maxMemoryBytes }, newId)
-    return { kind: 'memory', ...stores, close: async () => {}, ping: async () => {} }
+  const { dataFile, database } = config
+  if (dataFile !== undefined) {
+    const stores = await openFileStores(dataFile, serializers, runtime.random, 'exclusive')
+    if (typeof stores === 'string') return stores
+    return { kind: `the file ${resolve(dataFile)}`, openAnother: undefined, ...stores }
   }
+  if (database) {
+    const stores = await openDatabaseStores({ ...config, database }, serializers, runtime)
+    if (typeof stores === 'string') return stores
+    const kind = `PostgreSQL, schema ${config.databaseSchema} of ${describeDatabase(database)}` as const
+    return { kind, openAnother: undefined, counts: () => ({}), ...stores }
+  }
+  const stores = openMemoryStores(config, serializers, runtime.newId)
+  return { kind: 'memory', ...stores, close: async () => {}, ping: async () => {} }
+}
+
+/** Items in an SQLite file, or an error message. */
+export async function openFileStores(
+  path: string,
+  serializers: Serializers,
+  random: () => number,
+  access: 'exclusive' | 'shared',
+): Promise<SqliteStores | string> {
+  const { sqliteStores, DataFileError } = await import('../store/sqlite/store.ts')
+  try {
+    return sqliteStores(resolve(path), serializers, { random, access })
+  } catch (error) {
+    if (error instanceof DataFileError) return error.message
+    throw error
+  }
+}
+
+/** Items in PostgreSQL, or an error message. */
+export async function openDatabaseStores(
+  {
+    database,
+    databaseSchema: schema,
+    waitForDatabase,
+  }: Pick<Config, 'databaseSchema' | 'waitForDatabase'> & { readonly database: Database },
+  serializers: Serializers,
+  { monotonicNow, random, log, stop }: Omit<Runtime, 'newId'>,
+): Promise<PersistentStores | string> {
   const { postgresStores, describeDatabaseError, isPermanent } = await import('../store/postgres/store.ts')
   const onDown = (error: unknown) => log.notice(describeDatabaseError(error, database))
   const onUp = () => log.notice('The database connection is restored.')
@@ -45,13 +85,7 @@ export async function openStores(
   const logged = new Set<string>()
   for (;;)
     try {
-      const stores = await postgresStores(options, profiles)
-      return {
-        kind: `PostgreSQL, schema ${schema} of ${describeDatabase(database)}`,
-        counts: () => ({}),
-        openAnother: undefined,
-        ...stores,
-      }
+      return await postgresStores(options, serializers)
     } catch (error) {
       const message = describeDatabaseError(error, database)
       if (!waitForDatabase || isPermanent(error) || stop.aborted) return message
@@ -63,9 +97,10 @@ export async function openStores(
 
 export const openMemoryStores = (
   { maxItems, maxMemoryBytes }: Pick<Config, 'maxItems' | 'maxMemoryBytes'>,
+  serializers: Serializers,
   newId: () => string,
 ): MemoryStores =>
-  memoryStores(profiles, newId().slice(0, 8), {
+  memoryStores(serializers, newId().slice(0, 8), {
     maxItems,
     maxBytes: maxMemoryBytes ?? getHeapStatistics().heap_size_limit / 4,
   })

@@ -18,6 +18,7 @@ import {
   readInteger,
   readOptions,
   rejectArguments,
+  text,
   toggle,
 } from './options.ts'
 import { type Mode, readTokenSettings, type TokenSettings, tokenOptions } from './token-options.ts'
@@ -76,6 +77,12 @@ export const serveOptions = {
     'a number of hops from 1 to 99, or networks such as 10.0.0.0/8,::1',
     'trust X-Forwarded-* from this many proxies, or from these networks (none)',
     parseProxyTrust,
+  ),
+  data: text('FILE', 'a file name', 'SQLite file for the items, created if missing (none: items are in memory)'),
+  items: text(
+    'FILE',
+    'a file name',
+    'JSON file with the items to start with in memory, as items export writes it (A: none, B: three)',
   ),
   'database-url': {
     ...option(
@@ -192,7 +199,11 @@ export interface Config extends TokenSettings {
   /** Undefined: the port of `https`, if any. */
   readonly httpsRedirectPort: number | undefined
   readonly trustProxy: ProxyTrust
-  /** Undefined: items are in memory. */
+  /** SQLite file; undefined: items are in memory or in the database. */
+  readonly dataFile: string | undefined
+  /** The items to start with in memory; undefined: those of each profile. */
+  readonly itemsFile: string | undefined
+  /** PostgreSQL; undefined: items are in memory or in the data file. */
   readonly database: Database | undefined
   readonly databaseSchema: string
   readonly waitForDatabase: boolean
@@ -216,6 +227,13 @@ export function readConfig(
   const tokenSettings = readTokenSettings(parsed, env)
   const { mode } = tokenSettings
   const https = readHttpsConfig(parsed, mode, now)
+  if (sourceOf('data') && sourceOf('database-url'))
+    problems.push(`${sourceOf('data')} and ${sourceOf('database-url')} contradict each other.`)
+  for (const name of ['data', 'database-url'] as const)
+    if (sourceOf('items') && sourceOf(name))
+      problems.push(
+        `${sourceOf('items')} is for items in memory: with ${sourceOf(name)}, run todo-service items import.`,
+      )
   for (const name of ['database-schema', 'wait-for-database'] as const)
     if (sourceOf(name) && !sourceOf('database-url')) problems.push(`${sourceOf(name)} needs --database-url.`)
   if (sourceOf('metrics-host') && !sourceOf('metrics-port'))
@@ -258,6 +276,8 @@ export function readConfig(
     https,
     httpsRedirectPort: values['https-redirect-port'],
     trustProxy: values['trust-proxy'] ?? trustNoProxy,
+    dataFile: values.data,
+    itemsFile: values.items,
     database: values['database-url'],
     databaseSchema: values['database-schema'] ?? 'todo',
     waitForDatabase: values['wait-for-database'] ?? false,

@@ -22,7 +22,7 @@ export interface SandboxItems {
 
 export interface ControlOptions {
   readonly items: SandboxItems
-  /** Undefined where there can be no sandboxes: the items are in a database. */
+  /** Undefined where there can be no sandboxes: the items are not in memory. */
   readonly openSandbox: (() => SandboxItems | 'memory-limit') | undefined
   readonly itemSchema: ObjectSchema
   readonly ruleOf: RuleOf
@@ -154,7 +154,10 @@ export function control(options: ControlOptions): Control {
     if (!sandboxName.test(name))
       return problem(400, 'The name of a sandbox must have 1 to 64 of A-Z, a-z, 0-9, _ and -.')
     if (!openSandbox)
-      return problem(400, 'There are no sandboxes, because the items are in a database: start without --database-url.')
+      return problem(
+        400,
+        'There are no sandboxes, because the items are not in memory: start without --data and --database-url.',
+      )
     const sandbox = sandboxNamed(name, openSandbox)
     return sandbox === 'memory-limit'
       ? problem(503, 'There is no memory for another sandbox: raise --max-memory, or lower --sandbox-ttl.')

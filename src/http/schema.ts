@@ -35,9 +35,9 @@ type FromMember<M extends MemberSchema> = M extends { type: 'string' }
     ? boolean
     : /** A canonical decimal: a JavaScript number cannot hold every int64. */ string
 
-export type FromSchema<S extends ObjectSchema> = {
-  readonly [Name in keyof S['members']]: FromMember<S['members'][Name]>
-}
+export type FromSchema<S extends ObjectSchema> = FromMembers<S['members']>
+
+type FromMembers<M extends Members> = { readonly [Name in keyof M]: FromMember<M[Name]> }
 
 /** Throws a SyntaxError for text that is not JSON. */
 export type BodyReader<Body> = (text: string) => Body | ApiError
@@ -72,13 +72,17 @@ export function bodyReader<S extends ObjectSchema>({ members }: S): BodyReader<F
 const checksOf = (members: Members): MemberCheck[] =>
   Object.entries(members).map(([name, member]) => ({ name, member, findError: memberCheck(member) }))
 
-/** A JSON array of objects, no two with the same `key`. Errors are named with their position: `[2].name`. */
-export function arrayReader<S extends ObjectSchema>({ members }: S, key: string): BodyReader<readonly FromSchema<S>[]> {
+/** A JSON array of objects, no two with the same `key`. */
+export function arrayReader<S extends ObjectSchema>(schema: S, key: string): BodyReader<readonly FromSchema<S>[]> {
+  const check = arrayCheck(schema, key)
+  return (text) => check(JSON.parse(text), JSON.parse(quoteNumbers(text)))
+}
+
+/** Checks an array with all its numbers, and as strings with all their digits. Errors have a position: `[2].name`. */
+export function arrayCheck<S extends Pick<ObjectSchema, 'members'>>({ members }: S, key: string) {
   const checks = checksOf(members)
-  return (text) => {
-    const array: unknown = JSON.parse(text)
+  return (array: unknown, numbers: readonly unknown[]): readonly FromMembers<S['members']>[] | ApiError => {
     if (!Array.isArray(array)) return new ApiError('body-invalid', { '': ['The body must be an array.'] })
-    const numbers: unknown[] = JSON.parse(quoteNumbers(text))
     const errors: Record<string, readonly string[]> = {}
     const positions = new Map<unknown, number>()
     const result = array.map((object: unknown, index) => {
@@ -103,7 +107,9 @@ export function arrayReader<S extends ObjectSchema>({ members }: S, key: string)
       })
       return Object.fromEntries(values)
     })
-    return Object.keys(errors).length > 0 ? new ApiError('body-invalid', errors) : (result as FromSchema<S>[])
+    return Object.keys(errors).length > 0
+      ? new ApiError('body-invalid', errors)
+      : (result as FromMembers<S['members']>[])
   }
 }
 

@@ -1,6 +1,6 @@
 /** A write re-serializes one segment of the list: up to so many items, or as many as have so much JSON. */
-const maxSegmentItems = 256
-const maxSegmentLength = 256 * 1024
+export const maxSegmentItems = 256
+export const maxSegmentLength = 256 * 1024
 /** Shorter lists are one buffer. Of a longer one, slow readers share the segments that have not changed since. */
 const maxJoinedBytes = 64 * 1024
 
@@ -10,7 +10,6 @@ interface Segment {
   length: number
   /** Undefined after a change. */
   bytes: Buffer | undefined
-  isFirst: boolean
 }
 
 /** An item, serialized on write; reads copy bytes. */
@@ -32,7 +31,7 @@ export class SerializedList {
   add(json: string, bytes: number): Entry {
     let segment = this.#segments.at(-1)
     if (!segment || segment.entries.size === maxSegmentItems || segment.length >= maxSegmentLength) {
-      segment = { entries: new Set(), length: 0, bytes: undefined, isFirst: false }
+      segment = { entries: new Set(), length: 0, bytes: undefined }
       this.#segments.push(segment)
     }
     segment.length += json.length
@@ -64,7 +63,12 @@ export class SerializedList {
   }
 
   get buffers(): readonly Buffer[] {
-    this.#buffers ??= this.#serialize()
+    this.#buffers ??= joinSegments(
+      this.#segments.map((segment) => {
+        segment.bytes ??= serializeSegment(Array.from(segment.entries, ({ json }) => json))
+        return segment.bytes
+      }),
+    )
     return this.#buffers
   }
 
@@ -73,18 +77,18 @@ export class SerializedList {
     entry.segment.bytes = undefined
     this.#buffers = undefined
   }
-
-  #serialize(): readonly Buffer[] {
-    const buffers = this.#segments.map((segment, index) => serializeSegment(segment, index === 0))
-    buffers.push(Buffer.from(buffers.length === 0 ? '[]' : ']'))
-    const length = buffers.reduce((sum, buffer) => sum + buffer.length, 0)
-    return length > maxJoinedBytes ? buffers : [Buffer.concat(buffers, length)]
-  }
 }
 
-function serializeSegment(segment: Segment, isFirst: boolean): Buffer {
-  if (!segment.bytes || segment.isFirst !== isFirst)
-    segment.bytes = Buffer.from(`${isFirst ? '[' : ','}${Array.from(segment.entries, ({ json }) => json).join(',')}`)
-  segment.isFirst = isFirst
-  return segment.bytes
+/** Each item with a comma in front. */
+export const serializeSegment = (items: readonly string[]): Buffer =>
+  Buffer.from(items.length === 0 ? '' : `,${items.join(',')}`)
+
+const [openingBracket, closingBracket] = [Buffer.from('['), Buffer.from(']')]
+
+/** A JSON array of the items in all segments. */
+export function joinSegments(segments: readonly Buffer[]): readonly Buffer[] {
+  const [first, ...others] = segments.filter(({ length }) => length > 0)
+  const buffers = [openingBracket, ...(first ? [first.subarray(1)] : []), ...others, closingBracket]
+  const length = buffers.reduce((sum, buffer) => sum + buffer.length, 0)
+  return length > maxJoinedBytes ? buffers : [Buffer.concat(buffers, length)]
 }

@@ -92,3 +92,23 @@ export interface Stores {
   readonly a: NumberedStore
   readonly b: NamedStore
 }
+
+/** The items of the profiles, as they move from one store to another. */
+export interface Snapshot {
+  readonly a?: {
+    readonly items: readonly NumberedItem[]
+    /** The highest id that was assigned (A4), maybe to an item that is deleted. */
+    readonly lastId: string
+  }
+  readonly b?: { readonly items: readonly NamedItem[] }
+}
+
+/** Stores that outlive the process. */
+export interface PersistentStores extends Stores {
+  exportItems(): Awaitable<Required<Snapshot>>
+  /** Exactly these items, or no change. A profile that the snapshot lacks stays as it is. */
+  importItems(snapshot: Snapshot): Awaitable<'imported' | 'unstorable'>
+  /** Rejects when the items cannot be reached. */
+  ping(): Promise<unknown>
+  close(): Promise<void>
+}

@@ -189,7 +189,7 @@ suite('serve with a database', () => {
       const { status, text } = await admin.send('GET', path, undefined, headers)
       assert.deepEqual(
         [status, JSON.parse(text).title],
-        [400, 'There are no sandboxes, because the items are in a database: start without --database-url.'],
+        [400, 'There are no sandboxes, because the items are not in memory: start without --data and --database-url.'],
       )
     }
   })

@@ -8,7 +8,7 @@ import { startProxy, type TcpProxy } from './tcp-proxy.ts'
 
 const responseTimeoutMs = 60_000
 
-/** A `todo-service` process with one profile, on the database at `url`. */
+/** A `todo-service` process with one profile, on the database at `url` or on a data file. */
 export class Instance {
   readonly running: Running
   readonly url: string
@@ -23,6 +23,10 @@ export class Instance {
     const running = start(t, flags, { TODO_DATABASE_URL: url })
     const [, address] = await running.prints(/(http:\/\/localhost:\d+)/)
     return new Instance(running, `${address}`.replace('localhost', '127.0.0.1'))
+  }
+
+  static startOnFile(t: TestContext, file: string, profile: 'a' | 'b' = 'a') {
+    return Instance.start(t, '', profile, ['--data', file])
   }
 
   /** Without retries. */
@@ -55,10 +59,12 @@ export class Writers {
   /** Statuses other than 201; 0 for a request without response. */
   readonly failures: number[] = []
   readonly #stopped: Promise<unknown>
+  readonly #prefix: string
   #isStopping = false
   #count = 0
 
-  constructor(instances: readonly Instance[], perInstance = 4) {
+  constructor(instances: readonly Instance[], perInstance = 4, prefix = 'item') {
+    this.#prefix = prefix
     this.#stopped = Promise.all(
       instances.flatMap((instance) => Array.from({ length: perInstance }, () => this.#write(instance))),
     )
@@ -66,7 +72,7 @@ export class Writers {
 
   async #write(instance: Instance): Promise<void> {
     while (!this.#isStopping) {
-      const name = `item ${++this.#count}`
+      const name = `${this.#prefix} ${++this.#count}`
       const status = await instance.send('POST', '', item(name)).then(
         (response) => response.status,
         () => 0,

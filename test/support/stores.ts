@@ -1,8 +1,12 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { profiles } from '../../src/app.ts'
 import { readDatabaseUrl } from '../../src/config/database-url.ts'
 import { memoryStores } from '../../src/store/memory.ts'
 import { postgresStores } from '../../src/store/postgres/store.ts'
+import { sqliteStores } from '../../src/store/sqlite/store.ts'
 import type { NamedItem, NumberedItem, Stores } from '../../src/store/store.ts'
 import { sharedPostgres } from './database.ts'
 
@@ -31,6 +35,18 @@ let schemas = 0
 export const stores = {
   memory: async (_: TestContext, starting: StartingItems): Promise<Stores> =>
     memoryStores(startingWith(starting), 'test'),
+  SQLite: async (t: TestContext, starting: StartingItems): Promise<Stores> => {
+    const folder = mkdtempSync(join(tmpdir(), 'todo-service-'))
+    const opened = sqliteStores(join(folder, 'todo.db'), startingWith(starting), {
+      random: Math.random,
+      access: 'exclusive',
+    })
+    t.after(async () => {
+      await opened.close()
+      rmSync(folder, { recursive: true })
+    })
+    return opened
+  },
   PostgreSQL: async (t: TestContext, starting: StartingItems): Promise<Stores> => {
     const database = readDatabaseUrl((await sharedPostgres()).url())
     if (!database) throw new Error('readDatabaseUrl rejects the URL of the test database.')

@@ -1,7 +1,16 @@
 import { createHash } from 'node:crypto'
 import type { Fragment, Sql, TransactionSql } from 'postgres'
 import type { Database } from '../../config/database-url.ts'
-import type { NamedStore, NumberedStore, Representation, Serializers, Stores } from '../store.ts'
+import type {
+  NamedItem,
+  NamedStore,
+  NumberedItem,
+  NumberedStore,
+  PersistentStores,
+  Representation,
+  Serializers,
+  Snapshot,
+} from '../store.ts'
 import { connectToPrimary } from './connection.ts'
 import { keyOf, migrate } from './migrations.ts'
 import { createPool, type Pool, type PoolOptions } from './pool.ts'
@@ -22,7 +31,7 @@ const openTimeoutMs = 15_000
 export async function postgresStores(
   { database, schema, stop, ...poolOptions }: PostgresOptions,
   { a, b }: Serializers,
-): Promise<Stores & Pick<Pool, 'close'> & { ping(): Promise<unknown> }> {
+): Promise<PersistentStores> {
   const cancelled = AbortSignal.any([stop, AbortSignal.timeout(openTimeoutMs)])
   const connection = await connectToPrimary(database, cancelled)
   cancelled.addEventListener('abort', connection.drop)
@@ -36,6 +45,21 @@ export async function postgresStores(
   return {
     a: numberedStore(pool, schema, a),
     b: namedStore(pool, schema, b),
+    exportItems: () =>
+      pool.query((sql) =>
+        sql.begin('isolation level repeatable read read only', (transaction) => readAll(transaction, schema)),
+      ),
+    async importItems(snapshot) {
+      const { a, b } = snapshot
+      if (!(a?.items ?? []).every(isStorableNumbered) || !(b?.items ?? []).every(isStorableNamed)) return 'unstorable'
+      await pool.query((sql) =>
+        sql.begin(async (transaction) => {
+          if (a) await replaceNumbered(transaction, schema, a.items, a.lastId)
+          if (b) await replaceNamed(transaction, schema, b.items)
+        }),
+      )
+      return 'imported'
+    },
     close: pool.close,
     ping: () => pool.query((sql) => sql`select 1`),
   }
@@ -43,6 +67,9 @@ export async function postgresStores(
 
 /** PostgreSQL's text type cannot hold U+0000. */
 const isStorable = (...texts: (string | null)[]) => !texts.some((text) => text?.includes('\0'))
+
+const isStorableNumbered = ({ name, secret }: NumberedItem) => isStorable(name, secret)
+const isStorableNamed = ({ id, name, notes }: NamedItem) => isStorable(id, name, notes)
 
 /** The entity tag is a hash of the list, so that all instances send the same one. */
 const toListRepresentation = (json: string): Representation => ({
@@ -124,21 +151,8 @@ function numberedStore({ query }: Pool, schema: string, { serialize, serializeLi
       return count === 0 ? 'not-found' : 'deleted'
     },
     async replaceAll(items) {
-      if (!items.every(({ name }) => isStorable(name))) return 'unstorable'
-      const highestId = items.reduce((max, { id }) => (BigInt(id) > max ? BigInt(id) : max), 0n)
-      await query((sql) =>
-        sql.begin(async (transaction) => {
-          const table = transaction`${transaction(schema)}.numbered_items`
-          await transaction`lock table ${table} in exclusive mode`
-          await transaction`delete from ${table}`
-          await transaction`
-            insert into ${table} (id, name, is_complete, secret)
-            select id, name, "isComplete", secret
-            from jsonb_to_recordset(${transaction.json(items as never)})
-              as (id bigint, name text, "isComplete" boolean, secret text)`
-          await setNextValue(transaction, schema, 'numbered_items', 'id', highestId)
-        }),
-      )
+      if (!items.every(isStorableNumbered)) return 'unstorable'
+      await query((sql) => sql.begin((transaction) => replaceNumbered(transaction, schema, items)))
       return 'replaced'
     },
     async secretOf(id) {
@@ -181,24 +195,47 @@ function namedStore({ query }: Pool, schema: string, { serialize, serializeList 
       return count === 0 ? 'not-found' : 'deleted'
     },
     async replaceAll(items) {
-      if (!items.every(({ id, name, notes }) => isStorable(id, name, notes))) return 'unstorable'
-      const rows = items.map((item, index) => ({ ...item, key: keyOf(item.id).toString('hex'), place: index + 1 }))
-      await query((sql) =>
-        sql.begin(async (transaction) => {
-          const table = transaction`${transaction(schema)}.named_items`
-          await transaction`lock table ${table} in exclusive mode`
-          await transaction`delete from ${table}`
-          await transaction`
-            insert into ${table} (key, place, id, name, notes, done)
-            select decode(key, 'hex'), place, id, name, notes, done
-            from jsonb_to_recordset(${transaction.json(rows as never)})
-              as (key text, place bigint, id text, name text, notes text, done boolean)`
-          await setNextValue(transaction, schema, 'named_items', 'place', BigInt(rows.length))
-        }),
-      )
+      if (!items.every(isStorableNamed)) return 'unstorable'
+      await query((sql) => sql.begin((transaction) => replaceNamed(transaction, schema, items)))
       return 'replaced'
     },
   }
+}
+
+async function replaceNumbered(sql: TransactionSql, schema: string, items: readonly NumberedItem[], lastId = '0') {
+  const table = sql`${sql(schema)}.numbered_items`
+  await sql`lock table ${table} in exclusive mode`
+  await sql`delete from ${table}`
+  await sql`
+    insert into ${table} (id, name, is_complete, secret)
+    select id, name, "isComplete", secret
+    from jsonb_to_recordset(${sql.json(items as never)}) as (id bigint, name text, "isComplete" boolean, secret text)`
+  const highestId = items.reduce((max, { id }) => (BigInt(id) > max ? BigInt(id) : max), BigInt(lastId))
+  await setNextValue(sql, schema, 'numbered_items', 'id', highestId)
+}
+
+async function replaceNamed(sql: TransactionSql, schema: string, items: readonly NamedItem[]) {
+  const table = sql`${sql(schema)}.named_items`
+  const rows = items.map((item, index) => ({ ...item, key: keyOf(item.id).toString('hex'), place: index + 1 }))
+  await sql`lock table ${table} in exclusive mode`
+  await sql`delete from ${table}`
+  await sql`
+    insert into ${table} (key, place, id, name, notes, done)
+    select decode(key, 'hex'), place, id, name, notes, done
+    from jsonb_to_recordset(${sql.json(rows as never)})
+      as (key text, place bigint, id text, name text, notes text, done boolean)`
+  await setNextValue(sql, schema, 'named_items', 'place', BigInt(rows.length))
+}
+
+/** In a transaction with a snapshot of its own (repeatable read). */
+async function readAll(sql: TransactionSql, schema: string): Promise<Required<Snapshot>> {
+  const numbered = await sql<NumberedItem[]>`
+    select id, name, is_complete as "isComplete", secret from ${sql(schema)}.numbered_items order by id`
+  const named = await sql<NamedItem[]>`select id, name, notes, done from ${sql(schema)}.named_items order by place`
+  const [sequence] = await sql`
+    select coalesce(max(last_value), 0) as "lastId" from pg_sequences
+    where schemaname = ${schema} and sequencename = 'numbered_items_id_seq'`
+  return { a: { items: [...numbered], lastId: `${sequence?.lastId}` }, b: { items: [...named] } }
 }
 
 /** The next value of an identity column is one more than `last`. */

@@ -1,0 +1,230 @@
+import { closeSync, openSync, readSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import Libsql from 'libsql'
+import { UnavailableError } from '../store.ts'
+
+/** The file cannot be used: one sentence that says why and what to do. */
+export class DataFileError extends Error {}
+
+/** A value as libsql reads and writes it. It has no booleans, and takes parameters as an array. */
+export type Value = string | number | Buffer | null
+
+export interface Statement {
+  /** Runs to the end: an error of the commit is thrown too. */
+  all(parameters: readonly Value[]): Value[][]
+  /** Returns the number of changed rows. For statements without `returning`. */
+  run(parameters: readonly Value[]): number
+}
+
+/** Every error of SQLite that is not a bug in a statement becomes an UnavailableError. */
+export interface Database {
+  /** Any number of statements. */
+  exec(sql: string): void
+  prepare(sql: string): Statement
+  /** A read transaction (deferred) or a write transaction (immediate); rolled back when `execute` throws. */
+  transaction<T>(kind: 'deferred' | 'immediate', execute: () => T): T
+}
+
+export interface DataFile extends Database {
+  close(): void
+}
+
+/** In the header of the file, to tell it from other databases: "todo". */
+const applicationId = 0x746f646f
+const headerBytes = 100
+/** Another program may be writing, such as the sqlite3 shell. */
+const busyTimeoutMs = 1_000
+
+/** The migration at index n leads from version n to n + 1. Append only. */
+const migrations = [
+  `create table numbered_items (
+    id integer primary key autoincrement,
+    name text,
+    is_complete integer not null,
+    secret text,
+    version integer not null
+  ) strict;
+  create table named_items (
+    place integer primary key autoincrement,
+    id text not null unique,
+    name text not null,
+    notes text not null,
+    done integer not null
+  ) strict;
+  create table lists (profile text primary key, version integer not null) strict, without rowid;
+  insert into lists values ('a', 1), ('b', 1);
+  ${triggers('numbered_items', 'a')}
+  ${triggers('named_items', 'b')}`,
+]
+
+/** Counts every change of an item, whoever makes it. */
+function triggers(table: string, profile: string): string {
+  const count = `update lists set version = version + 1 where profile = '${profile}';`
+  return ['insert', 'update', 'delete']
+    .map((event) => `create trigger ${table}_${event} after ${event} on ${table} begin ${count} end;`)
+    .join('\n')
+}
+
+/** Exclusive: for one process, created if missing. Shared: beside such a process, or while there is none. */
+export type Access = 'exclusive' | 'shared'
+
+/** Opens the file; if it is new, with what `initialize` inserts. Throws DataFileError. */
+export function openDataFile(file: string, access: Access, initialize: (db: Database) => void): DataFile {
+  checkFile(file, access)
+  const lock = access === 'exclusive' ? lockFile(file) : undefined
+  const connection = new Libsql(file)
+  const db = database(connection)
+  const close = () => {
+    connection.close()
+    lock?.close()
+  }
+  try {
+    db.exec(`pragma busy_timeout = ${busyTimeoutMs}`)
+    checkContents(db, file)
+    db.transaction('immediate', () => {
+      const version = versionOf(db)
+      if (version === migrations.length) return
+      for (const migration of migrations.slice(version)) db.exec(migration)
+      db.exec(`pragma application_id = ${applicationId}`)
+      db.exec(`pragma user_version = ${migrations.length}`)
+      if (version === 0) initialize(db)
+    })
+    db.exec('pragma journal_mode = wal')
+    db.exec('pragma synchronous = full')
+  } catch (error) {
+    close()
+    if (!(error instanceof UnavailableError)) throw error
+    throw new DataFileError(`${error.message} (${file}) ${chooseAnother}`)
+  }
+  return {
+    ...db,
+    close() {
+      try {
+        // Leaves one file, without -wal and -shm.
+        db.exec('pragma journal_mode = delete')
+      } catch {
+        // Another program is reading the file.
+      }
+      close()
+    },
+  }
+}
+
+const database = (connection: Libsql.Database): Database => ({
+  exec: (sql) => translateErrors(() => connection.exec(sql)),
+  prepare(sql) {
+    const statement = translateErrors(() => connection.prepare(sql))
+    if (statement.reader) statement.raw()
+    return {
+      all: (parameters) => translateErrors(() => statement.all(parameters) as Value[][]),
+      run: (parameters) => translateErrors(() => statement.run(parameters).changes),
+    }
+  },
+  transaction(kind, execute) {
+    this.exec(`begin ${kind}`)
+    try {
+      const result = execute()
+      this.exec('commit')
+      return result
+    } catch (error) {
+      // SQLite may have rolled back already.
+      if (connection.inTransaction) this.exec('rollback')
+      throw error
+    }
+  },
+})
+
+const chooseAnother = 'Set another file with --data.'
+
+/** What can be found out without SQLite, which may change a file when it opens it. */
+function checkFile(file: string, access: Access): void {
+  const folder = dirname(file)
+  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
+    throw new DataFileError(
+      `The folder of the data file, ${folder}, does not exist. Create it, or set another file with --data.`,
+    )
+  const stats = statSync(file, { throwIfNoEntry: false })
+  if (!stats && access === 'shared') throw new DataFileError(`There is no data file ${file}. ${chooseAnother}`)
+  if (stats && !stats.isFile()) throw new DataFileError(`${file} is not a file. ${chooseAnother}`)
+  if (!stats || stats.size === 0) return
+  const header = readHeader(file)
+  if (header.toString('latin1', 0, 16) !== 'SQLite format 3\0')
+    throw new DataFileError(`${file} is not a data file of this service; it is left as it is. ${chooseAnother}`)
+  if (header.readUInt32BE(68) !== applicationId)
+    throw new DataFileError(`${file} is a database of another program; it is left as it is. ${chooseAnother}`)
+  checkVersion(header.readUInt32BE(60), file)
+}
+
+/** https://www.sqlite.org/fileformat.html#the_database_header */
+function readHeader(file: string): Buffer {
+  const header = Buffer.alloc(headerBytes)
+  try {
+    const descriptor = openSync(file, 'r+')
+    readSync(descriptor, header)
+    closeSync(descriptor)
+    return header
+  } catch {
+    throw new DataFileError(`${file} cannot be read and written by this user. ${chooseAnother}`)
+  }
+}
+
+function checkVersion(version: number, file: string): void {
+  if (version > migrations.length)
+    throw new DataFileError(
+      `The data file ${file} has version ${version}, but this program supports versions up to ${migrations.length}. Run the newer program that wrote it, or set another file with --data.`,
+    )
+}
+
+/** One process at a time. The operating system releases the lock when the process ends, however it ends. */
+function lockFile(file: string): Libsql.Database {
+  let lock: Libsql.Database
+  try {
+    lock = new Libsql(`${file}-lock`)
+  } catch {
+    throw new DataFileError(`No file can be created in ${dirname(file)} by this user. ${chooseAnother}`)
+  }
+  try {
+    lock.exec('pragma journal_mode = memory')
+    lock.exec('begin exclusive')
+    return lock
+  } catch {
+    lock.close()
+    throw new DataFileError(
+      `The data file ${file} is in use by another process. Stop that one, or set another file with --data.`,
+    )
+  }
+}
+
+function checkContents(db: Database, file: string): void {
+  const result = findDamage(db)
+  if (result !== 'ok')
+    throw new DataFileError(
+      `The data file ${file} is damaged: ${result}. Restore a backup, or set another file with --data.`,
+    )
+  checkVersion(versionOf(db), file)
+}
+
+function findDamage(db: Database): string {
+  try {
+    // Its messages have several lines, the first of which names the database "main".
+    return `${db.prepare('pragma quick_check(1)').all([])[0]?.[0]}`.replace(/^\*.*\n/, '').replaceAll('\n', ' ')
+  } catch (error) {
+    const { code, message } = (error as Error).cause as NodeJS.ErrnoException
+    if (/^SQLITE_(?:CORRUPT|NOTADB)/.test(`${code}`)) return message
+    throw error
+  }
+}
+
+const versionOf = (db: Database) => Number(db.prepare('pragma user_version').all([])[0]?.[0])
+
+/** Errors that another statement would not have caused. */
+const bugs = /^SQLITE_(?:ERROR|CONSTRAINT|MISMATCH|MISUSE|RANGE|TOOBIG)/
+
+function translateErrors<T>(execute: () => T): T {
+  try {
+    return execute()
+  } catch (error) {
+    if (!(error instanceof Libsql.SqliteError) || bugs.test(error.code)) throw error
+    throw new UnavailableError(`The data file cannot be used: ${error.message}.`, { cause: error })
+  }
+}

@@ -1,0 +1,228 @@
+import type {
+  IfMatch,
+  NamedItem,
+  NamedStore,
+  NumberedItem,
+  NumberedStore,
+  PersistentStores,
+  Serializers,
+  Snapshot,
+} from '../store.ts'
+import { type Access, type Database, openDataFile, type Statement, type Value } from './file.ts'
+import { CachedList } from './list.ts'
+
+export { DataFileError } from './file.ts'
+
+export interface SqliteStores extends PersistentStores {
+  counts(): { a: number; b: number }
+}
+
+/** Items in an SQLite file. Throws DataFileError. */
+export function sqliteStores(
+  path: string,
+  { a, b }: Serializers,
+  { random, access }: { readonly random: () => number; readonly access: Access },
+): SqliteStores {
+  const file = openDataFile(path, access, (db) => {
+    // Entity tags are versions: those of another file differ.
+    db.prepare('update lists set version = ?').run([Math.floor(random() * 2 ** 48)])
+    numberedItems(db, a).replaceAll(a.startingItems)
+    namedItems(db, b).replaceAll(b.startingItems)
+  })
+  const itemsOfA = numberedItems(file, a)
+  const itemsOfB = namedItems(file, b)
+  const select = file.prepare('select 1')
+  return {
+    a: itemsOfA.store,
+    b: itemsOfB.store,
+    counts: () => ({ a: itemsOfA.count(), b: itemsOfB.count() }),
+    exportItems: () => file.transaction('deferred', () => ({ a: itemsOfA.readAll(), b: itemsOfB.readAll() })),
+    importItems: (snapshot) =>
+      file.transaction('immediate', () => {
+        if (snapshot.a) itemsOfA.replaceAll(snapshot.a.items, snapshot.a.lastId)
+        if (snapshot.b) itemsOfB.replaceAll(snapshot.b.items)
+        return 'imported'
+      }),
+    ping: async () => select.all([]),
+    close: async () => file.close(),
+  }
+}
+
+/** A column of text. libsql cuts text at U+0000 when it reads it: such a text is read as bytes. */
+const text = (column: string) =>
+  `case when instr(cast(${column} as blob), x'00') then cast(${column} as blob) else ${column} end`
+
+const toText = (value: Value | undefined) => (value === null ? null : `${value}`)
+
+const etagOf = (version: Value | undefined) => `"${version}"`
+
+/** The versions in entity tags, as a JSON array. */
+const versionsIn = (etags: readonly string[]) =>
+  `[${etags.flatMap((etag) => /^"(\d{1,15})"$/.exec(etag)?.[1] ?? []).join(',')}]`
+
+const countOf = (statement: Statement) => Number(statement.all([])[0]?.[0])
+
+const maxInt64 = `${2n ** 63n - 1n}`
+
+function numberedItems(db: Database, { serialize }: Serializers['a']) {
+  const nextVersion = "(select version + 1 from lists where profile = 'a')"
+  const columns = `cast(id as text), ${text('name')}, is_complete`
+  const selectRange = db.prepare(`select ${columns} from numbered_items where id between ? and ? order by id`)
+  const selectAll = db.prepare(`select ${columns}, ${text('secret')} from numbered_items order by id`)
+  const selectOne = db.prepare(`select ${text('name')}, is_complete, version from numbered_items where id = ?`)
+  const selectId = db.prepare('select 1 from numbered_items where id = ?')
+  const selectSecret = db.prepare(`select ${text('secret')} from numbered_items where id = ?`)
+  const selectLastId = db.prepare("select cast(seq as text) from sqlite_sequence where name = 'numbered_items'")
+  const selectCount = db.prepare('select count(*) from numbered_items')
+  const insert = db.prepare(`
+    insert into numbered_items (name, is_complete, version) values (?, ?, ${nextVersion})
+    returning cast(id as text), version`)
+  const insertWithId = db.prepare(`
+    insert into numbered_items (id, name, is_complete, secret, version) values (?, ?, ?, ?, ${nextVersion})`)
+  const changes = `update numbered_items set name = ?, is_complete = ?, version = ${nextVersion} where id = ?`
+  const matches = 'version in (select value from json_each(?))'
+  const update = db.prepare(changes)
+  const updateIfMatch = db.prepare(`${changes} and ${matches}`)
+  const remove = db.prepare('delete from numbered_items where id = ?')
+  const removeIfMatch = db.prepare(`delete from numbered_items where id = ? and ${matches}`)
+  const removeAll = db.prepare('delete from numbered_items')
+  const removeLastId = db.prepare("delete from sqlite_sequence where name = 'numbered_items'")
+  const insertLastId = db.prepare(
+    "insert into sqlite_sequence (name, seq) values ('numbered_items', cast(? as integer))",
+  )
+
+  const list = new CachedList(db, 'a', (from, to) =>
+    selectRange.all([from, to]).map(([key, name, isComplete]) => {
+      const id = `${key}`
+      return { key: id, json: serialize({ id, name: toText(name), isComplete: isComplete === 1, secret: null }) }
+    }),
+  )
+  const lastId = () => toText(selectLastId.all([])[0]?.[0]) ?? '0'
+
+  /** Inside a write transaction. */
+  function replaceAll(items: readonly NumberedItem[], last = '0'): void {
+    removeAll.run([])
+    for (const { id, name, isComplete, secret } of items) insertWithId.run([id, name, isComplete ? 1 : 0, secret])
+    removeLastId.run([])
+    insertLastId.run([`${items.reduce((max, { id }) => (BigInt(id) > max ? BigInt(id) : max), BigInt(last))}`])
+  }
+
+  /** The outcome for an item that no statement has changed. */
+  function unchanged(id: string, ifMatch: IfMatch): 'changed' | 'not-found' {
+    return ifMatch && selectId.all([id]).length > 0 ? 'changed' : 'not-found'
+  }
+
+  const store: NumberedStore = {
+    list: () => list.read(),
+    get(id) {
+      const [row] = selectOne.all([id])
+      if (!row) return 'not-found'
+      const [name, isComplete, version] = row
+      const json = serialize({ id, name: toText(name), isComplete: isComplete === 1, secret: null })
+      return { json, etag: etagOf(version) }
+    },
+    create({ name, isComplete }) {
+      try {
+        const [[id, version] = []] = insert.all([name, isComplete ? 1 : 0])
+        const item = { id: `${id}`, name, isComplete, secret: null }
+        list.invalidate(item.id)
+        return { id: item.id, json: serialize(item), etag: etagOf(version) }
+      } catch (error) {
+        // SQLite reports both as SQLITE_FULL: no room for data, and no next id.
+        if (lastId() === maxInt64) return 'item-limit'
+        throw error
+      }
+    },
+    update(id, { name, isComplete }, ifMatch) {
+      const parameters = [name, isComplete ? 1 : 0, id]
+      const count = ifMatch ? updateIfMatch.run([...parameters, versionsIn(ifMatch)]) : update.run(parameters)
+      if (count === 0) return unchanged(id, ifMatch)
+      list.invalidate(id)
+      return 'updated'
+    },
+    delete(id, ifMatch) {
+      const count = ifMatch ? removeIfMatch.run([id, versionsIn(ifMatch)]) : remove.run([id])
+      if (count === 0) return unchanged(id, ifMatch)
+      list.invalidate(id)
+      return 'deleted'
+    },
+    replaceAll(items) {
+      db.transaction('immediate', () => replaceAll(items))
+      return 'replaced'
+    },
+    secretOf(id) {
+      const [row] = selectSecret.all([id])
+      return row && toText(row[0])
+    },
+  }
+  return {
+    store,
+    replaceAll,
+    count: () => countOf(selectCount),
+    readAll: (): NonNullable<Snapshot['a']> => ({
+      items: selectAll.all([]).map(([id, name, isComplete, secret]) => ({
+        id: `${id}`,
+        name: toText(name),
+        isComplete: isComplete === 1,
+        secret: toText(secret),
+      })),
+      lastId: lastId(),
+    }),
+  }
+}
+
+function namedItems(db: Database, { serialize }: Serializers['b']) {
+  const columns = `place, ${text('id')}, ${text('name')}, ${text('notes')}, done`
+  const selectRange = db.prepare(`select ${columns} from named_items where place between ? and ? order by place`)
+  const selectAll = db.prepare(`select ${columns} from named_items order by place`)
+  const selectCount = db.prepare('select count(*) from named_items')
+  const insert = db.prepare(`
+    insert into named_items (id, name, notes, done) values (?, ?, ?, ?) on conflict (id) do nothing returning place`)
+  const update = db.prepare('update named_items set name = ?, notes = ?, done = ? where id = ? returning place')
+  const remove = db.prepare('delete from named_items where id = ? returning place')
+  const removeAll = db.prepare('delete from named_items')
+
+  const toItem = ([, id, name, notes, done]: Value[]): NamedItem => ({
+    id: `${id}`,
+    name: `${name}`,
+    notes: `${notes}`,
+    done: done === 1,
+  })
+  const list = new CachedList(db, 'b', (from, to) =>
+    selectRange.all([from, to]).map((row) => ({ key: `${row[0]}`, json: serialize(toItem(row)) })),
+  )
+
+  /** Whether the statement has changed an item. */
+  function change(statement: Statement, parameters: Value[]): boolean {
+    const [row] = statement.all(parameters)
+    if (row) list.invalidate(`${row[0]}`)
+    return row !== undefined
+  }
+
+  /** Inside a write transaction. */
+  function replaceAll(items: readonly NamedItem[]): void {
+    removeAll.run([])
+    for (const { id, name, notes, done } of items) insert.all([id, name, notes, done ? 1 : 0])
+  }
+
+  const store: NamedStore = {
+    list: () => list.read(),
+    create(item) {
+      const { id, name, notes, done } = item
+      return change(insert, [id, name, notes, done ? 1 : 0]) ? { json: serialize(item) } : 'in-use'
+    },
+    replace: ({ id, name, notes, done }) =>
+      change(update, [name, notes, done ? 1 : 0, id]) ? 'replaced' : 'not-found',
+    delete: (id) => (change(remove, [id]) ? 'deleted' : 'not-found'),
+    replaceAll(items) {
+      db.transaction('immediate', () => replaceAll(items))
+      return 'replaced'
+    },
+  }
+  return {
+    store,
+    replaceAll,
+    count: () => countOf(selectCount),
+    readAll: (): NonNullable<Snapshot['b']> => ({ items: selectAll.all([]).map(toItem) }),
+  }
+}

@@ -1,0 +1,183 @@
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import { cli, Running, run, serve } from '../support/cli.ts'
+import { newDatabase, sharedPostgres } from '../support/database.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { Instance, item } from '../support/instance.ts'
+
+const exported = `{
+  "a": [
+    {"id":-9223372036854775808,"name":null,"isComplete":true},
+    {"id":9007199254740993,"name":"walk \\"the\\" dog","isComplete":false,"secret":"hidden"},
+    {"id":9223372036854775800,"name":"é 👩‍👩‍👧 \\u2028","isComplete":true}
+  ],
+  "lastId": 9223372036854775804,
+  "b": [
+    {"id":"z","name":"n","notes":"o","done":true},
+    {"id":"a/b?","name":"n","notes":"o","done":false}
+  ]
+}
+`.replace('\\u2028', '\u2028')
+
+/** Writes a file into a new folder. */
+function write(t: TestContext, text: string): string {
+  const file = join(temporaryFolder(t), 'items.json')
+  writeFileSync(file, text)
+  return file
+}
+
+/** Runs a command that succeeds; returns its standard output. */
+async function succeed(t: TestContext, ...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await run(t, args)
+  assert.equal(code, 0, stderr)
+  return stdout
+}
+
+suite('items export and import', () => {
+  test('move items between a file and PostgreSQL without a change, and the last id with them', async (t) => {
+    const folder = temporaryFolder(t)
+    const { url } = await newDatabase()
+    const [one, other] = [join(folder, 'one.db'), join(folder, 'other.db')]
+    await succeed(t, 'items', 'import', write(t, exported), '--data', one)
+    const fromFile = await succeed(t, 'items', 'export', '--data', one)
+    assert.equal(fromFile, exported)
+    await succeed(t, 'items', 'import', write(t, fromFile), '--database-url', url)
+    const fromDatabase = await succeed(t, 'items', 'export', '--database-url', url)
+    assert.equal(fromDatabase, exported)
+    await succeed(t, 'items', 'import', write(t, fromDatabase), '--data', other)
+    for (const instance of [await Instance.startOnFile(t, other), await Instance.start(t, url)]) {
+      const { text } = await instance.send('POST', '', item('next'))
+      assert.match(text, /^\{"id":9223372036854775805,/)
+    }
+  })
+
+  test('an import replaces what is there, but not the items of a profile that the file lacks', async (t) => {
+    const file = join(temporaryFolder(t), 'todo.db')
+    const { url } = await newDatabase()
+    for (const target of [
+      ['--data', file],
+      ['--database-url', url],
+    ]) {
+      await succeed(t, 'items', 'import', write(t, exported), ...target)
+      await succeed(t, 'items', 'import', write(t, '{"a":[{"id":5,"isComplete":true}]}'), ...target)
+      const { a, b, lastId } = JSON.parse(await succeed(t, 'items', 'export', ...target))
+      assert.deepEqual([a, lastId], [[{ id: 5, name: null, isComplete: true }], 5])
+      assert.equal(b.length, 2)
+    }
+  })
+
+  test('an import reads standard input', async (t) => {
+    const file = join(temporaryFolder(t), 'todo.db')
+    const running = new Running(t, process.execPath, [cli, 'items', 'import', '--data', file], {})
+    running.process.stdin?.end(exported)
+    const { code, stderr } = await running.ended
+    assert.deepEqual([code, stderr], [0, 'Imported items: 3 of Profile A, 2 of Profile B.\n'])
+    assert.equal(await succeed(t, 'items', 'export', '--data', file), exported)
+  })
+
+  test('an export works while the service uses the file; an import does not, and changes nothing', async (t) => {
+    const file = join(temporaryFolder(t), 'todo.db')
+    const instance = await Instance.startOnFile(t, file)
+    await instance.send('POST', '', item('x'))
+    const { a } = JSON.parse(await succeed(t, 'items', 'export', '--data', file))
+    assert.deepEqual(a, [{ id: 1, ...item('x') }])
+    const { code, stderr } = await run(t, ['items', 'import', write(t, exported), '--data', file])
+    assert.equal(code, 1)
+    assert.match(stderr, /is in use by another process/)
+    assert.deepEqual(await instance.list(), a)
+    assert.equal((await instance.send('POST', '', item('y'))).status, 201)
+  })
+
+  test('a mistake in the file is named, with its position, and nothing is imported', async (t) => {
+    const file = join(temporaryFolder(t), 'todo.db')
+    await succeed(t, 'items', 'import', write(t, exported), '--data', file)
+    for (const [text, mistake] of [
+      ['', 'It is not JSON'],
+      ['[]', 'It must be an object such as { "a": [items of Profile A], "b": [items of Profile B] }.'],
+      ['{"a":{}}', 'a must be an array of items.'],
+      ['{"A":[]}', 'There is no member "A": use a, lastId and b.'],
+      ['{"a":[{"id":1,"isComplete":true},{"id":1,"isComplete":true}]}', 'a[1].id is the same as [0].id.'],
+      ['{"a":[{"id":9223372036854775808,"isComplete":true}]}', 'a[0].id must be an int64.'],
+      ['{"a":[],"lastId":9223372036854775808}', 'lastId must be an int64.'],
+      ['{"a":[],"lastId":"5"}', 'lastId must be an int64.'],
+      ['{"a":[],"b":[{"id":"x","name":"n","notes":" "}]}', 'b[0].notes must not be blank.'],
+    ] as const) {
+      const { code, stdout, stderr } = await run(t, ['items', 'import', write(t, text), '--data', file])
+      assert.deepEqual([code, stdout], [1, ''])
+      assert.ok(stderr.includes(mistake), stderr)
+    }
+    assert.equal(await succeed(t, 'items', 'export', '--data', file), exported)
+  })
+
+  test('a text with U+0000 is imported into a file, not into PostgreSQL', async (t) => {
+    const file = join(temporaryFolder(t), 'todo.db')
+    const { url } = await newDatabase()
+    const items = write(t, exported.replace('"n"', '"n\\u0000"'))
+    await succeed(t, 'items', 'import', items, '--data', file)
+    assert.equal(await succeed(t, 'items', 'export', '--data', file), readFileSync(items, 'utf8'))
+    const { code, stderr } = await run(t, ['items', 'import', items, '--database-url', url])
+    assert.deepEqual(
+      [code, stderr],
+      [1, 'todo-service: A text contains U+0000, which PostgreSQL cannot store. Nothing is imported.\n'],
+    )
+    assert.equal(JSON.parse(await succeed(t, 'items', 'export', '--database-url', url)).a.length, 0)
+  })
+
+  test('say what is missing or contradictory', async (t) => {
+    const { url } = await sharedPostgres()
+    for (const [args, problem] of [
+      [[], 'Say what to do: items export or items import.'],
+      [['export'], 'Say where the items are: --data or --database-url.'],
+      [['export', '--data', 'x', '--database-url', url()], '--data and --database-url contradict each other.'],
+      [['export', 'x', '--data', 'x'], 'Unexpected argument "x".'],
+    ] as const) {
+      const { code, stderr } = await run(t, ['items', ...args])
+      assert.equal(code, 2)
+      assert.ok(stderr.includes(`todo-service: ${problem}\n`), stderr)
+    }
+    const { code, stderr } = await run(t, ['items', 'export', '--data', join(temporaryFolder(t), 'no.db')])
+    assert.equal(code, 1)
+    assert.match(stderr, /There is no data file .*no\.db\./)
+  })
+})
+
+suite('serve --items', () => {
+  test('starts with these items in memory, and a reset restores them', async (t) => {
+    const { url } = await serve(t, ['--items', write(t, exported)])
+    const get = async (path = '') => (await fetch(`${url}/api/todoitems${path}`)).text()
+    assert.match(await get('/9007199254740993'), /^\{"id":9007199254740993,"name":"walk \\"the\\" dog"/)
+    const list = await get()
+    await fetch(`${url}/api/todoitems/9007199254740993`, { method: 'DELETE' })
+    assert.notEqual(await get(), list)
+    assert.equal((await fetch(`${url}/__admin/reset`, { method: 'POST' })).status, 204)
+    assert.equal(await get(), list)
+    assert.equal(await (await fetch(`${url}/~ada/api/todoitems`)).text(), list)
+  })
+
+  test('B2 without items of Profile B, the three starting items are there', async (t) => {
+    const { url } = await serve(t, ['--items', write(t, '{"a":[]}')], {}, 'b')
+    assert.equal(((await (await fetch(`${url}/api/todoitems`)).json()) as unknown[]).length, 3)
+  })
+
+  test('exits with code 1 and the mistakes in the file', async (t) => {
+    const file = write(t, '{"a":[{"id":1}]}')
+    assert.deepEqual(await run(t, ['serve', '--items', file]), {
+      code: 1,
+      stdout: '',
+      stderr: `todo-service: The items in ${file} cannot be used. a[0].isComplete is missing.\n`,
+    })
+    const missing = join(temporaryFolder(t), 'no.json')
+    assert.equal(
+      (await run(t, ['serve', '--items', missing])).stderr,
+      `todo-service: Cannot read ${missing}: ENOENT.\n`,
+    )
+  })
+
+  test('is rejected together with --data', async (t) => {
+    const { code, stderr } = await run(t, ['serve', '--items', 'x', '--data', 'y'])
+    assert.equal(code, 2)
+    assert.match(stderr, /--items is for items in memory: with --data, run todo-service items import\./)
+  })
+})

@@ -1,0 +1,352 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import Libsql from 'libsql'
+import { sqliteStores } from '../../src/store/sqlite/store.ts'
+import type { NamedItem, NumberedItem } from '../../src/store/store.ts'
+import { run } from '../support/cli.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { Instance, item, Writers } from '../support/instance.ts'
+import { itemsIn, startingWith } from '../support/stores.ts'
+
+const named = (id: string, name = 'name'): NamedItem => ({ id, name, notes: 'notes', done: false })
+const numbered = (id: string, name: string | null = 'name'): NumberedItem => ({
+  id,
+  name,
+  isComplete: false,
+  secret: null,
+})
+
+/** Stores on a file; several may share it. */
+function open(file: string, access: 'exclusive' | 'shared' = 'exclusive', a: NumberedItem[] = [], b: NamedItem[] = []) {
+  return sqliteStores(file, startingWith({ a, b }), { random: Math.random, access })
+}
+
+suite('items in a data file', () => {
+  test('the start message names the file; a stopped service leaves this one file and its lock', async (t) => {
+    const folder = temporaryFolder(t)
+    const file = join(folder, 'todo.db')
+    const { running } = await Instance.startOnFile(t, file)
+    assert.ok(running.stdout.includes(`items in the file ${file}\n`), running.stdout)
+    running.process.kill('SIGTERM')
+    assert.equal((await running.ended).code, 0)
+    assert.deepEqual(readdirSync(folder).toSorted(), ['todo.db', 'todo.db-lock'])
+  })
+
+  test('A4 an id is not assigned again after a restart, also that of a deleted item', async (t) => {
+    const file = join(temporaryFolder(t), 'todo.db')
+    const first = await Instance.startOnFile(t, file)
+    for (const name of ['one', 'two', 'three']) await first.send('POST', '', item(name))
+    assert.equal((await first.send('DELETE', '/3')).status, 204)
+    first.running.process.kill('SIGTERM')
+    await first.running.ended
+    const second = await Instance.startOnFile(t, file)
+    await second.send('POST', '', item('four'))
+    assert.deepEqual(await second.list(), [
+      { id: 1, ...item('one') },
+      { id: 2, ...item('two') },
+      { id: 4, ...item('four') },
+    ])
+  })
+
+  test('B2 the starting items are inserted once: a list that was emptied stays empty', async (t) => {
+    const file = join(temporaryFolder(t), 'todo.db')
+    const first = await Instance.startOnFile(t, file, 'b')
+    for (const { id } of await first.list<{ id: string }>()) await first.send('DELETE', `/${id}`)
+    first.running.process.kill('SIGTERM')
+    await first.running.ended
+    const second = await Instance.startOnFile(t, file, 'b')
+    assert.deepEqual(await second.list(), [])
+  })
+
+  test('no acknowledged item is lost when the process is killed under load', async (t) => {
+    const file = join(temporaryFolder(t), 'todo.db')
+    const rounds: Writers[] = []
+    for (let round = 0; round < 5; round++) {
+      const instance = await Instance.startOnFile(t, file)
+      const writers = new Writers([instance], 8, `round ${round}`)
+      rounds.push(writers)
+      await writers.waitFor(40 + 17 * round)
+      instance.running.process.kill('SIGKILL')
+      await writers.stop()
+    }
+    const instance = await Instance.startOnFile(t, file)
+    for (const writers of rounds) await writers.assertStored(instance)
+  })
+
+  test('G5 a text with U+0000 is stored whole', async (t) => {
+    const stores = open(join(temporaryFolder(t), 'todo.db'))
+    t.after(() => stores.close())
+    const { a, b } = stores
+    await a.replaceAll([{ ...numbered('1', 'a\0b'), secret: '\0s' }])
+    await a.create({ name: '\0', isComplete: false })
+    await b.create({ ...named('x\0y', 'c\0'), notes: '\0d' })
+    await b.create(named('x\0z'))
+    assert.deepEqual(await itemsIn(a), [
+      { id: 1, name: 'a\0b', isComplete: false },
+      { id: 2, name: '\0', isComplete: false },
+    ])
+    assert.equal(await a.secretOf('1'), '\0s')
+    assert.deepEqual(await a.get('1'), {
+      json: '{"id":1,"name":"a\\u0000b","isComplete":false}',
+      etag: await etagOf(a),
+    })
+    assert.equal(await b.delete('x\0z'), 'deleted')
+    assert.deepEqual(await itemsIn(b), [{ ...named('x\0y', 'c\0'), notes: '\0d' }])
+    assert.deepEqual((await stores.exportItems()).b.items, [{ ...named('x\0y', 'c\0'), notes: '\0d' }])
+  })
+
+  test('A11 ids are exact up to the largest int64; then the store is full', async (t) => {
+    const stores = open(join(temporaryFolder(t), 'todo.db'), 'exclusive', [numbered('9223372036854775806')])
+    t.after(() => stores.close())
+    const created = await stores.a.create({ name: null, isComplete: false })
+    assert.ok(typeof created === 'object')
+    assert.equal(created.id, '9223372036854775807')
+    assert.equal(await stores.a.create({ name: null, isComplete: false }), 'item-limit')
+    assert.equal(await stores.a.delete('9223372036854775807'), 'deleted')
+    assert.equal(await stores.a.create({ name: null, isComplete: false }), 'item-limit')
+    assert.deepEqual((await stores.exportItems()).a, {
+      items: [numbered('9223372036854775806')],
+      lastId: '9223372036854775807',
+    })
+  })
+
+  test('the entity tags of an item and of the list survive a restart, and are others in another file', async (t) => {
+    const folder = temporaryFolder(t)
+    const tags = []
+    for (const name of ['one.db', 'one.db', 'other.db']) {
+      const stores = open(join(folder, name), 'exclusive', [numbered('1')])
+      tags.push([(await stores.a.list()).etag, await etagOf(stores.a)])
+      await stores.close()
+    }
+    assert.deepEqual(tags[0], tags[1])
+    assert.notEqual(tags[0]?.[0], tags[2]?.[0])
+    assert.notEqual(tags[0]?.[1], tags[2]?.[1])
+  })
+
+  test('lists show what another process writes', async (t) => {
+    const file = join(temporaryFolder(t), 'todo.db')
+    const one = open(file)
+    const other = open(file, 'shared')
+    t.after(async () => {
+      await other.close()
+      await one.close()
+    })
+    const expected: unknown[] = []
+    const random = seeded(7)
+    for (let round = 0; round < 600; round++) {
+      const [writer, reader] = random() < 0.5 ? [one, other] : [other, one]
+      const at = Math.floor(random() * expected.length)
+      const victim = expected[at] as { id: number } | undefined
+      const choice = random()
+      if (!victim || choice < 0.7) {
+        const created = await writer.a.create({ name: `${round}`, isComplete: false })
+        assert.ok(typeof created === 'object')
+        expected.push(JSON.parse(created.json))
+      } else if (choice < 0.85) {
+        await writer.a.update(`${victim.id}`, { name: 'new', isComplete: true })
+        expected[at] = { id: victim.id, name: 'new', isComplete: true }
+      } else {
+        await writer.a.delete(`${victim.id}`)
+        expected.splice(at, 1)
+      }
+      if (random() < 0.5) assert.deepEqual(await itemsIn(reader.a), expected)
+      if (random() < 0.5) assert.deepEqual(await itemsIn(writer.a), expected)
+    }
+    assert.equal((await one.a.list()).etag, (await other.a.list()).etag)
+  })
+})
+
+const etagOf = async (store: ReturnType<typeof open>['a'], id = '1') => {
+  const found = await store.get(id)
+  assert.ok(found !== 'not-found')
+  return found.etag
+}
+
+function seeded(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) | 0
+    return (state >>> 0) / 2 ** 32
+  }
+}
+
+suite('serve --data exits with code 1 and one sentence, and leaves the file as it is', () => {
+  async function assertFails(t: TestContext, file: string, message: RegExp) {
+    const before = existsSync(file) ? readFileSync(file) : undefined
+    const { code, stdout, stderr } = await run(t, ['serve', '--profile', 'a', '--port', '0', '--data', file])
+    assert.deepEqual([code, stdout], [1, ''], stderr)
+    assert.match(stderr, /^todo-service: [^\n]*--data\.\n$/)
+    assert.match(stderr, message)
+    assert.deepEqual(existsSync(file) ? readFileSync(file) : undefined, before)
+  }
+
+  /** A data file with 500 items, closed. */
+  async function dataFile(t: TestContext): Promise<string> {
+    const file = join(temporaryFolder(t), 'todo.db')
+    await open(
+      file,
+      'exclusive',
+      Array.from({ length: 500 }, (_, at) => numbered(`${at + 1}`, 'x'.repeat(100))),
+    ).close()
+    return file
+  }
+
+  const edit = (file: string, sql: string) => {
+    const db = new Libsql(file)
+    db.exec(sql)
+    db.close()
+  }
+
+  test('when it is not a database', async (t) => {
+    const file = join(temporaryFolder(t), 'notes.txt')
+    writeFileSync(file, 'not a database'.repeat(1000))
+    await assertFails(t, file, /notes\.txt is not a data file of this service/)
+  })
+
+  test('when it is shorter than a header', async (t) => {
+    const file = join(temporaryFolder(t), 'x')
+    writeFileSync(file, 'SQLite')
+    await assertFails(t, file, /is not a data file of this service/)
+  })
+
+  test('when it is a database of another program', async (t) => {
+    const file = join(temporaryFolder(t), 'other.db')
+    edit(file, 'create table numbered_items (id); pragma user_version = 1')
+    await assertFails(t, file, /is a database of another program/)
+  })
+
+  test('when it is of a newer version', async (t) => {
+    const file = await dataFile(t)
+    edit(file, 'pragma user_version = 99')
+    await assertFails(t, file, /has version 99, but this program supports versions up to 1\. Run the newer program/)
+  })
+
+  test('when it is damaged', async (t) => {
+    const file = await dataFile(t)
+    const bytes = readFileSync(file)
+    bytes.fill(0xff, 5 * 4096, 9 * 4096)
+    writeFileSync(file, bytes)
+    await assertFails(t, file, /is damaged: .*\. Restore a backup/)
+  })
+
+  test('when it was cut off', async (t) => {
+    const file = await dataFile(t)
+    writeFileSync(file, readFileSync(file).subarray(0, 3 * 4096))
+    await assertFails(t, file, /is damaged: /)
+  })
+
+  test('when its folder does not exist', async (t) => {
+    await assertFails(t, join(temporaryFolder(t), 'no', 'todo.db'), /The folder of the data file, .*no, does not exist/)
+  })
+
+  test('when it is a folder', async (t) => {
+    const folder = join(temporaryFolder(t), 'todo.db')
+    mkdirSync(folder)
+    const { code, stderr } = await run(t, ['serve', '--data', folder])
+    assert.deepEqual([code, stderr], [1, `todo-service: ${folder} is not a file. Set another file with --data.\n`])
+  })
+
+  test('when another process uses it', async (t) => {
+    const file = join(temporaryFolder(t), 'todo.db')
+    const instance = await Instance.startOnFile(t, file)
+    await assertFails(t, file, /is in use by another process/)
+    assert.equal((await instance.send('POST', '', item('x'))).status, 201)
+  })
+
+  test('when it or its folder is read-only', async (t) => {
+    const file = await dataFile(t)
+    const folder = dirname(file)
+    const isRoot = process.getuid?.() === 0
+    /** Root may write any file. */
+    const openAsUser = (path: string) => {
+      if (isRoot) process.seteuid?.('nobody')
+      try {
+        return open(path)
+      } finally {
+        if (isRoot) process.seteuid?.(0)
+      }
+    }
+    chmodSync(file, 0o444)
+    chmodSync(folder, 0o555)
+    assert.throws(() => openAsUser(file), {
+      message: `${file} cannot be read and written by this user. ${chooseAnother}`,
+    })
+    assert.throws(() => openAsUser(join(folder, 'new.db')), {
+      message: `No file can be created in ${folder} by this user. ${chooseAnother}`,
+    })
+    chmodSync(folder, 0o755)
+    assert.deepEqual(readdirSync(folder).toSorted(), ['todo.db', 'todo.db-lock'])
+  })
+})
+
+const chooseAnother = 'Set another file with --data.'
+
+/** Prints the limits of a process; absent on other systems than Linux. */
+const canLimit = spawnSync('prlimit', ['--version']).status === 0
+
+suite('while the disk is full', { skip: !canLimit && 'needs prlimit' }, () => {
+  /** The files of the process cannot grow beyond 400 KiB. */
+  async function startLimited(t: TestContext, profile: 'a' | 'b') {
+    const file = join(temporaryFolder(t), 'todo.db')
+    const instance = await Instance.startOnFile(t, file, profile)
+    const setLimit = (bytes: string) => {
+      const { status, stderr } = spawnSync('prlimit', ['--pid', `${instance.running.process.pid}`, `--fsize=${bytes}:`])
+      assert.equal(status, 0, `${stderr}`)
+    }
+    setLimit(`${400 * 1024}`)
+    return { instance, free: () => setLimit('unlimited') }
+  }
+
+  /** Smaller writes may still fit. */
+  async function untilRefused(send: () => Promise<{ status: number }>): Promise<number> {
+    for (;;) {
+      const { status } = await send()
+      if (status !== 204) return status
+    }
+  }
+
+  test('A15 writes get 503, reads go on, nothing is lost, and writes succeed when there is room', async (t) => {
+    const { instance, free } = await startLimited(t, 'a')
+    const stored = []
+    for (;;) {
+      const { status, text } = await instance.send('POST', '', item('x'.repeat(5_000)))
+      if (status !== 201) {
+        assert.equal(status, 503, text)
+        break
+      }
+      stored.push(JSON.parse(text))
+    }
+    assert.ok(stored.length > 5)
+    assert.equal(await untilRefused(() => instance.send('PUT', '/1', { id: 1, ...item('y') })), 503)
+    stored[0].name = 'y'
+    assert.deepEqual(await instance.list(), stored)
+    assert.equal((await instance.send('GET', '/1')).status, 200)
+    free()
+    assert.equal((await instance.send('POST', '', item('again'))).status, 201)
+    assert.equal((await instance.send('PUT', '/1', { id: 1, ...item('y') })).status, 204)
+    assert.deepEqual((await instance.list()).slice(0, -1), stored)
+  })
+
+  test("B6 writes get the operation's code, reads go on", async (t) => {
+    const { instance, free } = await startLimited(t, 'b')
+    let count = 3
+    for (;;) {
+      const { status, text } = await instance.send('POST', '', named(`${count}`, 'x'.repeat(5_000)))
+      if (status !== 200) {
+        assert.deepEqual([status, text], [400, 'CouldNotCreateItem'])
+        break
+      }
+      count++
+    }
+    assert.equal(await untilRefused(() => instance.send('PUT', '', named('3', 'new'))), 400)
+    assert.equal((await instance.send('PUT', '', named('3', 'new'))).text, 'CouldNotUpdateItem')
+    assert.equal((await instance.send('DELETE', '/3')).text, 'CouldNotDeleteItem')
+    assert.equal((await instance.list()).length, count)
+    free()
+    assert.equal((await instance.send('DELETE', '/3')).status, 204)
+    assert.equal((await instance.list()).length, count - 1)
+  })
+})
