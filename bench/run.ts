@@ -1,3 +1,7 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { startPostgres } from '../test/support/postgres.ts'
@@ -8,7 +12,7 @@ import { compiledFile, type Server, type ServerConfig, startServer, thisService 
 
 type Profile = 'a' | 'b'
 
-const parts = ['items', 'lists', 'growth', 'memory', 'start', 'control', 'postgres']
+const parts = ['items', 'lists', 'growth', 'memory', 'start', 'control', 'file', 'postgres']
 
 const { values: options } = parseArgs({
   options: {
@@ -168,6 +172,53 @@ async function compareControl(): Promise<void> {
   await compare(workloads, [thisService('a', ...flags), withoutControl], ({ name }) => `development: ${name}`)
 }
 
+/** Items in a data file, compared with items in memory; on tmpfs an fsync costs nothing. */
+async function compareFile(): Promise<void> {
+  const folders = {
+    file: mkdtempSync(join(tmpdir(), 'todo-bench-')),
+    ...(existsSync('/dev/shm') && { tmpfs: mkdtempSync('/dev/shm/todo-bench-') }),
+  }
+  const memory = { ...thisService('a'), name: 'items in memory' }
+  try {
+    for (const [name, folder] of Object.entries(folders))
+      await compare(
+        [
+          ...itemWorkloads('a', 100, 2_000),
+          list('a', 10),
+          list('a', 1_000),
+          list('a', 10_000, 'list-with-writes', ', a write per ten reads'),
+        ],
+        [thisService('a', '--data', join(folder, 'PORT.db')), memory, bare('a')],
+        ({ name: workload }) => `${name}: ${workload}`,
+      )
+    await measureStartWithFile(folders.file)
+  } finally {
+    for (const folder of Object.values(folders)) rmSync(folder, { recursive: true })
+  }
+}
+
+async function measureStartWithFile(folder: string): Promise<void> {
+  const items = Array.from({ length: 100_000 }, (_, at) => `{"id":${at + 1},"name":"walk the dog","isComplete":false}`)
+  const [json, data] = [join(folder, 'items.json'), join(folder, 'start.db')]
+  writeFileSync(json, `{"a":[${items.join()}]}`)
+  execFileSync(process.execPath, [compiledFile('../src/cli.js'), 'items', 'import', json, '--data', data], {
+    stdio: 'ignore',
+  })
+  const times: number[][] = [[], []]
+  for (let count = 0; count < (options.quick ? 3 : 7); count++)
+    for (const [at, config] of [thisService('a', '--data', data), thisService('a')].entries())
+      await withServers([config], async ([started]) => times[at]?.push((started as Server).startMs))
+  findings.push(
+    toFinding(
+      'file: start to the first list of 100,000',
+      'items in memory, none',
+      times[0] ?? [],
+      times[1] ?? [],
+      'ms',
+    ),
+  )
+}
+
 async function comparePostgres(): Promise<void> {
   progress('starting PostgreSQL')
   const cluster = await startPostgres()
@@ -194,6 +245,7 @@ if (selected.includes('growth')) await compareItemCounts()
 if (selected.includes('memory')) await measureMemoryPerItem()
 if (selected.includes('start')) await measureStart()
 if (selected.includes('control')) await compareControl()
+if (selected.includes('file')) await compareFile()
 if (selected.includes('postgres')) await comparePostgres()
 
 progress('')

@@ -76,7 +76,7 @@ async function open(
 ): Promise<PersistentStores | string> {
   const { data: file = '', 'database-url': database, 'database-schema': databaseSchema = 'todo' } = values
   const runtime = createRuntime({})
-  if (!database) return openFileStores(file, profiles, runtime.random, access)
+  if (!database) return openFileStores(file, profiles, runtime, access)
   const { signal: stop } = new AbortController()
   return openDatabaseStores({ database, databaseSchema, waitForDatabase: false }, profiles, { ...runtime, log, stop })
 }

@@ -38,7 +38,7 @@ export async function openStores(
 ): Promise<OpenStores | string> {
   const { dataFile, database } = config
   if (dataFile !== undefined) {
-    const stores = await openFileStores(dataFile, serializers, runtime.random, 'exclusive')
+    const stores = await openFileStores(dataFile, serializers, runtime, 'exclusive')
     if (typeof stores === 'string') return stores
     return { kind: `the file ${resolve(dataFile)}`, openAnother: undefined, ...stores }
   }
@@ -56,12 +56,12 @@ export async function openStores(
 export async function openFileStores(
   path: string,
   serializers: Serializers,
-  random: () => number,
+  { random, monotonicNow }: Pick<Runtime, 'random' | 'monotonicNow'>,
   access: 'exclusive' | 'shared',
 ): Promise<SqliteStores | string> {
   const { sqliteStores, DataFileError } = await import('../store/sqlite/store.ts')
   try {
-    return sqliteStores(resolve(path), serializers, { random, access })
+    return sqliteStores(resolve(path), serializers, { random, monotonicNow, access })
   } catch (error) {
     if (error instanceof DataFileError) return error.message
     throw error

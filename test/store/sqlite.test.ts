@@ -21,7 +21,11 @@ const numbered = (id: string, name: string | null = 'name'): NumberedItem => ({
 
 /** Stores on a file; several may share it. */
 function open(file: string, access: 'exclusive' | 'shared' = 'exclusive', a: NumberedItem[] = [], b: NamedItem[] = []) {
-  return sqliteStores(file, startingWith({ a, b }), { random: Math.random, access })
+  return sqliteStores(file, startingWith({ a, b }), {
+    random: Math.random,
+    monotonicNow: () => performance.now(),
+    access,
+  })
 }
 
 suite('items in a data file', () => {
@@ -126,9 +130,22 @@ suite('items in a data file', () => {
     assert.notEqual(tags[0]?.[1], tags[2]?.[1])
   })
 
-  test('lists show what another process writes', async (t) => {
+  test('what another program writes is seen within a moment', async (t) => {
     const file = join(temporaryFolder(t), 'todo.db')
-    const one = open(file)
+    const instance = await Instance.startOnFile(t, file)
+    await instance.send('POST', '', item('x'))
+    assert.deepEqual(await instance.list(), [{ id: 1, ...item('x') }])
+    const db = new Libsql(file)
+    db.exec("update numbered_items set name = 'y'")
+    db.close()
+    while (!(await instance.send('GET', '')).text.includes('"y"'));
+    assert.equal((await instance.send('GET', '/1')).text, JSON.stringify({ id: 1, ...item('y') }))
+  })
+
+  test("stores that share a file see each other's writes at once", async (t) => {
+    const file = join(temporaryFolder(t), 'todo.db')
+    await open(file).close()
+    const one = open(file, 'shared')
     const other = open(file, 'shared')
     t.after(async () => {
       await other.close()
@@ -153,6 +170,14 @@ suite('items in a data file', () => {
         expected.splice(at, 1)
       }
       if (random() < 0.5) assert.deepEqual(await itemsIn(reader.a), expected)
+      for (const { id } of expected.slice(-2) as { id: number }[]) {
+        const found = await reader.a.get(`${id}`)
+        assert.ok(found !== 'not-found')
+        assert.deepEqual(
+          JSON.parse(found.json),
+          expected.find((one) => (one as { id: number }).id === id),
+        )
+      }
       if (random() < 0.5) assert.deepEqual(await itemsIn(writer.a), expected)
     }
     assert.equal((await one.a.list()).etag, (await other.a.list()).etag)

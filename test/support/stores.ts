@@ -39,6 +39,7 @@ export const stores = {
     const folder = mkdtempSync(join(tmpdir(), 'todo-service-'))
     const opened = sqliteStores(join(folder, 'todo.db'), startingWith(starting), {
       random: Math.random,
+      monotonicNow: () => performance.now(),
       access: 'exclusive',
     })
     t.after(async () => {

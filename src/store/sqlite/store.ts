@@ -5,11 +5,12 @@ import type {
   NumberedItem,
   NumberedStore,
   PersistentStores,
+  Representation,
   Serializers,
   Snapshot,
 } from '../store.ts'
+import { Cache, type CacheOptions } from './cache.ts'
 import { type Access, type Database, openDataFile, type Statement, type Value } from './file.ts'
-import { CachedList } from './list.ts'
 
 export { DataFileError } from './file.ts'
 
@@ -17,20 +18,30 @@ export interface SqliteStores extends PersistentStores {
   counts(): { a: number; b: number }
 }
 
+interface SqliteOptions {
+  readonly random: () => number
+  readonly monotonicNow: () => number
+  readonly access: Access
+}
+
+/** With exclusive access, only people change the file by other means, such as the sqlite3 shell. */
+const maxAgeMs = 100
+
 /** Items in an SQLite file. Throws DataFileError. */
 export function sqliteStores(
   path: string,
   { a, b }: Serializers,
-  { random, access }: { readonly random: () => number; readonly access: Access },
+  { random, access, monotonicNow }: SqliteOptions,
 ): SqliteStores {
+  const cacheOptions = { maxAgeMs: access === 'exclusive' ? maxAgeMs : 0, monotonicNow }
   const file = openDataFile(path, access, (db) => {
     // Entity tags are versions: those of another file differ.
     db.prepare('update lists set version = ?').run([Math.floor(random() * 2 ** 48)])
-    numberedItems(db, a).replaceAll(a.startingItems)
-    namedItems(db, b).replaceAll(b.startingItems)
+    numberedItems(db, a, cacheOptions).replaceAll(a.startingItems)
+    namedItems(db, b, cacheOptions).replaceAll(b.startingItems)
   })
-  const itemsOfA = numberedItems(file, a)
-  const itemsOfB = namedItems(file, b)
+  const itemsOfA = numberedItems(file, a, cacheOptions)
+  const itemsOfB = namedItems(file, b, cacheOptions)
   const select = file.prepare('select 1')
   return {
     a: itemsOfA.store,
@@ -64,7 +75,7 @@ const countOf = (statement: Statement) => Number(statement.all([])[0]?.[0])
 
 const maxInt64 = `${2n ** 63n - 1n}`
 
-function numberedItems(db: Database, { serialize }: Serializers['a']) {
+function numberedItems(db: Database, { serialize }: Serializers['a'], cacheOptions: CacheOptions) {
   const nextVersion = "(select version + 1 from lists where profile = 'a')"
   const columns = `cast(id as text), ${text('name')}, is_complete`
   const selectRange = db.prepare(`select ${columns} from numbered_items where id between ? and ? order by id`)
@@ -91,16 +102,24 @@ function numberedItems(db: Database, { serialize }: Serializers['a']) {
     "insert into sqlite_sequence (name, seq) values ('numbered_items', cast(? as integer))",
   )
 
-  const list = new CachedList(db, 'a', (from, to) =>
+  const readRows = (from: string, to: string) =>
     selectRange.all([from, to]).map(([key, name, isComplete]) => {
       const id = `${key}`
       return { key: id, json: serialize({ id, name: toText(name), isComplete: isComplete === 1, secret: null }) }
-    }),
-  )
+    })
+  const cache = new Cache(db, 'a', readRows, cacheOptions)
+  function readItem(id: string): Representation | 'not-found' {
+    const [row] = selectOne.all([id])
+    if (!row) return 'not-found'
+    const [name, isComplete, version] = row
+    const json = serialize({ id, name: toText(name), isComplete: isComplete === 1, secret: null })
+    return cache.add(id, { json, etag: etagOf(version) })
+  }
   const lastId = () => toText(selectLastId.all([])[0]?.[0]) ?? '0'
 
   /** Inside a write transaction. */
   function replaceAll(items: readonly NumberedItem[], last = '0'): void {
+    cache.expire()
     removeAll.run([])
     for (const { id, name, isComplete, secret } of items) insertWithId.run([id, name, isComplete ? 1 : 0, secret])
     removeLastId.run([])
@@ -113,19 +132,13 @@ function numberedItems(db: Database, { serialize }: Serializers['a']) {
   }
 
   const store: NumberedStore = {
-    list: () => list.read(),
-    get(id) {
-      const [row] = selectOne.all([id])
-      if (!row) return 'not-found'
-      const [name, isComplete, version] = row
-      const json = serialize({ id, name: toText(name), isComplete: isComplete === 1, secret: null })
-      return { json, etag: etagOf(version) }
-    },
+    list: () => cache.list(),
+    get: (id) => cache.item(id) ?? readItem(id),
     create({ name, isComplete }) {
       try {
         const [[id, version] = []] = insert.all([name, isComplete ? 1 : 0])
         const item = { id: `${id}`, name, isComplete, secret: null }
-        list.invalidate(item.id)
+        cache.invalidate(item.id)
         return { id: item.id, json: serialize(item), etag: etagOf(version) }
       } catch (error) {
         // SQLite reports both as SQLITE_FULL: no room for data, and no next id.
@@ -137,13 +150,13 @@ function numberedItems(db: Database, { serialize }: Serializers['a']) {
       const parameters = [name, isComplete ? 1 : 0, id]
       const count = ifMatch ? updateIfMatch.run([...parameters, versionsIn(ifMatch)]) : update.run(parameters)
       if (count === 0) return unchanged(id, ifMatch)
-      list.invalidate(id)
+      cache.invalidate(id)
       return 'updated'
     },
     delete(id, ifMatch) {
       const count = ifMatch ? removeIfMatch.run([id, versionsIn(ifMatch)]) : remove.run([id])
       if (count === 0) return unchanged(id, ifMatch)
-      list.invalidate(id)
+      cache.invalidate(id)
       return 'deleted'
     },
     replaceAll(items) {
@@ -171,7 +184,7 @@ function numberedItems(db: Database, { serialize }: Serializers['a']) {
   }
 }
 
-function namedItems(db: Database, { serialize }: Serializers['b']) {
+function namedItems(db: Database, { serialize }: Serializers['b'], cacheOptions: CacheOptions) {
   const columns = `place, ${text('id')}, ${text('name')}, ${text('notes')}, done`
   const selectRange = db.prepare(`select ${columns} from named_items where place between ? and ? order by place`)
   const selectAll = db.prepare(`select ${columns} from named_items order by place`)
@@ -188,25 +201,26 @@ function namedItems(db: Database, { serialize }: Serializers['b']) {
     notes: `${notes}`,
     done: done === 1,
   })
-  const list = new CachedList(db, 'b', (from, to) =>
-    selectRange.all([from, to]).map((row) => ({ key: `${row[0]}`, json: serialize(toItem(row)) })),
-  )
+  const readRows = (from: string, to: string) =>
+    selectRange.all([from, to]).map((row) => ({ key: `${row[0]}`, json: serialize(toItem(row)) }))
+  const cache = new Cache(db, 'b', readRows, cacheOptions)
 
   /** Whether the statement has changed an item. */
   function change(statement: Statement, parameters: Value[]): boolean {
     const [row] = statement.all(parameters)
-    if (row) list.invalidate(`${row[0]}`)
+    if (row) cache.invalidate(`${row[0]}`)
     return row !== undefined
   }
 
   /** Inside a write transaction. */
   function replaceAll(items: readonly NamedItem[]): void {
+    cache.expire()
     removeAll.run([])
     for (const { id, name, notes, done } of items) insert.all([id, name, notes, done ? 1 : 0])
   }
 
   const store: NamedStore = {
-    list: () => list.read(),
+    list: () => cache.list(),
     create(item) {
       const { id, name, notes, done } = item
       return change(insert, [id, name, notes, done ? 1 : 0]) ? { json: serialize(item) } : 'in-use'
