@@ -9,8 +9,13 @@ export type Operation = keyof typeof operations
 export type Command =
   /** Creates or deletes items until there are `items`. Not part of a measurement. */
   | { readonly kind: 'prepare'; readonly operation: Operation; readonly items: number }
-  /** Sends requests until `stop` or `maxRequests`. */
-  | { readonly kind: 'run'; readonly operation: Operation; readonly maxRequests: number | undefined }
+  /** Sends requests until `stop` or `maxRequests`, on `clients` connections. */
+  | {
+      readonly kind: 'run'
+      readonly operation: Operation
+      readonly maxRequests: number | undefined
+      readonly clients: number | undefined
+    }
   | { readonly kind: 'stop' }
 
 export interface LoadResult {
@@ -20,7 +25,7 @@ export interface LoadResult {
   readonly statuses: Readonly<Record<number, number>>
 }
 
-const connections = 8
+const defaultClients = 8
 const readsPerWrite = 10
 
 const [, , port, path, profile, firstId] = process.argv
@@ -62,7 +67,11 @@ function nextId(): number {
   return cursor
 }
 
-async function run(operation: Operation, maxRequests = Number.POSITIVE_INFINITY): Promise<LoadResult> {
+async function run(
+  operation: Operation,
+  maxRequests = Number.POSITIVE_INFINITY,
+  clients = defaultClients,
+): Promise<LoadResult> {
   const statuses: Record<number, number> = {}
   const next = operations[operation]
   let requests = 0
@@ -89,7 +98,7 @@ async function run(operation: Operation, maxRequests = Number.POSITIVE_INFINITY)
       socket.on('end', () => reject(new Error('The server closed a connection.')))
       socket.on('close', () => resolve())
     })
-  await Promise.all(Array.from({ length: connections }, keepBusy))
+  await Promise.all(Array.from({ length: clients }, keepBusy))
   return { requests, seconds: (performance.now() - startedAt) / 1000, statuses }
 }
 
@@ -154,5 +163,5 @@ process.on('disconnect', () => process.exit())
 process.on('message', async (command: Command) => {
   if (command.kind === 'stop') remaining = 0
   else if (command.kind === 'prepare') process.send?.(await prepare(command.operation, command.items))
-  else process.send?.(await run(command.operation, command.maxRequests))
+  else process.send?.(await run(command.operation, command.maxRequests, command.clients))
 })

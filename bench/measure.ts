@@ -12,6 +12,8 @@ export interface Workload {
   readonly items: number
   /** DELETE: additional items that are created before each window, and how many of them per second of the window. */
   readonly deletionsPerSecond?: number
+  /** Connections, each with one request in flight; default: 8. */
+  readonly clients?: number
 }
 
 export interface Settings {
@@ -40,7 +42,7 @@ const settleMs = 100
 interface LoadGenerator {
   readonly server: Server
   prepare(operation: Operation, items: number): Promise<LoadResult>
-  run(operation: Operation, maxRequests?: number): Promise<LoadResult>
+  run(workload: Workload, maxRequests?: number): Promise<LoadResult>
   /** Ends the current run after the requests in flight. */
   stop(): void
   kill(): void
@@ -65,7 +67,7 @@ export function startLoadGenerator(server: Server, profile: 'a' | 'b'): LoadGene
   return {
     server,
     prepare: (operation, items) => execute({ kind: 'prepare', operation, items }),
-    run: (operation, maxRequests) => execute({ kind: 'run', operation, maxRequests }),
+    run: ({ operation, clients }, maxRequests) => execute({ kind: 'run', operation, maxRequests, clients }),
     stop: () => child.send({ kind: 'stop' } satisfies Command),
     kill: () => child.kill('SIGKILL'),
   }
@@ -128,19 +130,19 @@ async function prepare({ operation, items }: Workload, generators: readonly Load
 async function warmUp(workload: Workload, generators: readonly LoadGenerator[], settings: Settings): Promise<void> {
   const { warmUpRequests, maxWarmUpMs } = settings
   await prepare(workload, generators, workload.deletionsPerSecond ? warmUpRequests : 0)
-  const runs = Promise.all(generators.map(({ run }) => run(workload.operation, warmUpRequests)))
+  const runs = Promise.all(generators.map(({ run }) => run(workload, warmUpRequests)))
   await Promise.race([sleep(maxWarmUpMs), runs])
   for (const generator of generators) generator.stop()
   await runs
 }
 
 async function measureWindow(workload: Workload, generators: readonly LoadGenerator[], windowMs: number) {
-  const { operation, deletionsPerSecond } = workload
+  const { deletionsPerSecond } = workload
   const deletions = deletionsPerSecond && (deletionsPerSecond * windowMs) / 1000
   await prepare(workload, generators, deletions ?? 0)
   const runs = generators.map(async ({ server, run }) => {
     const cpuBefore = cpuTimeOf(server.pid)
-    const { requests, seconds } = await run(operation, deletions)
+    const { requests, seconds } = await run(workload, deletions)
     return { cpuPerRequest: (cpuTimeOf(server.pid) - cpuBefore) / requests, requestsPerSecond: requests / seconds }
   })
   // A DELETE window also ends when one server has no more items to delete: from then on the load would be uneven.

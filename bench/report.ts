@@ -22,7 +22,7 @@ export interface Finding {
 const targets: readonly { what: RegExp; comparedWith: RegExp; min?: number; max?: number; orBytesOnly?: number }[] = [
   { what: /^file: (GET|list of 10$|list of 1,000$)/, comparedWith: /^items in memory$/, min: 0.77 },
   { what: /^PostgreSQL: list/, comparedWith: /^bare/, min: 1 },
-  { what: /^PostgreSQL/, comparedWith: /^bare/, min: 0.9 },
+  { what: /^PostgreSQL/, comparedWith: /^bare/, min: 0.95 },
   { what: /^development/, comparedWith: /^without control/, min: 0.8 },
   { what: /with 10 items$/, comparedWith: /items$/, max: 1.15 },
   { what: /^. (GET item|DELETE|list of 10)$/, comparedWith: /^bare/, min: 1 },

@@ -227,8 +227,9 @@ async function comparePostgres(): Promise<void> {
     // Each server has its own database; this service creates the tables in both.
     await cluster.sql`create database bare`
     await (await startServer(thisService('a', '--database-url', url))).stop()
+    const workloads = [...itemWorkloads('a', 1_000, 4_000), list('a', 1_000)]
     await compare(
-      [...itemWorkloads('a', 1_000, 4_000), list('a', 1_000)],
+      [...workloads, ...workloads.map((one) => ({ ...one, name: `${one.name}, 64 clients`, clients: 64 }))],
       [thisService('a', '--database-url', cluster.url()), server('bare node:http, same SQL', 'bare-postgres', url)],
       ({ name }) => `PostgreSQL: ${name}`,
       // One round: in a second one, the ids would not start at 1.

@@ -78,10 +78,11 @@ export async function openDatabaseStores(
   serializers: Serializers,
   { monotonicNow, random, log, stop }: Omit<Runtime, 'newId'>,
 ): Promise<PersistentStores | string> {
-  const { postgresStores, describeDatabaseError, isPermanent } = await import('../store/postgres/store.ts')
-  const onDown = (error: unknown) => log.notice(describeDatabaseError(error, database))
-  const onUp = () => log.notice('The database connection is restored.')
-  const options = { database, schema, stop, monotonicNow, random, onDown, onUp }
+  const { postgresStores, describeDatabaseError, isPermanent, limitNotices } = await import(
+    '../store/postgres/store.ts'
+  )
+  const notice = limitNotices(log.notice, monotonicNow)
+  const options = { database, schema, stop, monotonicNow, random, notice }
   const logged = new Set<string>()
   for (;;)
     try {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 
 /** Connection settings of a PostgreSQL database. */
 export interface Database {
-  /** Connected to at the same time; the first primary to respond is used. */
+  /** Of those that accept writes, the one with the highest timeline is used. */
   readonly hosts: readonly Host[]
   /** Undefined: PGUSER, else the name of the operating system's user. */
   readonly user: string | undefined

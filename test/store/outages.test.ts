@@ -81,6 +81,31 @@ suite('while the database is unreachable or slow', { concurrency: true }, () => 
     await instance.assertRecovers()
   })
 
+  test('a statement that waits for a lock does not hold up the requests after it', async (t) => {
+    const { instance, database } = await startBehindProxy(t)
+    const cluster = await sharedPostgres()
+    for (const name of ['locked', 'free']) await instance.send('POST', '', item(name))
+    // The driver pipelines only behind statements that the connection has prepared.
+    await instance.send('PUT', '/2', { id: 2, ...item('free') })
+    await instance.send('GET', '/2')
+    const blocker = postgres(cluster.url(database), { max: 1, onnotice: () => {} })
+    t.after(() => blocker.end({ timeout: 0 }))
+    await blocker`begin; update todo.numbered_items set name = 'x' where id = 1`.simple()
+    let isLocked = true
+    const locked = instance.send('PUT', '/1', { id: 1, ...item('waits') }).finally(() => {
+      isLocked = false
+    })
+    do await sleep(20)
+    while ((await cluster.sql`select from pg_stat_activity where wait_event_type = 'Lock'`).length === 0)
+    // Until it is known to be slow.
+    await sleep(500)
+    const requests = Array.from({ length: 300 }, () => instance.send('GET', '/2'))
+    for (const { status } of await Promise.all(requests)) assert.equal(status, 200)
+    assert.ok(isLocked)
+    await blocker`commit`
+    await locked
+  })
+
   test('replaces connections that are reset while requests wait; opens at most ten', async (t) => {
     const { proxy, instance, database } = await startBehindProxy(t)
     const { sql } = await sharedPostgres()
@@ -119,6 +144,25 @@ suite('while the database is unreachable or slow', { concurrency: true }, () => 
     await cluster.sql`alter system reset synchronous_standby_names`
     await cluster.sql`select pg_reload_conf()`
     await instance.assertRecovers()
+  })
+
+  test('B5 a repeated write is rejected, not answered, while the first waits for a synchronous standby', async (t) => {
+    const cluster = await startPostgres()
+    t.after(() => cluster.remove())
+    const instance = await Instance.start(t, cluster.url(), 'b')
+    await cluster.sql`alter system set synchronous_standby_names = 'missing'`
+    await cluster.sql`select pg_reload_conf()`
+    await untilCommitsWait(cluster)
+    for (let round = 0; round < 2; round++)
+      assert.deepEqual((await instance.send('POST', '', namedItem)).text, 'CouldNotCreateItem')
+    await instance.running.prints(/^Commits on 127\.0\.0\.1:\d+ \(timeline 1\) wait for a synchronous standby\.$/m)
+    const [{ count } = { count: -1 }] = await cluster.sql`
+      select count(*)::int as count from todo.named_items where id = ${namedItem.id}`
+    assert.equal(count, 0)
+    await cluster.sql`alter system reset synchronous_standby_names`
+    await cluster.sql`select pg_reload_conf()`
+    await instance.assertRecovers()
+    assert.equal((await instance.send('POST', '', namedItem)).status, 409)
   })
 })
 

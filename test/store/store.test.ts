@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import fc from 'fast-check'
+import { profiles } from '../../src/app.ts'
 import type { NamedItem, NumberedItem, NumberedStore } from '../../src/store/store.ts'
 import { itemsIn, listIn, stores } from '../support/stores.ts'
 
@@ -57,6 +58,19 @@ for (const [kind, open] of Object.entries(stores)) {
       const store = await withItems(t, numbered('1'), numbered('2'), numbered('3'))
       await store.update('1', fields)
       assert.deepEqual(await idsIn(store), ['1', '2', '3'])
+    })
+
+    test('A1 the list has the text of the serializer, escapes and large ids included', async (t) => {
+      const store = await withItems(t)
+      const name = fc.option(storable, { nil: null })
+      await fc.assert(
+        fc.asyncProperty(fc.array(name, { maxLength: 5 }), async (names) => {
+          const items = names.map((name, at) => ({ ...numbered(`${9007199254740993n + BigInt(at)}`), name }))
+          await store.replaceAll(items)
+          assert.equal(await listIn(store), profiles.a.serializeList(items))
+        }),
+        { numRuns: 50, examples: [[[null, '', '\u0001\b\t\n\f\r\u001f"\\/\u007f\u0080\u2028\ufeff👩‍👩‍👧']]] },
+      )
     })
 
     test('returns not-found when no item has the id', async (t) => {
@@ -181,7 +195,7 @@ for (const [kind, open] of Object.entries(stores)) {
         fc.asyncProperty(fc.uniqueArray(storable, { maxLength: 5 }), storable, async (ids, text) => {
           const items = ids.map((id) => ({ id, name: text, notes: `${text}${id}`, done: true }))
           await store.replaceAll(items)
-          assert.deepEqual(await itemsIn(store), items)
+          assert.equal(await listIn(store), profiles.b.serializeList(items))
         }),
         { numRuns: 50, examples: [[['\\u0000', '\\', '"'], '\u2028\r\n👩‍👩‍👧\ufeff']] },
       )

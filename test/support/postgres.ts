@@ -23,8 +23,8 @@ export interface Cluster {
   /** SIGKILL, as in a power failure. */
   kill(): Promise<void>
   start(): Promise<void>
-  /** Starts a synchronous standby of this server. */
-  startStandby(): Promise<Cluster>
+  /** Starts a standby of this server: a synchronous one, unless the settings of this server say otherwise. */
+  startStandby(settings?: Settings): Promise<Cluster>
   remove(): Promise<void>
 }
 
@@ -79,12 +79,12 @@ async function startCluster(directory: string, settings: Settings): Promise<Clus
     sql,
     start,
     kill: () => stop('SIGKILL'),
-    async startStandby() {
+    async startStandby(others = {}) {
       await stop('SIGINT')
       const standby = copyOf(join(directory, 'data'))
       writeFileSync(join(standby, 'data', 'standby.signal'), '')
       chownAll(standby)
-      settings = { ...settings, synchronous_standby_names: '*' }
+      settings = { ...settings, synchronous_standby_names: '*', ...others }
       await start()
       return startCluster(standby, {
         primary_conninfo: `host=127.0.0.1 port=${port} user=postgres password=${password}`,

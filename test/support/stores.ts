@@ -58,8 +58,7 @@ export const stores = {
         stop: new AbortController().signal,
         monotonicNow: () => performance.now(),
         random: Math.random,
-        onDown: () => {},
-        onUp: () => {},
+        notice: () => {},
       },
       startingWith(starting),
     )

@@ -20,6 +20,8 @@ export interface TcpProxy {
   restore(): void
   /** Acts on each connection on which the client sends these bytes. */
   onBytes(bytes: string, action: Action): void
+  /** Replaces bytes that the client sends, by as many others. */
+  replaceBytes(from: string, to: string): void
   /** Resolves when such bytes are received. */
   readonly triggered: Promise<void>
 }
@@ -28,6 +30,7 @@ export async function startProxy(t: TestContext, targetPort: number): Promise<Tc
   const connections = new Set<{ client: Socket; server: Socket | undefined }>()
   let state: 'forwarding' | 'blackhole' | 'refusing' = 'forwarding'
   let trigger: { bytes: string; action: Action } | undefined
+  let replacement: { from: string; to: string } | undefined
   let onTriggered = () => {}
   const triggered = new Promise<void>((resolve) => {
     onTriggered = resolve
@@ -52,7 +55,10 @@ export async function startProxy(t: TestContext, targetPort: number): Promise<Tc
       if (action) onTriggered()
       if (action === 'disconnect before') return close()
       if (action === 'blackhole') server?.removeAllListeners('data').resume()
-      if (state === 'forwarding') server?.write(data, () => action === 'disconnect after' && close())
+      const sent = replacement
+        ? Buffer.from(data.toString('latin1').replace(replacement.from, replacement.to), 'latin1')
+        : data
+      if (state === 'forwarding') server?.write(sent, () => action === 'disconnect after' && close())
     })
     server?.on('data', (data) => state === 'forwarding' && client.write(data))
   })
@@ -85,6 +91,9 @@ export async function startProxy(t: TestContext, targetPort: number): Promise<Tc
         server?.destroy()
       }
       state = 'forwarding'
+    },
+    replaceBytes: (from, to) => {
+      replacement = { from, to }
     },
     onBytes: (bytes, action) => {
       trigger = { bytes, action }

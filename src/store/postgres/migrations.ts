@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Sql, TransactionSql } from 'postgres'
+import type { Sql } from 'postgres'
 import type { NamedItem, NumberedItem } from '../store.ts'
+import { inTransaction } from './connection.ts'
 import { SchemaError, sqlStateOf } from './errors.ts'
 
 interface StartingItems {
@@ -9,7 +10,7 @@ interface StartingItems {
   readonly b: readonly NamedItem[]
 }
 
-type Migration = (sql: TransactionSql, schema: string, startingItems: StartingItems) => Promise<void>
+type Migration = (sql: Sql, schema: string, startingItems: StartingItems) => Promise<void>
 
 /** The migration at index n leads from version n to n + 1. Append only. */
 const migrations: readonly Migration[] = [
@@ -59,10 +60,10 @@ export async function migrate(sql: Sql, schema: string, startingItems: StartingI
         throw new SchemaError(
           `Schema ${schema} has version ${version}, but this program supports versions up to ${migrations.length}. Run the newer program that created it, or set another schema with --database-schema.`,
         )
-      await sql.begin(async (transaction) => {
+      await inTransaction(sql, async () => {
         // Locks out other instances: their insert waits for this one and then fails.
-        await transaction`insert into ${sql(schema)}.version values (${version + 1})`
-        await migrations[version]?.(transaction, schema, startingItems)
+        await sql`insert into ${sql(schema)}.version values (${version + 1})`
+        await migrations[version]?.(sql, schema, startingItems)
       })
     } catch (error) {
       if (attempt === maxAttempts || !isLostRace(error)) throw error

@@ -1,0 +1,29 @@
+const intervalMs = 60_000
+const maxPerInterval = 6
+
+/** A state that keeps changing prints a few lines a minute, and how many more changes there were. */
+export function limitNotices(print: (message: string) => void, monotonicNow: () => number): (message: string) => void {
+  let endsAt = Number.NEGATIVE_INFINITY
+  let printed = 0
+  let suppressed = 0
+  let last = ''
+  function summarize(): void {
+    print(`More changes of the state of the database in the last minute: ${suppressed}. Now: ${last}`)
+    suppressed = 0
+  }
+  return (message) => {
+    const now = monotonicNow()
+    if (now >= endsAt && suppressed === 0) {
+      endsAt = now + intervalMs
+      printed = 0
+    }
+    if (printed < maxPerInterval) {
+      printed++
+      print(message)
+      return
+    }
+    last = message
+    suppressed++
+    if (suppressed === 1) setTimeout(summarize, endsAt - now).unref()
+  }
+}
