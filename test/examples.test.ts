@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { cpSync, mkdirSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -7,9 +8,21 @@ import { temporaryFolder } from './support/folder.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
-/** Runs a program of Node in the root of the project; returns what it prints. */
+/** A copy of the examples, with the packages that the project of a user would have. */
+function project(t: TestContext): string {
+  const folder = realpathSync(temporaryFolder(t))
+  cpSync(join(root, 'examples'), join(folder, 'examples'), { recursive: true })
+  writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
+  mkdirSync(join(folder, 'node_modules/@playwright'), { recursive: true })
+  const link = (name: string, target: string) => symlinkSync(target, join(folder, 'node_modules', name), 'junction')
+  link('todo-item-service', root)
+  for (const name of ['vitest', '@playwright/test']) link(name, join(root, 'test/node_modules', name))
+  return folder
+}
+
+/** Runs a program of Node in the project; returns what it prints. */
 async function execute(t: TestContext, ...args: string[]): Promise<string> {
-  const { code, stdout, stderr } = await runCommand(t, process.execPath, args, { cwd: root })
+  const { code, stdout, stderr } = await runCommand(t, process.execPath, args, { cwd: project(t) })
   assert.equal(code, 0, stdout + stderr)
   return stdout
 }

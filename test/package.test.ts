@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -8,10 +8,13 @@ import { temporaryFolder } from './support/folder.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
+/** On Windows npm and npx are batch files. */
+const npm = (t: TestContext, cwd: string, program: 'npm' | 'npx', ...args: string[]) =>
+  runCommand(t, program, args, { cwd, shell: process.platform === 'win32' })
+
 /** Runs npm or npx; returns what it prints. */
 async function execute(t: TestContext, cwd: string, program: 'npm' | 'npx', ...args: string[]): Promise<string> {
-  // On Windows they are batch files.
-  const { code, stdout, stderr } = await runCommand(t, program, args, { cwd, shell: process.platform === 'win32' })
+  const { code, stdout, stderr } = await npm(t, cwd, program, ...args)
   assert.equal(code, 0, stderr)
   return stdout
 }
@@ -69,18 +72,31 @@ suite('the package', () => {
     for (const path of paths)
       assert.match(
         path,
-        /^(?:dist\/src\/.*\.(?:js|js\.map|d\.ts)|page\/[^/]+|openapi\/[ab]\.json|docs\/[^/]+|[A-Z]+\.md|package\.json)$/,
+        /^(?:dist\/src\/.*\.(?:js|js\.map|d\.ts)|page\/[^/]+|openapi\/[ab]\.json|docs\/[^/]+|[A-Z]+\.md|LICENSE|package\.json)$/,
       )
-    for (const needed of ['README.md', 'SECURITY.md', 'dist/src/cli.js', 'page/index.html', 'docs/operations.md'])
+    for (const needed of [
+      'README.md',
+      'CHANGELOG.md',
+      'LICENSE',
+      'SECURITY.md',
+      'dist/src/cli.js',
+      'page/index.html',
+      'docs/operations.md',
+    ])
       assert.ok(paths.includes(needed), needed)
 
     const app = join(directory, 'app')
     mkdirSync(app)
-    const offline = ['--prefer-offline', '--no-audit', '--no-fund']
-    await execute(t, app, 'npm', 'install', ...offline, join(directory, filename))
+    writeFileSync(join(app, 'package.json'), '{}')
+    const flags = ['install', '--prefer-offline', '--no-audit', '--no-fund', join(directory, filename)]
+    const { code: installed, stderr: warnings } = await npm(t, app, 'npm', ...flags)
+    assert.equal(installed, 0, warnings)
+    // npm warns of packages with install scripts.
+    assert.doesNotMatch(warnings, /todo-item-service|deprecated/)
 
-    const args = ['todo-service', 'openapi', '--profile', 'a', '-o', '-']
-    assert.equal(JSON.parse(await execute(t, app, 'npx', '--no-install', ...args)).openapi, '3.0.1')
+    const args = ['openapi', '--profile', 'a', '-o', '-']
+    for (const bin of ['todo-item-service', 'todo-service'])
+      assert.equal(JSON.parse(await execute(t, app, 'npx', '--no-install', bin, ...args)).openapi, '3.0.1')
 
     const cli = join(app, 'node_modules/todo-item-service/dist/src/cli.js')
     const env = { ...process.env, XDG_CONFIG_HOME: directory }
@@ -106,6 +122,42 @@ suite('the package', () => {
     const installed = Object.entries(packages).filter(([path, { dev, optional }]) => path && !dev && !optional)
     assert.ok(installed.length <= 40, `${installed.length} packages are installed with it`)
     for (const [path, { deprecated }] of installed) assert.equal(deprecated, undefined, path)
-    assert.ok(existsSync(join(root, 'SECURITY.md')))
+  })
+})
+
+suite('a checkout', () => {
+  test('has at most 45 packages and 80 MB after npm ci', () => {
+    const files = readdirSync(join(root, 'node_modules'), { recursive: true, encoding: 'utf8' })
+    const bytes = files.reduce((sum, file) => sum + lstatSync(join(root, 'node_modules', file)).size, 0)
+    const { packages: locked } = JSON.parse(readFileSync(join(root, 'node_modules/.package-lock.json'), 'utf8'))
+    assert.ok(Object.keys(locked).length <= 45, `${Object.keys(locked).length} packages`)
+    assert.ok(bytes <= 80e6, `${bytes / 1e6} MB`)
+  })
+
+  /** A checkout without node_modules, as far as the scripts see it. */
+  function checkout(t: TestContext, hasBuild: boolean): string {
+    const folder = temporaryFolder(t)
+    for (const name of ['scripts', 'package.json']) cpSync(join(root, name), join(folder, name), { recursive: true })
+    if (hasBuild) cpSync(join(root, 'dist/src'), join(folder, 'dist/src'), { recursive: true })
+    return folder
+  }
+
+  test('without a compiler keeps its build, as after npm ci --omit=dev; without a build npm ci says what to do', async (t) => {
+    const script = ['scripts/build.mjs', '--if-possible']
+    const { code, stderr } = await runCommand(t, process.execPath, script, { cwd: checkout(t, true) })
+    assert.deepEqual([code, stderr], [0, ''])
+    assert.deepEqual(await runCommand(t, process.execPath, script, { cwd: checkout(t, false) }), {
+      code: 1,
+      stdout: '',
+      stderr:
+        'There is no build, and no compiler to make one: run npm ci. After that, npm ci --omit=dev keeps the build.\n',
+    })
+  })
+
+  test('without a build says what to do on npm start', async (t) => {
+    const { code, stderr } = await npm(t, checkout(t, false), 'npm', 'start')
+    assert.equal(code, 1)
+    assert.match(stderr, /^There is no build yet: run npm run build\.$/m)
+    assert.doesNotMatch(stderr, / at /)
   })
 })
