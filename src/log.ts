@@ -1,7 +1,7 @@
 export const logLevels = ['silent', 'error', 'warn', 'info'] as const
 export type LogLevel = (typeof logLevels)[number]
 
-interface StartMessage {
+export interface StartMessage {
   readonly version: string
   readonly mode: string
   readonly store: 'memory' | `the file ${string}` | `PostgreSQL, ${string}`
@@ -9,6 +9,8 @@ interface StartMessage {
   readonly profiles: readonly ProfileUrls[]
   /** Undefined: no metrics. */
   readonly metrics: string | undefined
+  /** Undefined: a single process. */
+  readonly workers?: number | undefined
 }
 
 export interface ProfileUrls {
@@ -47,15 +49,16 @@ export interface Log {
 
 type Write = (line: string) => void
 
-/** For a terminal. */
-export function readableLog(write: Write, level: LogLevel): Log {
+/** For a terminal. Lines of a worker begin with its number. */
+export function readableLog(writeLine: Write, level: LogLevel, worker?: number): Log {
+  const write: Write = worker === undefined ? writeLine : (line) => writeLine(`[${worker}] ${line}`)
   const shows = (lineLevel: LogLevel) => isShown(lineLevel, level)
   return {
-    started({ version, mode, store, profiles, metrics, notes }) {
+    started({ version, mode, store, profiles, metrics, workers, notes }) {
       if (!shows('error')) return
       const volatility = store === 'memory' ? ': lost when the service stops' : ''
       const lines = [
-        `todo-item-service ${version}, ${mode} mode, items in ${store}${volatility}`,
+        `todo-item-service ${version}, ${mode} mode, items in ${store}${volatility}${workers === undefined ? '' : `, ${workers} workers`}`,
         '',
         ...profiles.flatMap((profile) => [formatUrls(profile), '']),
         ...(metrics ? [`Metrics: ${metrics}`] : []),
@@ -105,10 +108,10 @@ function formatUrls({ title, urls, emulatorUrls = [], networkUrls = [], app, swa
 }
 
 /** One JSON object per line. */
-export function jsonLog(write: Write, level: LogLevel, now: () => Date): Log {
+export function jsonLog(write: Write, level: LogLevel, now: () => Date, worker?: number): Log {
   const log = (lineLevel: LogLevel, message: string, details: object = {}, shownAt = lineLevel) => {
     if (isShown(shownAt, level))
-      write(`${JSON.stringify({ time: now().toISOString(), level: lineLevel, message, ...details })}\n`)
+      write(`${JSON.stringify({ time: now().toISOString(), level: lineLevel, message, worker, ...details })}\n`)
   }
   const details = (profile: string, { traceId: id, method, path }: LoggedRequest) => ({
     id,

@@ -1,41 +1,40 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { DispatchSettings } from './http/dispatch.ts'
 import type { Stores } from './store/store.ts'
 
-export interface MetricsServer {
-  readonly url: string
+export interface Metrics {
   readonly observe: NonNullable<DispatchSettings['observe']>
   /** The same stores, each operation timed. */
   readonly stores: Stores
+  /** In the format of Prometheus. */
+  read(): Promise<string>
+}
+
+export interface MetricsServer {
+  readonly url: string
   close(): Promise<void>
 }
 
 interface MetricsSettings {
-  readonly port: number
-  readonly host: string
   readonly stores: Stores
   /** By profile; empty where counting would cost a query. */
   readonly itemCounts: () => Readonly<Record<string, number>>
   readonly monotonicNow: () => number
+  readonly isWorker: boolean
 }
 
 const timeoutMs = 10_000
 
-/** Serves Prometheus metrics at /metrics on a port of their own. No label is taken from what a client sends. */
-export async function startMetrics(settings: MetricsSettings): Promise<MetricsServer> {
-  const { port, host, stores, itemCounts, monotonicNow } = settings
-  const { registry, observeRequest, observeStore } = createMetrics(itemCounts)
-  const server = createServer({ headersTimeout: timeoutMs, requestTimeout: timeoutMs }, async (request, response) => {
-    if (request.url?.split('?')[0] !== '/metrics' || request.method !== 'GET') return void response.writeHead(404).end()
-    const text = await registry.metrics()
-    response.writeHead(200, { 'content-type': registry.contentType }).end(text)
-  })
-  await new Promise<void>((listening, failed) => {
-    server.once('error', failed)
-    server.listen(port, host, listening)
-  })
+/** Measures requests and store operations of this process. No label is taken from what a client sends. */
+export function createMetrics({ stores, itemCounts, monotonicNow, isWorker }: MetricsSettings): Metrics {
+  const { registry, observeRequest, observeStore } = createRegistry(itemCounts)
+  if (isWorker) {
+    // It sends them to the primary process when that asks.
+    AggregatorRegistry.setRegistries(registry)
+    new AggregatorRegistry()
+  }
   const timed = <Store extends object>(profile: string, store: Store) =>
     Object.fromEntries(
       Object.entries(store).map(([operation, run]) => [
@@ -48,11 +47,41 @@ export async function startMetrics(settings: MetricsSettings): Promise<MetricsSe
         },
       ]),
     ) as Store
+  return {
+    observe: observeRequest,
+    stores: { a: timed('a', stores.a), b: timed('b', stores.b) },
+    read: () => registry.metrics(),
+  }
+}
+
+/** Of all workers together; for their primary process. */
+export function workerMetrics(): Pick<Metrics, 'read'> {
+  const registry = new AggregatorRegistry()
+  return { read: () => registry.clusterMetrics() }
+}
+
+/** Serves metrics at /metrics on a port of their own. */
+export async function serveMetrics(
+  { read }: Pick<Metrics, 'read'>,
+  { port, host }: { readonly port: number; readonly host: string },
+): Promise<MetricsServer> {
+  const server = createServer({ headersTimeout: timeoutMs, requestTimeout: timeoutMs }, async (request, response) => {
+    if (request.url?.split('?')[0] !== '/metrics' || request.method !== 'GET') return void response.writeHead(404).end()
+    try {
+      const text = await read()
+      response.writeHead(200, { 'content-type': Registry.PROMETHEUS_CONTENT_TYPE }).end(text)
+    } catch {
+      // A worker has ended meanwhile.
+      response.writeHead(503).end()
+    }
+  })
+  await new Promise<void>((listening, failed) => {
+    server.once('error', failed)
+    server.listen(port, host, listening)
+  })
   const { port: boundPort } = server.address() as AddressInfo
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${boundPort}/metrics`,
-    observe: observeRequest,
-    stores: { a: timed('a', stores.a), b: timed('b', stores.b) },
     async close() {
       server.closeAllConnections()
       await new Promise((closed) => server.close(closed))
@@ -63,7 +92,7 @@ export async function startMetrics(settings: MetricsSettings): Promise<MetricsSe
 const buckets = [0.0001, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH'])
 
-function createMetrics(itemCounts: () => Readonly<Record<string, number>>) {
+function createRegistry(itemCounts: () => Readonly<Record<string, number>>) {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   const labelNames = ['profile', 'operation', 'method', 'status'] as const
@@ -92,6 +121,8 @@ function createMetrics(itemCounts: () => Readonly<Record<string, number>>) {
     help: 'Items in memory or in the data file.',
     labelNames: ['profile'] as const,
     registers: [registry],
+    // Workers share the items.
+    aggregator: 'first',
     collect() {
       for (const [profile, count] of Object.entries(itemCounts())) this.set({ profile }, count)
     },

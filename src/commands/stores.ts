@@ -35,10 +35,12 @@ export async function openStores(
   config: Pick<Config, 'dataFile' | 'database' | 'databaseSchema' | 'waitForDatabase' | 'maxItems' | 'maxMemoryBytes'>,
   serializers: Serializers,
   runtime: Runtime,
+  /** To the data file. */
+  access: 'exclusive' | 'shared' = 'exclusive',
 ): Promise<OpenStores | string> {
   const { dataFile, database } = config
   if (dataFile !== undefined) {
-    const stores = await openFileStores(dataFile, serializers, runtime, 'exclusive')
+    const stores = await openFileStores(dataFile, serializers, runtime, access)
     if (typeof stores === 'string') return stores
     return { kind: `the file ${resolve(dataFile)}`, openAnother: undefined, ...stores }
   }

@@ -48,6 +48,12 @@ export const serveOptions = {
   profile: choice('a|b|both', ['a', 'b', 'both'], 'contract to serve (both)'),
   host: host('address to listen on (development: localhost; production: all interfaces)'),
   port: port('HTTP port of a single profile, 0 for any free port (A: 5080, B: 5000)'),
+  workers: option(
+    'N|auto',
+    'a whole number from 1 to 64, or auto',
+    'number of processes behind the ports, auto for one per core; not with items in memory (1)',
+    (count) => (count === 'auto' ? count : readInteger(1, 64)(count)),
+  ),
   'base-url': option(
     'URL',
     baseUrlFormat,
@@ -180,6 +186,7 @@ export interface Config extends TokenSettings {
   readonly maxItems: number
   /** Undefined: a quarter of the heap limit. */
   readonly maxMemoryBytes: number | undefined
+  readonly workers: number | 'auto'
   /** Per client address; undefined: no limit. */
   readonly maxRequestsPerSecond: number | undefined
   readonly cors: CorsPolicy
@@ -244,6 +251,14 @@ export function readConfig(
   for (const name of ['sandbox-ttl', 'max-sandboxes', 'delay', 'fail'] as const)
     if (isDevelopment && values['no-admin'] && sourceOf(name))
       problems.push(`${sourceOf('no-admin')} and ${sourceOf(name)} contradict each other.`)
+  if (values.workers !== undefined && values.workers !== 1) {
+    if (!sourceOf('data') && !sourceOf('database-url'))
+      problems.push(`${sourceOf('workers')} needs --data or --database-url: processes cannot share items in memory.`)
+    if (isDevelopment && !values['no-admin'])
+      problems.push(
+        `${sourceOf('workers')} needs --mode production or --no-admin: the control API works on a single process.`,
+      )
+  }
   if (problems.length > 0) return { problems }
   return {
     profiles: (['a', 'b'] as const).filter((name) => profile === name || profile === 'both'),
@@ -261,6 +276,7 @@ export function readConfig(
       drainTimeoutMs: 1000 * (values['drain-timeout'] ?? 10),
       maxConnections: values['max-connections'] ?? 12_000,
     },
+    workers: values.workers ?? 1,
     maxItems: values['max-items'] ?? 1_000_000,
     maxMemoryBytes: values['max-memory'],
     maxRequestsPerSecond: values['rate-limit'],
