@@ -21,6 +21,7 @@ export interface Finding {
 /** The first that matches applies. `orBytesOnly`: this ratio to the server that only sends the bytes is enough, too. */
 const targets: readonly { what: RegExp; comparedWith: RegExp; min?: number; max?: number; orBytesOnly?: number }[] = [
   { what: /^file: (GET|list of 10$|list of 1,000$)/, comparedWith: /^items in memory$/, min: 0.77 },
+  { what: /^PostgreSQL, two workers: GET/, comparedWith: /^one process/, min: 1.7 },
   { what: /^PostgreSQL: list/, comparedWith: /^bare/, min: 1 },
   { what: /^PostgreSQL/, comparedWith: /^bare/, min: 0.95 },
   { what: /^development/, comparedWith: /^without control/, min: 0.8 },

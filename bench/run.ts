@@ -9,10 +9,11 @@ import { memoryOf } from '../test/support/process.ts'
 import { measure, type Settings, startLoadGenerator, type Workload, withServers } from './measure.ts'
 import { compareServers, type Finding, report, toFinding } from './report.ts'
 import { compiledFile, type Server, type ServerConfig, startServer, thisService } from './server-process.ts'
+import { measureWorkers } from './workers.ts'
 
 type Profile = 'a' | 'b'
 
-const parts = ['items', 'lists', 'growth', 'memory', 'start', 'control', 'file', 'postgres']
+const parts = ['items', 'lists', 'growth', 'memory', 'start', 'control', 'file', 'postgres', 'workers']
 
 const { values: options } = parseArgs({
   options: {
@@ -240,6 +241,16 @@ async function comparePostgres(): Promise<void> {
   }
 }
 
+async function compareWorkers(): Promise<void> {
+  progress('workers')
+  const cluster = await startPostgres()
+  try {
+    findings.push(...(await measureWorkers(cluster.url(), settings.rounds * settings.windows, settings.windowMs)))
+  } finally {
+    await cluster.remove()
+  }
+}
+
 if (selected.includes('items')) await compareItems()
 if (selected.includes('lists')) await compareLists()
 if (selected.includes('growth')) await compareItemCounts()
@@ -248,6 +259,7 @@ if (selected.includes('start')) await measureStart()
 if (selected.includes('control')) await compareControl()
 if (selected.includes('file')) await compareFile()
 if (selected.includes('postgres')) await comparePostgres()
+if (selected.includes('workers')) await compareWorkers()
 
 progress('')
 report(findings, settings, options.quick ? 'quick' : 'latest')

@@ -75,7 +75,7 @@ export function start(t: Cleanup, args: readonly string[], env: NodeJS.ProcessEn
   const folder = mkdtempSync(join(tmpdir(), 'todo-service-'))
   removeAtExit(folder)
   const environment = { ...cleanEnvironment(), XDG_CONFIG_HOME: folder, ...env }
-  const running = new Running(t, process.execPath, [cli, ...args], { env: environment })
+  const running = new Running(t, process.execPath, ['--throw-deprecation', cli, ...args], { env: environment })
   t.after(() => rmSync(folder, { recursive: true }))
   return running
 }
