@@ -40,7 +40,9 @@ async function main(process: Process): Promise<number> {
     return 0
   }
   const command = Object.hasOwn(commands, name) ? await commands[name]?.() : undefined
-  if (command && args.some((arg) => arg === '--help' || arg === '-h')) {
+  // What follows -- is no flag.
+  const flags = args.includes('--') ? args.slice(0, args.indexOf('--')) : args
+  if (command && flags.some((arg) => arg === '--help' || arg === '-h')) {
     stdout.write(command.help)
     return 0
   }

@@ -17,7 +17,7 @@ export const jsonLines = (text: string) =>
     .map((line) => JSON.parse(line))
 
 /** The environment of the tests without the variables that configure the service or Node. */
-const cleanEnvironment = () =>
+export const cleanEnvironment = () =>
   Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(TODO_|NODE_ENV$|NODE_OPTIONS$|NODE_TEST_CONTEXT$)/.test(name)),
   )

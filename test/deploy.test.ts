@@ -1,0 +1,363 @@
+import assert from 'node:assert/strict'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { basename, delimiter, dirname, join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { DCLinter } from 'dclint'
+import { validate } from 'dockerfile-utils'
+import { parse, parseAllDocuments } from 'yaml'
+import { readConfig } from '../src/config/config.ts'
+import { cleanEnvironment, cli, Running, runCommand, start } from './support/cli.ts'
+import { newDatabase, sharedPostgres } from './support/database.ts'
+import { temporaryFolder } from './support/folder.ts'
+import { freePort } from './support/port.ts'
+import { startProxy } from './support/tcp-proxy.ts'
+
+const root = fileURLToPath(new URL('../../', import.meta.url))
+const read = (file: string) => readFileSync(join(root, file), 'utf8')
+const operations = read('docs/operations.md')
+const flagsPage = read('docs/flags.md')
+
+/** The code block of docs/operations.md in this language that contains the text. */
+function block(language: string, text: string): string {
+  const blocks = [...operations.matchAll(/^```(\w+)\n(.*?)^```$/gms)].filter((match) => match[1] === language)
+  return blocks.find(([, , content]) => content?.includes(text))?.[2] ?? assert.fail(`no ${language} with ${text}`)
+}
+
+type Environment = Record<string, string>
+
+/** How long a service with these flags and variables, which exist, may take to stop. */
+function stopSeconds(args: readonly string[], env: Environment): number {
+  for (const name of Object.keys(env).filter((one) => one.startsWith('TODO_')))
+    assert.ok(flagsPage.includes(`\`${name}\``), name)
+  const config = readConfig(args, env, new Date())
+  if ('problems' in config) return assert.fail(config.problems.join('\n'))
+  const { drainDelayMs, drainTimeoutMs } = config.limits
+  // docs/operations.md, Stopping: half a second for the last responses.
+  return (drainDelayMs + 500 + drainTimeoutMs) / 1000
+}
+
+const statusOf = (url: string) => fetch(url).then(({ status }) => status)
+
+const skip = process.platform === 'win32' && 'containers and systemd run Linux'
+
+/** A Dockerfile without line continuations: one instruction in each line. */
+const instructions = read('Dockerfile')
+  .split('\n')
+  .filter((line) => line && !line.startsWith('#'))
+  .map((line) => {
+    const [keyword = '', content = ''] = line.split(/ (.*)/)
+    return { keyword, content, words: content.split(' ') }
+  })
+const lastOf = (keyword: string) =>
+  instructions.findLast((one) => one.keyword === keyword)?.content ?? assert.fail(keyword)
+/** The exec form: without a shell in between, signals reach the process. */
+const execForm = (keyword: string): string[] => JSON.parse(lastOf(keyword).replace(/^[^[]*(?=\[)/, ''))
+
+suite('Dockerfile', { skip, concurrency: true }, () => {
+  test('has no mistake that its validator finds', () => {
+    assert.deepEqual(validate(read('Dockerfile')), [])
+    assert.notDeepEqual(validate(read('Dockerfile').replace('HEALTHCHECK --interval', 'HEALTHCHECK --interva')), [])
+  })
+
+  test('uses one official slim image, and a user that is not root, by number', () => {
+    const images = instructions.filter(({ keyword }) => keyword === 'FROM').map(({ words }) => words[0])
+    assert.equal(new Set(images).size, 1)
+    assert.match(`${images[0]}`, /^node:\d\d-slim$/)
+    assert.match(lastOf('USER'), /^[1-9]\d*:[1-9]\d*$/)
+    assert.equal(lastOf('EXPOSE'), '5080 5000')
+  })
+
+  /** Executes the instructions in directories, one for each stage. Returns that of the last stage. */
+  async function build(t: TestContext): Promise<{ filesystem: string; workdir: string; env: Environment }> {
+    const folder = temporaryFolder(t)
+    const context = join(folder, 'context')
+    const [all, ...exceptions] = read('.dockerignore')
+      .split('\n')
+      .filter((line) => line && !line.startsWith('#'))
+    assert.equal(all, '*')
+    for (const exception of exceptions) {
+      assert.match(exception, /^!\w/)
+      const path = exception.slice(1)
+      cpSync(join(root, path), join(context, path), { recursive: true })
+    }
+    const stages: Record<string, string> = {}
+    let [filesystem, workdir, env]: [string, string, Environment] = ['', '', {}]
+    for (const { keyword, content, words } of instructions)
+      if (keyword === 'FROM') {
+        ;[filesystem, workdir, env] = [mkdtempSync(join(folder, 'stage-')), '', {}]
+        stages[words[2] ?? ''] = filesystem
+      } else if (keyword === 'WORKDIR') {
+        workdir = join(filesystem, content)
+        mkdirSync(workdir)
+      } else if (keyword === 'ENV')
+        env = { ...env, ...Object.fromEntries(words.map((word) => word.split('=') as [string, string])) }
+      else if (keyword === 'COPY') {
+        const from = words[0]?.startsWith('--from=') ? stages[words.shift()?.slice('--from='.length) ?? ''] : context
+        const target = words.pop() ?? ''
+        assert.ok(target.endsWith('/'))
+        for (const source of words) {
+          const path = join(from ?? assert.fail(content), source)
+          const name = statSync(path).isDirectory() ? '' : basename(path)
+          cpSync(path, join(workdir, target, name), { recursive: true })
+        }
+      } else if (keyword === 'RUN') {
+        const script = content.replaceAll(/(?<= )(?=\/)/g, filesystem)
+        const options = { cwd: workdir || filesystem, env: { ...npmEnvironment, ...imageEnvironment, ...env } }
+        const { code, stdout, stderr } = await runCommand(t, 'sh', ['-c', script], options)
+        assert.equal(code, 0, `${content}\n${stdout}${stderr}`)
+      } else assert.ok(['USER', 'EXPOSE', 'HEALTHCHECK', 'ENTRYPOINT', 'CMD'].includes(keyword), keyword)
+    return { filesystem, workdir, env }
+  }
+
+  const imageEnvironment = { PATH: `${dirname(process.execPath)}${delimiter}${process.env.PATH}` }
+  /** Has the registry and the cache of this machine. */
+  const npmEnvironment = { ...cleanEnvironment(), npm_config_prefer_offline: 'true' }
+
+  const healthCheck = async (t: TestContext, env: Environment) => {
+    const [program = '', ...args] = execForm('HEALTHCHECK')
+    return (await runCommand(t, program, args, { env: { ...imageEnvironment, ...env } })).code
+  }
+
+  test('builds an image with what running needs, which starts, reports its health and stops on SIGTERM', async (t) => {
+    const { filesystem, workdir, env } = await build(t)
+    assert.deepEqual(readdirSync(filesystem).sort(), ['app', 'data'])
+    assert.deepEqual(readdirSync(workdir).sort(), ['dist', 'node_modules', 'package.json', 'page'])
+    assert.deepEqual(readdirSync(join(workdir, 'dist')), ['src'])
+    assert.ok(!existsSync(join(workdir, 'node_modules/typescript')))
+
+    const [program = '', ...args] = [...execForm('ENTRYPOINT'), ...execForm('CMD')]
+    const port = `${await freePort()}`
+    const run = async (settings: Environment) => {
+      const all = { ...env, TODO_PROFILE: 'a', TODO_PORT: port, TODO_DRAIN_DELAY: '0', ...settings }
+      const options = { cwd: workdir, env: { ...imageEnvironment, HOME: filesystem, ...all } }
+      const service = new Running(t, program, args, options)
+      await service.prints(new RegExp(`http://\\S+:${port}\\b`))
+      return { service, all }
+    }
+    const dataFile = join(filesystem, 'data/todo.db')
+    const { service, all } = await run({ TODO_DATA: dataFile })
+    assert.equal(JSON.parse(service.stdout).mode, 'production')
+    assert.equal(await healthCheck(t, all), 0)
+    service.process.kill('SIGTERM')
+    assert.equal((await service.ended).code, 0)
+    assert.ok(existsSync(dataFile))
+
+    const { service: development } = await run({ TODO_MODE: 'development', TODO_HOST: '0.0.0.0' })
+    for (const path of ['/app', '/swagger/index.html', '/swagger/swagger-ui-bundle.js'])
+      assert.equal(await statusOf(`http://127.0.0.1:${port}${path}`), 200, path)
+    development.process.kill('SIGTERM')
+    assert.equal((await development.ended).code, 0)
+  })
+
+  test('its health check fails without a service and while the service is not ready', async (t) => {
+    const env = { TODO_PROFILE: 'b', TODO_PORT: `${await freePort()}` }
+    assert.equal(await healthCheck(t, env), 1)
+    const paths: unknown[] = []
+    const notReady = createServer((request, response) => {
+      paths.push(request.url)
+      response.writeHead(503).end()
+    }).listen(Number(env.TODO_PORT), '127.0.0.1')
+    t.after(() => notReady.close())
+    assert.equal(await healthCheck(t, env), 1)
+    assert.deepEqual(paths, ['/health/ready'])
+  })
+})
+
+interface ComposeFile {
+  readonly services: Record<
+    'database' | 'service',
+    {
+      readonly build?: string
+      readonly image?: string
+      readonly environment: Environment
+      readonly ports?: string[]
+      readonly volumes?: string[]
+      readonly depends_on?: object
+      readonly healthcheck?: { test: string[] }
+      readonly stop_grace_period?: string
+    }
+  >
+  readonly volumes: object
+}
+
+suite('compose.yaml', { skip }, () => {
+  const text = read('compose.yaml')
+  const { services, volumes }: ComposeFile = parse(text.replaceAll(/\$\{\w+:-(\w+)\}/g, '$1'))
+  const { database, service } = services
+
+  test('is valid by the schema of the Compose Specification and the rules of its linter', (t) => {
+    const config = { rules: {}, quiet: false, debug: false, exclude: [], disableAllRules: false }
+    const lint = (file: string): { rule: string }[] =>
+      new DCLinter(config)
+        .lintFiles([file], false)
+        .flatMap(({ messages }: { messages: { rule: string }[] }) => messages)
+    assert.deepEqual(lint(join(root, 'compose.yaml')), [])
+    const wrong = join(temporaryFolder(t), 'compose.yaml')
+    writeFileSync(wrong, text.replace('condition: service_healthy', 'condition: service_fine'))
+    assert.deepEqual(
+      lint(wrong).map(({ rule }) => rule),
+      ['invalid-schema'],
+    )
+  })
+
+  test('has no password that cannot be overridden', () => {
+    const passwords = [...text.matchAll(/^ +\w*PASSWORD: (.+)$/gm)].map(([, value]) => value)
+    assert.deepEqual(passwords, Array(2).fill(`\${POSTGRES_PASSWORD:-${database.environment.POSTGRES_PASSWORD}}`))
+    assert.equal(new URL(`${service.environment.TODO_DATABASE_URL}`).password, '')
+  })
+
+  test('its parts fit together, and leave the service the time that it needs to stop', () => {
+    const url = new URL(`${service.environment.TODO_DATABASE_URL}`)
+    const { POSTGRES_USER, POSTGRES_DB } = database.environment
+    assert.deepEqual([url.username, url.hostname, url.pathname], [POSTGRES_USER, 'database', `/${POSTGRES_DB}`])
+    assert.deepEqual(service.depends_on, { database: { condition: 'service_healthy' } })
+    const check = ['pg_isready', '--host=127.0.0.1', `--username=${POSTGRES_USER}`, `--dbname=${POSTGRES_DB}`]
+    assert.deepEqual(database.healthcheck?.test, ['CMD', ...check])
+    assert.deepEqual(database.volumes, [`${Object.keys(volumes)}:/var/lib/postgresql`])
+    assert.deepEqual(service.ports, ['127.0.0.1:5000:5000', '127.0.0.1:5080:5080'])
+    assert.equal(service.build, '.')
+    const seconds = stopSeconds([], { ...service.environment, NODE_ENV: 'production' })
+    assert.ok(Number.parseInt(`${service.stop_grace_period}`, 10) > seconds)
+  })
+
+  test('its variables make the service use the database', async (t) => {
+    const { sql, port } = await sharedPostgres()
+    const { POSTGRES_USER = '', POSTGRES_PASSWORD = '', POSTGRES_DB = '' } = database.environment
+    await sql.unsafe(`create role ${POSTGRES_USER} login password '${POSTGRES_PASSWORD}'`)
+    await sql`create database ${sql(POSTGRES_DB)} owner ${sql(POSTGRES_USER)}`
+    const url = `${service.environment.TODO_DATABASE_URL}`.replace('@database:5432/', `@127.0.0.1:${port}/`)
+    const env = { ...service.environment, NODE_ENV: 'production', TODO_DATABASE_URL: url }
+    const running = start(t, ['serve', '--profile', 'b', '--port', '0'], env)
+    const [address] = await running.prints(/http:\/\/localhost:\d+/)
+    const response = await fetch(`${address}/api/todoitems`.replace('localhost', '127.0.0.1'))
+    assert.equal(((await response.json()) as unknown[]).length, 3)
+    assert.match(running.stdout, /"store":"PostgreSQL, schema todo/)
+  })
+})
+
+suite('the systemd unit of docs/operations.md', { skip, concurrency: true }, () => {
+  const unit = block('ini', 'ExecStart=')
+  const valuesOf = (name: string) =>
+    [...unit.matchAll(new RegExp(`^${name}=(.*)$`, 'gm'))].map(([, value]) => `${value}`)
+  const [node = '', script = '', ...args] = valuesOf('ExecStart')[0]?.split(' ') ?? []
+  const environment = (stateDirectory: string): Environment =>
+    Object.fromEntries(
+      valuesOf('Environment').map((one) => one.replace('%S', stateDirectory).split('=') as [string, string]),
+    )
+
+  test('starts the service, which stores its items in the state directory and stops on SIGTERM', async (t) => {
+    const folder = temporaryFolder(t)
+    const directory = join(folder, `${valuesOf('StateDirectory')}`)
+    mkdirSync(directory)
+    assert.equal(node, '/usr/bin/node')
+    assert.ok(cli.endsWith(script.slice('/opt/todo-item-service'.length)))
+    const free = args.map((arg, index) => (args[index - 1] === '--port' ? '0' : arg))
+    const service = start(t, [...free, '--drain-delay', '0'], environment(folder))
+    const [url] = await service.prints(/http:\/\/localhost:\d+/)
+    assert.equal(await statusOf(`${url}/health/ready`.replace('localhost', '127.0.0.1')), 200)
+    assert.ok(existsSync(join(directory, 'todo.db')))
+    service.process.kill(valuesOf('KillSignal')[0] === undefined ? 'SIGTERM' : 'SIGKILL')
+    assert.equal((await service.ended).code, 0)
+  })
+
+  test('leaves the service the time that it needs to stop, and does not restart it after invalid flags', async (t) => {
+    assert.ok(Number(valuesOf('TimeoutStopSec')) > stopSeconds(args.slice(1), environment('/var/lib')))
+    const { code } = await start(t, [...args, '--colour'], environment('/var/lib')).ended
+    assert.deepEqual(valuesOf('RestartPreventExitStatus'), [`${code}`])
+  })
+
+  test('has no mistake that systemd-analyze finds', async (t) => {
+    const analyzer = '/usr/bin/systemd-analyze'
+    if (!existsSync(analyzer)) return t.skip('there is no systemd-analyze')
+    const verifyUnit = async (text: string) => {
+      const file = join(temporaryFolder(t), 'todo-item-service.service')
+      writeFileSync(file, text.replace('/usr/bin/node', process.execPath))
+      const { stderr } = await runCommand(t, analyzer, ['verify', '--man=no', file])
+      return stderr.split('\n').filter((line) => line.includes('todo-item-service.service'))
+    }
+    assert.deepEqual(await verifyUnit(unit), [])
+    assert.equal((await verifyUnit(unit.replace('KillMode=mixed', 'KilMode=mixed'))).length, 1)
+  })
+})
+
+interface Probe {
+  readonly httpGet: { readonly path: string; readonly port: string }
+  readonly periodSeconds: number
+  readonly timeoutSeconds?: number
+  readonly failureThreshold?: number
+}
+
+/** Far above what a slow machine needs. */
+const statusTimeoutMs = 60_000
+
+suite('the Kubernetes manifest of docs/operations.md', () => {
+  const documents = parseAllDocuments(block('yaml', 'kind: Deployment')).map((document) => document.toJS({}))
+  const ofKind = (kind: string) => documents.find((document) => document.kind === kind)
+  const [secret, deployment, balancer] = ['Secret', 'Deployment', 'Service'].map(ofKind)
+  const { template, selector } = deployment.spec
+  const [container] = template.spec.containers
+  const args: string[] = container.args
+  const { startupProbe, livenessProbe, readinessProbe } = container as Record<string, Probe>
+  const [{ valueFrom, name: variable }] = container.env
+  const databaseUrl = secret.stringData[valueFrom.secretKeyRef.key]
+
+  test('its parts fit together', () => {
+    assert.deepEqual([documents.length, secret.metadata.name], [3, valueFrom.secretKeyRef.name])
+    assert.deepEqual(
+      [selector.matchLabels, balancer.spec.selector],
+      [template.metadata.labels, template.metadata.labels],
+    )
+    const [port] = container.ports
+    assert.ok(args.includes(`--port=${port.containerPort}`))
+    assert.equal(balancer.spec.ports[0].targetPort, port.name)
+    for (const probe of [startupProbe, livenessProbe, readinessProbe]) assert.equal(probe?.httpGet.port, port.name)
+    assert.equal(args[0], execForm('CMD')[0])
+    assert.equal(container.image.split(':')[1], JSON.parse(read('package.json')).version)
+  })
+
+  test('has drain times longer than the readiness check needs, and shorter than the grace period', () => {
+    const env = { NODE_ENV: 'production', [variable]: databaseUrl }
+    assert.ok(template.spec.terminationGracePeriodSeconds > stopSeconds(args.slice(1), env))
+    const drainDelay = Number(args.join(' ').match(/--drain-delay=(\d+)/)?.[1])
+    assert.ok(drainDelay > (readinessProbe?.periodSeconds ?? 0) * (readinessProbe?.failureThreshold ?? 3))
+  })
+
+  test('its probes tell a service that starts, lacks its database, recovers and stops', async (t) => {
+    const { port } = await sharedPostgres()
+    const { url } = await newDatabase()
+    const proxy = await startProxy(t, port)
+    proxy.refuse()
+    const servicePort = await freePort()
+    const free = args.map((arg) => (arg.startsWith('--port=') ? `--port=${servicePort}` : arg))
+    const env = { NODE_ENV: 'production', [variable]: url.replace(`:${port}/`, `:${proxy.port}/`) }
+    const service = start(t, free, env)
+    const probe = ({ httpGet }: Probe = assert.fail()) =>
+      statusOf(`http://127.0.0.1:${servicePort}${httpGet.path}`).catch(() => undefined)
+    const becomes = async (status: number) => {
+      const deadline = performance.now() + statusTimeoutMs
+      while ((await probe(readinessProbe)) !== status) {
+        assert.ok(performance.now() < deadline, `not ${status} within a minute`)
+        await sleep(10)
+      }
+    }
+    await service.prints(/Waiting for the database/)
+    assert.equal(await probe(startupProbe), undefined)
+    proxy.restore()
+    await service.prints(/"started"/)
+    assert.deepEqual(
+      [await probe(startupProbe), await probe(livenessProbe), await probe(readinessProbe)],
+      [200, 200, 200],
+    )
+    proxy.refuse()
+    await becomes(503)
+    assert.equal(await probe(livenessProbe), 200)
+    proxy.restore()
+    await becomes(200)
+    service.process.kill('SIGTERM')
+    await becomes(503)
+    assert.equal(await probe(livenessProbe), 200)
+  })
+})
