@@ -48,7 +48,11 @@ export class Instance {
   /** The promise of docs/operations.md: 3 seconds after the database is back, requests succeed again. */
   async assertRecovers(): Promise<void> {
     const stopwatch = new Stopwatch()
-    while ((await this.send('GET', '')).status !== 200) await sleep(20)
+    const deadline = performance.now() + responseTimeoutMs
+    while ((await this.send('GET', '')).status !== 200) {
+      if (performance.now() > deadline) assert.fail(`No success for a minute:\n${this.running.stdout.slice(-3_000)}`)
+      await sleep(20)
+    }
     stopwatch.assertWithin(3_000)
   }
 }
@@ -60,11 +64,13 @@ export class Writers {
   readonly failures: number[] = []
   readonly #stopped: Promise<unknown>
   readonly #prefix: string
+  readonly #logs: () => string
   #isStopping = false
   #count = 0
 
   constructor(instances: readonly Instance[], perInstance = 4, prefix = 'item') {
     this.#prefix = prefix
+    this.#logs = () => instances.map(({ running }) => running.stdout.slice(-3_000)).join('\n\n')
     this.#stopped = Promise.all(
       instances.flatMap((instance) => Array.from({ length: perInstance }, () => this.#write(instance))),
     )
@@ -88,7 +94,12 @@ export class Writers {
   /** Waits until this many more items are acknowledged. */
   async waitFor(count: number): Promise<void> {
     const target = this.acknowledged.length + count
-    while (this.acknowledged.length < target) await sleep(5)
+    const deadline = performance.now() + responseTimeoutMs
+    while (this.acknowledged.length < target) {
+      if (performance.now() > deadline)
+        assert.fail(`No success for a minute: ${this.failures.slice(-20)}\n${this.#logs()}`)
+      await sleep(5)
+    }
   }
 
   async stop(): Promise<void> {
