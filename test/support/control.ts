@@ -52,7 +52,8 @@ export class EventStream {
   private constructor(response: globalThis.Response, abort: AbortController) {
     this.headers = response.headers
     this.#abort = abort
-    this.#events = parseEvents(response.body as AsyncIterable<Uint8Array>)
+    // Locked from the beginning: a body that nobody reads is cancelled when its response is collected as garbage.
+    this.#events = parseEvents((response.body as ReadableStream<Uint8Array>).values())
   }
 
   static async open(t: TestContext, { url }: Pick<Client, 'url'>, headers: Record<string, string> = {}) {
