@@ -29,6 +29,7 @@ await server.close()
 /** Compiles a client without the types of Node, and with what is wrong in it marked as an error that is expected. */
 async function assertTypes(t: TestContext, app: string): Promise<void> {
   const typed = `import { type FaultRule, type JournalEntry, type StartOptions, start, type TodoServer } from 'todo-item-service'
+import { type Verification, verify } from 'todo-item-service/verify'
 const options: StartOptions<'a'> = { profile: 'a', port: 0, seed: 1, now: '2026-01-01T00:00:00Z' }
 export async function test(): Promise<void> {
   await using server = await start(options)
@@ -49,7 +50,8 @@ export async function test(): Promise<void> {
   await server.fail({ fault: 'explode' })
   // @ts-expect-error: there is no such profile.
   await start({ profile: 'c' })
-  await b.close()
+  const { passed }: Verification = await verify({ url: server.url, profile: 'a' })
+  if (passed > 0) await b.close()
 }
 `
   writeFileSync(join(app, 'client.mts'), typed)

@@ -1,4 +1,4 @@
-import { Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http'
+import { Agent, request as httpRequest } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { Socket } from 'node:net'
 
@@ -14,7 +14,8 @@ export interface Request {
 export interface Response {
   readonly request: Request
   readonly status: number
-  readonly headers: IncomingHttpHeaders
+  /** By lower-case name; several lines of one header are joined with ", ". */
+  readonly headers: Readonly<Record<string, string | undefined>>
   readonly text: string
 }
 
@@ -47,7 +48,8 @@ export interface ClientOptions {
   readonly timeout?: number | undefined
   /** Accepts a self-signed certificate. */
   readonly insecure?: boolean | undefined
-  readonly agent?: Agent | undefined
+  /** An Agent of node:http or node:https. Not declared as such: users of this package need no types of Node. */
+  readonly agent?: object | undefined
 }
 
 const defaultTimeoutMs = 10_000
@@ -63,7 +65,7 @@ export function createClient(
 ): Client {
   const baseUrl = new URL(url).href.replace(/\/+$/, '')
   const basePath = new URL(baseUrl).pathname.replace(/\/$/, '')
-  const usedAgent = agent ?? createAgent(baseUrl, insecure)
+  const usedAgent = (agent as Agent | undefined) ?? createAgent(baseUrl, insecure)
   return {
     url: baseUrl,
     token,
@@ -120,7 +122,9 @@ function exchange(url: string, request: Request, agent: Agent, timeoutMs: number
         const { statusCode: status = 0, headers: responseHeaders } = incoming
         const finish = (text: string) => {
           socket?.off('data', recordRaw)
-          resolve({ request, status, headers: responseHeaders, text })
+          // Only Set-Cookie is an array.
+          const joined = Object.entries(responseHeaders).map(([name, value]) => [name, `${value}`])
+          resolve({ request, status, headers: Object.fromEntries(joined), text })
         }
         // Node's parser drops a body after 204 or HEAD; find it in the bytes of the socket.
         if (status === 204 || method === 'HEAD') setTimeout(() => finish(bodyIn(raw)), unexpectedBodyDelayMs)

@@ -31,7 +31,7 @@ export interface VerifyOptions extends ClientOptions {
   /** Stops the run at the first failure; the items of the run are deleted as usual. */
   readonly bail?: boolean | undefined
   /** Stops the run after the current check; the items of the run are deleted as usual. */
-  readonly signal?: AbortSignal | undefined
+  readonly signal?: { readonly aborted: boolean } | undefined
   /** Called after each check. */
   readonly onOutcome?: ((outcome: Outcome, done: number, total: number) => void) | undefined
 }
@@ -243,7 +243,7 @@ const isResponding = (client: Client) =>
     () => false,
   )
 
-function reasonToStop(signal: AbortSignal | undefined, unanswered: number, elapsedMs: number): string | undefined {
+function reasonToStop(signal: VerifyOptions['signal'], unanswered: number, elapsedMs: number): string | undefined {
   if (signal?.aborted) return 'the run was stopped'
   if (unanswered >= maxUnansweredChecks) return 'the server stopped responding'
   return elapsedMs > maxRunMs ? 'the run took longer than 10 minutes' : undefined
