@@ -9,7 +9,7 @@ import { Stopwatch } from '../support/stopwatch.ts'
 
 const namedItem = { id: 'x', name: 'name', notes: 'notes' }
 
-suite('while the database is unreachable or slow', { concurrency: true }, () => {
+suite('while the database is unreachable or slow', { concurrency: 3 }, () => {
   test('A15 returns 503 with Retry-After within 6 seconds when the database does not respond', async (t) => {
     const { proxy, instance } = await startBehindProxy(t)
     await instance.send('POST', '', item('before'))
@@ -90,20 +90,25 @@ suite('while the database is unreachable or slow', { concurrency: true }, () => 
     await instance.send('GET', '/2')
     const blocker = postgres(cluster.url(database), { max: 1, onnotice: () => {} })
     t.after(() => blocker.end({ timeout: 0 }))
-    await blocker`begin; update todo.numbered_items set name = 'x' where id = 1`.simple()
-    let isLocked = true
-    const locked = instance.send('PUT', '/1', { id: 1, ...item('waits') }).finally(() => {
-      isLocked = false
-    })
-    do await sleep(20)
-    while ((await cluster.sql`select from pg_stat_activity where wait_event_type = 'Lock'`).length === 0)
-    // Until it is known to be slow.
-    await sleep(500)
-    const requests = Array.from({ length: 300 }, () => instance.send('GET', '/2'))
-    for (const { status } of await Promise.all(requests)) assert.equal(status, 200)
-    assert.ok(isLocked)
-    await blocker`commit`
-    await locked
+    // The lock must outlast the requests: on a slow machine the statement may be cancelled before.
+    for (let isLocked = false, attempts = 0; !isLocked; attempts++) {
+      assert.ok(attempts < 10, 'this machine is too slow')
+      await blocker`begin; update todo.numbered_items set name = 'x' where id = 1`.simple()
+      isLocked = true
+      const locked = instance.send('PUT', '/1', { id: 1, ...item('waits') }).finally(() => {
+        isLocked = false
+      })
+      while ((await cluster.sql`select from pg_stat_activity where wait_event_type = 'Lock'`).length === 0)
+        await sleep(20)
+      // Until it is known to be slow.
+      await sleep(500)
+      const responses = await Promise.all(Array.from({ length: 100 }, () => instance.send('GET', '/2')))
+      if (isLocked) assert.deepEqual([...new Set(responses.map(({ status }) => status))], [200])
+      const wasLocked = isLocked
+      await blocker`rollback`
+      await locked
+      isLocked = wasLocked
+    }
   })
 
   test('replaces connections that are reset while requests wait; opens at most ten', async (t) => {
@@ -122,7 +127,7 @@ suite('while the database is unreachable or slow', { concurrency: true }, () => 
     assert.ok(open <= 10, `${open} connections`)
     const notices = instance.running.stdout.match(/^The database cannot be used.*does not respond\.$/gm) ?? []
     assert.ok(notices.length <= 1, `${notices.length} notices`)
-    assert.equal((await instance.send('GET', '')).status, 200)
+    await instance.assertRecovers()
   })
 
   test('commits that wait for a synchronous standby do not exhaust the connections of the server', async (t) => {
