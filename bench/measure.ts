@@ -31,7 +31,7 @@ export interface Settings {
 /** One value per window. */
 export interface Samples {
   readonly server: string
-  /** Microseconds; NaN for a server that the benchmark did not start. */
+  /** Microseconds; NaN where its CPU time is not known. */
   readonly cpuPerRequest: number[]
   readonly requestsPerSecond: number[]
 }
@@ -95,10 +95,10 @@ export async function measure(
   )
   for (let round = 0; round < settings.rounds; round++)
     await withServers(configs, async (servers) => {
-      for (const server of servers) if (server.pid) await deleteInitialItems(server)
+      for (const server of servers) if (server.isOwn) await deleteInitialItems(server)
       const generators = servers.map((server) => startLoadGenerator(server, workloads[0]?.profile ?? 'a'))
-      // With an external server, requests per second are compared: one server at a time.
-      const groups = configs.some(({ url }) => url) ? generators.map((one) => [one]) : [generators]
+      // Where CPU time is not known, requests per second are compared: one server at a time.
+      const groups = servers.every(({ pid }) => pid) ? [generators] : generators.map((one) => [one])
       try {
         // All workloads first: each is then measured in a process that has already run the code of all.
         for (const workload of workloads) for (const group of groups) await warmUp(workload, group, settings)
@@ -113,7 +113,7 @@ export async function measure(
             }
           }
         }
-        for (const { server, prepare } of generators) if (!server.pid) await prepare('get', 0)
+        for (const { server, prepare } of generators) if (!server.isOwn) await prepare('get', 0)
       } finally {
         for (const generator of generators) generator.kill()
       }
@@ -141,9 +141,12 @@ async function measureWindow(workload: Workload, generators: readonly LoadGenera
   const deletions = deletionsPerSecond && (deletionsPerSecond * windowMs) / 1000
   await prepare(workload, generators, deletions ?? 0)
   const runs = generators.map(async ({ server, run }) => {
-    const cpuBefore = cpuTimeOf(server.pid)
+    const cpuBefore = cpuTimeOf(server.pid, server.isOwn)
     const { requests, seconds } = await run(workload, deletions)
-    return { cpuPerRequest: (cpuTimeOf(server.pid) - cpuBefore) / requests, requestsPerSecond: requests / seconds }
+    return {
+      cpuPerRequest: (cpuTimeOf(server.pid, server.isOwn) - cpuBefore) / requests,
+      requestsPerSecond: requests / seconds,
+    }
   })
   // A DELETE window also ends when one server has no more items to delete: from then on the load would be uneven.
   await Promise.race([sleep(windowMs), ...runs])

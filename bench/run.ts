@@ -6,14 +6,27 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { startPostgres } from '../test/support/postgres.ts'
 import { memoryOf } from '../test/support/process.ts'
-import { measure, type Settings, startLoadGenerator, type Workload, withServers } from './measure.ts'
+import { runtimes } from '../test/support/runtimes.ts'
+import { measure, type Samples, type Settings, startLoadGenerator, type Workload, withServers } from './measure.ts'
 import { compareServers, type Finding, report, toFinding } from './report.ts'
 import { compiledFile, type Server, type ServerConfig, startServer, thisService } from './server-process.ts'
 import { measureWorkers } from './workers.ts'
 
 type Profile = 'a' | 'b'
 
-const parts = ['items', 'lists', 'growth', 'memory', 'start', 'control', 'file', 'postgres', 'workers']
+const parts = [
+  'items',
+  'lists',
+  'growth',
+  'memory',
+  'start',
+  'control',
+  'file',
+  'postgres',
+  'workers',
+  'runtimes',
+  'frameworks',
+]
 
 const { values: options } = parseArgs({
   options: {
@@ -21,6 +34,7 @@ const { values: options } = parseArgs({
     only: { type: 'string', default: parts.join() },
     rounds: { type: 'string' },
     against: { type: 'string', multiple: true, default: [] },
+    'against-pid': { type: 'string', multiple: true, default: [] },
     help: { type: 'boolean', default: false },
   },
 })
@@ -29,13 +43,14 @@ const unknownPart = selected.find((part) => !parts.includes(part))
 
 if (options.help || unknownPart !== undefined) {
   if (unknownPart !== undefined) process.stderr.write(`Unknown part: ${unknownPart}\n\n`)
-  process.stdout.write(`npm run bench -- [--quick] [--only PARTS] [--rounds N] [--against NAME=URL …]
+  process.stdout.write(`npm run bench -- [--quick] [--only PARTS] [--rounds N] [--against NAME=URL [--against-pid PID] …]
 
   --quick             fewer and shorter windows, about two minutes; writes results/quick.*
   --only PARTS        separated by commas: ${parts.join(', ')}
   --rounds N          how often the servers are started for a comparison
   --against NAME=URL  compares requests per second with a server of Profile A that runs on this machine;
-                      URL is that of its collection (part items). Its own items are not changed.
+                      URL is that of its collection (parts items and frameworks). Its own items are not changed.
+  --against-pid PID   id of its process: then CPU time per request is compared; one for each --against, in order
 `)
   process.exit(unknownPart === undefined ? 0 : 2)
 }
@@ -57,6 +72,12 @@ const server = (name: string, file: string, ...args: string[]): ServerConfig => 
 const bare = (profile: Profile) => server('bare node:http', 'bare', profile)
 const fastify = (profile: Profile) => server('Fastify', 'fastify', profile)
 const bytesOnly = (profile: Profile) => server('bytes only', 'bytes-only', profile)
+
+const externalServers: readonly ServerConfig[] = options.against.map((text, at) => {
+  const [name = '', url = ''] = text.split(/=(.*)/)
+  const pid = options['against-pid'][at]
+  return { name, url, pid: pid === undefined ? undefined : Number(pid) }
+})
 
 const formatted = (count: number) => count.toLocaleString('en-US')
 
@@ -91,8 +112,39 @@ async function compare(
 async function compareItems(): Promise<void> {
   for (const profile of ['a', 'b'] as const)
     await compare(itemWorkloads(profile, 100), [thisService(profile), bare(profile), fastify(profile)])
-  for (const [name = '', url = ''] of options.against.map((text) => text.split(/=(.*)/)))
-    await compare(itemWorkloads('a', 100), [thisService('a'), { name, url }])
+  for (const external of externalServers) await compare(itemWorkloads('a', 100), [thisService('a'), external])
+}
+
+/** Servers compared with a bare one on Node: all at the same time. */
+async function compareWithBare(others: readonly ServerConfig[], titleOf: (workload: string, server: string) => string) {
+  const workloads = [...itemWorkloads('a', 10), list('a', 10)].filter(({ operation }) => operation !== 'delete')
+  const samples = await measure(workloads, [bare('a'), ...others], settings, (workload, round) =>
+    progress(`${workload.name}, round ${round + 1} of ${settings.rounds}`),
+  )
+  for (const [at, { name }] of workloads.entries()) {
+    const [reference, ...rest] = samples[at] ?? []
+    for (const other of rest)
+      findings.push(...compareServers(titleOf(name, other.server), [other, reference as Samples]))
+  }
+}
+
+/** This service on each runtime. */
+async function compareRuntimes(): Promise<void> {
+  const available = runtimes.filter(({ name, skip }) => {
+    if (skip) progress(`${name} is left out: ${skip}`)
+    return !skip
+  })
+  await compareWithBare(
+    available.map(({ name, command, args }) => ({ ...thisService('a'), name, interpreter: [command, ...args] })),
+    (workload, name) => `${workload} on ${name}`,
+  )
+}
+
+/** A few at a time: with many on one core, none would get warm. */
+async function compareFrameworks(): Promise<void> {
+  const titleOf = (workload: string, name: string) => `${workload} of ${name}`
+  await compareWithBare([fastify('a'), server('Hono', 'hono'), server('Express', 'express')], titleOf)
+  await compareWithBare([server('json-server', 'json-server'), ...externalServers], titleOf)
 }
 
 async function compareLists(): Promise<void> {
@@ -260,6 +312,9 @@ if (selected.includes('control')) await compareControl()
 if (selected.includes('file')) await compareFile()
 if (selected.includes('postgres')) await comparePostgres()
 if (selected.includes('workers')) await compareWorkers()
+if (selected.includes('runtimes')) await compareRuntimes()
+if (selected.includes('frameworks')) await compareFrameworks()
 
 progress('')
-report(findings, settings, options.quick ? 'quick' : 'latest')
+const isOfRuntimes = selected.every((part) => part === 'runtimes' || part === 'frameworks')
+report(findings, settings, options.quick ? 'quick' : isOfRuntimes ? 'runtimes' : 'latest')

@@ -8,10 +8,14 @@ import { freePort } from '../test/support/port.ts'
 /** A server under test: a program to start, or the URL of one that is already running. */
 export interface ServerConfig {
   readonly name: string
-  /** Arguments for Node; PORT in them is replaced. */
+  /** What runs the server, with its arguments; Node, where absent. */
+  readonly interpreter?: readonly string[]
+  /** Arguments for the interpreter; PORT in them is replaced. */
   readonly args?: readonly string[]
   /** The collection of a server of Profile A on this machine. */
   readonly url?: string
+  /** Of the process at `url`; undefined: its CPU time is not measured. */
+  readonly pid?: number | undefined
   /** Overrides the item count of the workloads. */
   readonly items?: number
 }
@@ -21,8 +25,10 @@ export interface Server {
   readonly port: number
   /** Path of the collection. */
   readonly path: string
-  /** Undefined for a server that the benchmark did not start. */
+  /** Undefined where the CPU time is not known. */
   readonly pid: number | undefined
+  /** Whether the benchmark started it. */
+  readonly isOwn: boolean
   /** Profile A: the id that the next created item gets. */
   readonly firstId: number
   readonly items: number | undefined
@@ -64,13 +70,13 @@ process.on('exit', () => {
 process.once('SIGINT', () => process.exit(130))
 process.once('SIGTERM', () => process.exit(143))
 
-export async function startServer({ name, args = [], items, url }: ServerConfig): Promise<Server> {
-  if (url) return externalServer(name, url)
+export async function startServer(config: ServerConfig): Promise<Server> {
+  const { name, interpreter = [process.execPath], args = [], items, url, pid } = config
+  if (url) return externalServer(name, url, pid)
   const port = await freePort()
-  const nodeArgs = args.map((arg) => arg.replace('PORT', `${port}`))
-  const [command, ...commandArgs] = isPinned
-    ? ['taskset', '-c', serverCore, process.execPath, ...nodeArgs]
-    : [process.execPath, ...nodeArgs]
+  const serverArgs = args.map((arg) => arg.replace('PORT', `${port}`))
+  const pinned = isPinned ? ['taskset', '-c', serverCore] : []
+  const [command, ...commandArgs] = [...pinned, ...interpreter, ...serverArgs]
   const startedAt = performance.now()
   const child = spawn(command as string, commandArgs, {
     stdio: ['ignore', 'ignore', 'inherit'],
@@ -84,6 +90,7 @@ export async function startServer({ name, args = [], items, url }: ServerConfig)
     port,
     path: collectionPath,
     pid: child.pid,
+    isOwn: true,
     firstId: 1,
     items,
     startMs: performance.now() - startedAt,
@@ -96,7 +103,7 @@ export async function startServer({ name, args = [], items, url }: ServerConfig)
   }
 }
 
-async function externalServer(name: string, url: string): Promise<Server> {
+async function externalServer(name: string, url: string, pid: number | undefined): Promise<Server> {
   const { port, pathname } = new URL(url)
   const response = await fetch(url, {
     method: 'POST',
@@ -110,7 +117,8 @@ async function externalServer(name: string, url: string): Promise<Server> {
     name,
     port: Number(port),
     path: pathname,
-    pid: undefined,
+    pid,
+    isOwn: false,
     firstId: id + 1,
     items: undefined,
     startMs: Number.NaN,
@@ -128,10 +136,19 @@ async function waitForResponse(url: string, child: ChildProcess): Promise<void> 
   throw new Error(`A server exited before its first response: ${child.spawnargs.join(' ')}`)
 }
 
-/** Microseconds of CPU time of all threads; NaN for an external server. To the nanosecond on Linux, else to 10 ms. */
-export function cpuTimeOf(pid: number | undefined): number {
+/**
+ * Microseconds of CPU time of all threads; NaN without a process id. To the nanosecond on Linux, else to 10 ms; also for an
+ * external server, which may end threads: their time is only in the total of the process.
+ */
+export function cpuTimeOf(pid: number | undefined, isOwn = true): number {
   if (pid === undefined) return Number.NaN
   try {
+    if (!isOwn) {
+      const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+        .replace(/^.*\) /s, '')
+        .split(' ')
+      return (Number(fields[11]) + Number(fields[12])) * 10_000
+    }
     const threads = readdirSync(`/proc/${pid}/task`)
     const nanoseconds = threads.map((thread) =>
       Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ')[0]),

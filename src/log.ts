@@ -9,6 +9,8 @@ export interface StartMessage {
   readonly profiles: readonly ProfileUrls[]
   /** Undefined: no metrics. */
   readonly metrics: string | undefined
+  /** Undefined: Node. */
+  readonly runtime?: string | undefined
   /** Undefined: a single process. */
   readonly workers?: number | undefined
 }
@@ -54,11 +56,15 @@ export function readableLog(writeLine: Write, level: LogLevel, worker?: number):
   const write: Write = worker === undefined ? writeLine : (line) => writeLine(`[${worker}] ${line}`)
   const shows = (lineLevel: LogLevel) => isShown(lineLevel, level)
   return {
-    started({ version, mode, store, profiles, metrics, workers, notes }) {
+    started({ version, mode, store, profiles, metrics, runtime, workers, notes }) {
       if (!shows('error')) return
       const volatility = store === 'memory' ? ': lost when the service stops' : ''
       const lines = [
-        `todo-item-service ${version}, ${mode} mode, items in ${store}${volatility}${workers === undefined ? '' : `, ${workers} workers`}`,
+        [
+          ...[`todo-item-service ${version}`, `${mode} mode`, `items in ${store}${volatility}`],
+          ...(workers === undefined ? [] : [`${workers} workers`]),
+          ...(runtime === undefined ? [] : [`on ${runtime}`]),
+        ].join(', '),
         '',
         ...profiles.flatMap((profile) => [formatUrls(profile), '']),
         ...(metrics ? [`Metrics: ${metrics}`] : []),

@@ -12,6 +12,7 @@ import { jsonLog, type Log, readableLog } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import { devCertificate } from '../server/dev-certificate.ts'
 import { noOverloadMonitor, overloadMonitor } from '../server/overload.ts'
+import { nativeRuntime } from '../server/runtime.ts'
 import { devTokenDefaults, devTokenIssuer } from '../tokens/dev-key.ts'
 import { signToken } from '../tokens/sign.ts'
 import { createTokenVerifier } from '../tokens/verify.ts'
@@ -48,7 +49,7 @@ Examples
 `,
 
   async run(args, process) {
-    const config = readConfig(args, process.env, new Date())
+    const config = readConfig(args, process.env, new Date(), nativeRuntime)
     if ('problems' in config) return config
     const { worker } = cluster
     const log = createLog(config, process, worker?.id)
@@ -155,6 +156,7 @@ async function serveHere(
     version,
     mode: config.mode,
     store: opened.kind,
+    runtime: nativeRuntime?.name,
     profiles: running.map(({ urls }) => urls),
     metrics: metrics?.server?.url,
     notes: [...tokenNotes, ...httpsNotes(config)],

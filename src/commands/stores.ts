@@ -4,6 +4,7 @@ import { getHeapStatistics } from 'node:v8'
 import type { Config } from '../config/config.ts'
 import { type Database, describeDatabase } from '../config/database-url.ts'
 import type { Log } from '../log.ts'
+import { nativeRuntime } from '../server/runtime.ts'
 import { type MemoryStores, memoryStores } from '../store/memory.ts'
 import type { SqliteStores } from '../store/sqlite/store.ts'
 import type { PersistentStores, Serializers, Stores } from '../store/store.ts'
@@ -105,5 +106,5 @@ export const openMemoryStores = (
 ): MemoryStores =>
   memoryStores(serializers, newId().slice(0, 8), {
     maxItems,
-    maxBytes: maxMemoryBytes ?? getHeapStatistics().heap_size_limit / 4,
+    maxBytes: maxMemoryBytes ?? (nativeRuntime?.heapLimitBytes ?? getHeapStatistics().heap_size_limit) / 4,
   })

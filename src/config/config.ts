@@ -6,6 +6,7 @@ import { type LogLevel, logLevels } from '../log.ts'
 import type { ProfileName } from '../profiles/profile.ts'
 import { type Credentials, findCredentialsError, readCertificate, readPrivateKey } from '../server/dev-certificate.ts'
 import type { ServerLimits } from '../server/node-server.ts'
+import type { NativeRuntime } from '../server/runtime.ts'
 import { type Database, databaseUrlFormat, readDatabaseUrl } from './database-url.ts'
 import {
   choice,
@@ -220,6 +221,7 @@ export function readConfig(
   args: readonly string[],
   env: NodeJS.ProcessEnv,
   now: Date,
+  native?: Pick<NativeRuntime, 'name' | 'findProblem'>,
 ): Config | { problems: string[] } {
   const parsed = readOptions(serveOptions, args, env)
   const { values, problems, rest, sourceOf } = parsed
@@ -258,6 +260,11 @@ export function readConfig(
       problems.push(
         `${sourceOf('workers')} needs --mode production or --no-admin: the control API works on a single process.`,
       )
+  }
+  for (const [name, value] of Object.entries(native ? values : {})) {
+    const source = sourceOf(name as keyof typeof values)
+    const problem = source && native?.findProblem(name, value)
+    if (problem) problems.push(`The service runs on ${native?.name}, and ${source} ${problem}.`)
   }
   if (problems.length > 0) return { problems }
   return {

@@ -18,7 +18,9 @@ export async function authenticate(
   request: Request,
   verifyToken: VerifyToken,
 ): Promise<{ claims: Claims } | Response | ApiError> {
-  const [, token] = /^Bearer +(\S.*)$/i.exec(request.header('authorization') ?? '') ?? []
+  const authorization = request.header('authorization') ?? ''
+  if (repeated.test(authorization)) return new ApiError('header-repeated')
+  const [, token] = /^Bearer +(\S.*)$/i.exec(authorization) ?? []
   if (!token) return challenge('Bearer', 'no bearer token was sent')
   const result = await verifyToken(token).catch((cause: unknown) => ({
     errorDescription: 'The token is malformed',
@@ -28,6 +30,9 @@ export async function authenticate(
   if ('undecidedReason' in result) return new ApiError('keys-unavailable', undefined, result.undecidedReason)
   return challenge(`Bearer error="invalid_token", error_description="${result.errorDescription}"`, result.reason)
 }
+
+/** Two Authorization headers, joined by a server that did not find them. In one, `=` follows a name behind a comma. */
+const repeated = /, *(?:[^\s,="]+(?: |$)|$)/
 
 export const challenge = (value: string, reason: string): Response => ({
   ...empty(401, { 'www-authenticate': value }),

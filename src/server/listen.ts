@@ -3,6 +3,7 @@ import type { HttpHandler } from '../http/dispatch.ts'
 import type { Credentials } from './dev-certificate.ts'
 import { nodeServer, type ServerLimits } from './node-server.ts'
 import type { OverloadMonitor } from './overload.ts'
+import { nativeRuntime } from './runtime.ts'
 
 export interface Listening {
   readonly port: number
@@ -26,7 +27,10 @@ export async function listen(
   limits: ServerLimits,
   overload: OverloadMonitor,
 ): Promise<Listening> {
-  const bind = async ({ host, port, credentials }: Address): Promise<Listening> => {
+  const native = await nativeRuntime?.load()
+  const bind = async (at: Address): Promise<Listening> => {
+    if (native) return native.bind(handler, at, limits, overload)
+    const { host, port, credentials } = at
     const { server, close, destroy } = nodeServer(handler, limits, overload, credentials)
     await new Promise<void>((listening, failed) => {
       server.once('error', failed)

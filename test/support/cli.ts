@@ -70,12 +70,25 @@ export class Running {
 export const runCommand = (t: Cleanup, command: string, args: readonly string[], options: SpawnOptions = {}) =>
   new Running(t, command, args, { env: cleanEnvironment(), ...options }).ended
 
+/** What runs the compiled program. */
+export interface Interpreter {
+  readonly command: string
+  readonly args: readonly string[]
+}
+
+export const node: Interpreter = { command: process.execPath, args: ['--throw-deprecation'] }
+
 /** A `todo-service` process with an empty configuration directory. */
-export function start(t: Cleanup, args: readonly string[], env: NodeJS.ProcessEnv = {}): Running {
+export function start(
+  t: Cleanup,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  { command, args: flags } = node,
+): Running {
   const folder = mkdtempSync(join(tmpdir(), 'todo-service-'))
   removeAtExit(folder)
   const environment = { ...cleanEnvironment(), XDG_CONFIG_HOME: folder, ...env }
-  const running = new Running(t, process.execPath, ['--throw-deprecation', cli, ...args], { env: environment })
+  const running = new Running(t, command, [...flags, cli, ...args], { env: environment })
   t.after(() => rmSync(folder, { recursive: true }))
   return running
 }
@@ -95,19 +108,26 @@ export async function serve(
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
   profile: 'a' | 'b' = 'a',
+  interpreter = node,
 ): Promise<Service> {
-  const running = start(t, ['serve', '--profile', profile, '--port', '0', '--host', '127.0.0.1', ...args], env)
+  const flags = ['--profile', profile, '--port', '0', '--host', '127.0.0.1', ...args]
+  const running = start(t, ['serve', ...flags], env, interpreter)
   const [url] = await running.prints(/http:\/\/127\.0\.0\.1:\d+/)
   return { running, url, port: Number(new URL(url).port) }
 }
 
 /** One service for all tests of a suite; to be called in the body of the suite, and to be read in its tests. */
-export function sharedService(args: readonly string[], profile: 'a' | 'b' = 'a'): Service {
+export function sharedService(
+  args: readonly string[],
+  profile: 'a' | 'b' = 'a',
+  env: NodeJS.ProcessEnv = {},
+  interpreter = node,
+): Service {
   const cleanups: (() => unknown)[] = []
   const service = {}
   before(async () => {
     const t = { after: (cleanup: () => unknown) => void cleanups.push(cleanup) }
-    Object.assign(service, await serve(t, args, {}, profile))
+    Object.assign(service, await serve(t, args, env, profile, interpreter))
   })
   after(async () => {
     for (const cleanup of cleanups) await cleanup()

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Running, start } from './cli.ts'
+import { type Interpreter, node, type Running, start } from './cli.ts'
 import { newDatabase, sharedPostgres } from './database.ts'
 import { Stopwatch } from './stopwatch.ts'
 import { startProxy, type TcpProxy } from './tcp-proxy.ts'
@@ -18,9 +18,15 @@ export class Instance {
     this.url = url
   }
 
-  static async start(t: TestContext, url: string, profile: 'a' | 'b' = 'a', args: readonly string[] = []) {
+  static async start(
+    t: TestContext,
+    url: string,
+    profile: 'a' | 'b' = 'a',
+    args: readonly string[] = [],
+    { env, ...interpreter }: Interpreter & { readonly env?: NodeJS.ProcessEnv } = node,
+  ) {
     const flags = ['serve', '--profile', profile, '--port', '0', '--log-level', 'warn', ...args]
-    const running = start(t, flags, { TODO_DATABASE_URL: url })
+    const running = start(t, flags, { ...env, TODO_DATABASE_URL: url }, interpreter)
     const [, address] = await running.prints(/(http:\/\/localhost:\d+)/)
     return new Instance(running, `${address}`.replace('localhost', '127.0.0.1'))
   }

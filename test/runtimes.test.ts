@@ -1,0 +1,354 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { Agent, request } from 'node:http'
+import { suite, type TestContext, test } from 'node:test'
+import { connect } from 'node:tls'
+import { createClient } from '../src/verify/client.ts'
+import { verify } from '../src/verify/index.ts'
+import { run, type Service, serve, sharedService, start } from './support/cli.ts'
+import { EventStream } from './support/control.ts'
+import { newDatabase } from './support/database.ts'
+import { temporaryFolder } from './support/folder.ts'
+import { Instance, Writers } from './support/instance.ts'
+import { RawConnection } from './support/raw.ts'
+import { type Runtime, runtimes } from './support/runtimes.ts'
+
+const items = '/api/todoitems'
+const body = '{"name":"x","isComplete":true}'
+const length = `Content-Length: ${body.length}\r\n`
+const chunked = 'Transfer-Encoding: chunked\r\n'
+const chunks = `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`
+const json = 'Host: x\r\nContent-Type: application/json\r\n'
+const post = (headers: string, content = body) => `POST ${items} HTTP/1.1\r\n${json}${headers}\r\n${content}`
+const get = (headers: string, path = items) => `GET ${path} HTTP/1.1\r\n${headers}\r\n`
+
+type Statuses = readonly number[]
+
+/**
+ * Requests that two servers could understand differently, and the status. Where a runtime's own server decides, it is what
+ * that does; without a status it closes the connection.
+ */
+const ambiguous: Record<string, [bytes: string, expected: Record<Runtime['name'], Statuses>]> = {
+  'two Hosts': [get('Host: x\r\nHost: y\r\n'), { Node: [400], Bun: [400], Deno: [400] }],
+  'two Authorizations where a token is required': [
+    get('Host: x\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n', '/secret'),
+    { Node: [400], Bun: [400], Deno: [400] },
+  ],
+  'two different Content-Lengths': [post(`${length}Content-Length: 3\r\n`), { Node: [400], Bun: [400], Deno: [400] }],
+  'the same Content-Length twice': [post(`${length}${length}`), { Node: [400], Bun: [400], Deno: [400] }],
+  'Content-Length before Transfer-Encoding (CL.TE)': [
+    post(`Content-Length: 6\r\n${chunked}`, '0\r\n\r\nG'),
+    { Node: [400], Bun: [400], Deno: [400] },
+  ],
+  'Transfer-Encoding before Content-Length (TE.CL)': [
+    post(`${chunked}Content-Length: 4\r\n`, chunks),
+    { Node: [400], Bun: [400], Deno: [400] },
+  ],
+  'an unknown transfer coding': [
+    post('Transfer-Encoding: xchunked\r\n', chunks),
+    { Node: [400], Bun: [400], Deno: [400] },
+  ],
+  'Transfer-Encoding: gzip, chunked': [
+    post('Transfer-Encoding: gzip, chunked\r\n', chunks),
+    { Node: [400], Bun: [400], Deno: [400] },
+  ],
+  'chunked in HTTP/1.0': [
+    post(chunked, chunks).replace('HTTP/1.1', 'HTTP/1.0'),
+    { Node: [400], Bun: [400], Deno: [400] },
+  ],
+  'a chunk without a size': [post(chunked, 'zz\r\n'), { Node: [400], Bun: [400], Deno: [] }],
+  'a folded header': [get('Host: x\r\nX: a\r\n b\r\n'), { Node: [400], Bun: [400], Deno: [400] }],
+  'a space before a colon': [post(`Content-Length : ${body.length}\r\n`), { Node: [400], Bun: [400], Deno: [400] }],
+  'a Host with a space': [get('Host: a b\r\n'), { Node: [400], Bun: [400], Deno: [400] }],
+  'an empty Host': [get('Host:\r\n'), { Node: [400], Bun: [400], Deno: [400] }],
+  'another version': [get('Host: x\r\n').replace('1.1', '1.2'), { Node: [505], Bun: [505], Deno: [400] }],
+}
+
+for (const runtime of runtimes) {
+  const { name, env, skip, ...interpreter } = runtime
+  const serveHere = (t: TestContext, args: readonly string[], profile: 'a' | 'b' = 'a', more: NodeJS.ProcessEnv = {}) =>
+    serve(t, args, { ...env, ...more }, profile, interpreter)
+
+  suite(name, { skip }, () => {
+    for (const profile of ['a', 'b'] as const)
+      for (const store of ['memory', 'PostgreSQL'])
+        test(`profile ${profile} conforms to the contract, items in ${store}`, async (t) => {
+          const XDG_CONFIG_HOME = temporaryFolder(t)
+          const database = store === 'memory' ? [] : ['--database-url', (await newDatabase()).url]
+          const args = ['--no-https', '--log-level', 'error', ...database]
+          const { url } = await serveHere(t, args, profile, { XDG_CONFIG_HOME })
+          const { stdout } = await run(t, ['token', '--name', 'ada', '-o', 'token'], { XDG_CONFIG_HOME })
+          const agent = new Agent({ keepAlive: true })
+          t.after(() => agent.destroy())
+          const result = await verify({ url, profile, strict: true, reset: true, token: stdout.trim(), agent })
+          const { ok, failed, skipped, outcomes } = result
+          const problems = outcomes.filter(({ status }) => status !== 'passed')
+          assert.deepEqual({ ok, failed, skipped }, { ok: true, failed: 0, skipped: 0 }, JSON.stringify(problems))
+        })
+
+    suite('a request that two servers could understand differently is refused, and what follows not handled', () => {
+      const service = sharedService(['--no-https', '--log-level', 'error'], 'a', env, interpreter)
+
+      for (const [title, [bytes, expected]] of Object.entries(ambiguous))
+        test(title, async (t) => {
+          const raw = new RawConnection(t, service.port)
+          raw.socket.write(`${bytes}${post(length)}`)
+          await raw.responses(1)
+          await raw.closed
+          // Where Deno keeps the connection open, the request behind is refused with 400, and the connection closed.
+          const [status, ...behind] = raw.statuses
+          assert.deepEqual(status === undefined ? [] : [status], expected[name])
+          assert.deepEqual(behind, name === 'Deno' && behind.length > 0 ? [400] : [])
+          assert.deepEqual(await (await fetch(`${service.url}${items}`)).json(), [])
+        })
+    })
+
+    test('lines may end in LF alone on Deno (RFC 9112, 2.2), and are refused elsewhere', async (t) => {
+      const { port } = await serveHere(t, ['--no-https'])
+      const raw = new RawConnection(t, port)
+      raw.socket.write(get('Host: x\nX: y\r\n'))
+      assert.deepEqual(await raw.responses(1), [name === 'Deno' ? 200 : 400])
+    })
+
+    suite('paths are matched as sent', () => {
+      const service = sharedService(['--no-https', '--log-level', 'error'], 'b', env, interpreter)
+      const send = (method: string, path: string, content?: object) =>
+        createClient(service.url).send(method, path, content)
+
+      for (const path of [
+        ...[
+          '/api/../api/todoitems',
+          '/api/./todoitems',
+          '/./api/todoitems',
+          '/api/todoitems/..',
+          '/x/../api/todoitems',
+        ],
+        ...['/api/%2e%2e/api/todoitems', '/api/todoitems/%2e%2e', '/api/todoitems/.', '//api/todoitems'],
+        ...['/api//todoitems', '/api/todoitems//', '/api/todoitems/x/..', '/api/todoitems/x/../', '/api%2Ftodoitems'],
+        ...['/a/b/c/d/e/f/g/h/i/../../../../../../../../../api/todoitems', '/..', '/../', '/x/..', '/x/../', '/~x/../'],
+      ])
+        test(`GET ${path} is not the list or the greeting`, async () => {
+          const { status, text } = await send('GET', path)
+          assert.ok([404, 405].includes(status), `${status} ${text}`)
+        })
+
+      test('G2 percent-encoded, in any case, with one trailing slash or a query', async () => {
+        for (const path of ['/api/%74odoitems', '/API/TodoItems', `${items}/`, `${items}?x=/../y`, `${items}/?x`])
+          assert.equal((await send('GET', path)).status, 200, path)
+      })
+
+      for (const id of [
+        '.',
+        '..',
+        '...',
+        'a/b',
+        'a/..',
+        '%41',
+        '%2e',
+        '\\',
+        'a\\b',
+        '?',
+        '#',
+        'a b',
+        '"<>',
+        '{|}^`',
+        '😀'.repeat(512),
+      ])
+        test(`B11 an item with the id ${id.slice(0, 10)} can be deleted by its percent-encoded path`, async () => {
+          assert.equal((await send('POST', items, { id, name: 'x', notes: 'y' })).status, 200)
+          // encodeURIComponent leaves dots as they are.
+          assert.equal((await send('DELETE', `${items}/${encodeURIComponent(id)}`)).status, 204)
+          assert.equal((await send('POST', items, { id, name: 'x', notes: 'y' })).status, 200)
+          const encoded = Array.from(Buffer.from(id), (byte) => `%${byte.toString(16).padStart(2, '0')}`).join('')
+          assert.equal((await send('DELETE', `${items}/${encoded}`)).status, 204)
+        })
+    })
+
+    suite('development', () => {
+      const service = sharedService(['--https-port', '0'], 'a', env, interpreter)
+
+      test('the start message names the runtime, unless it is Node', () => {
+        const expected =
+          name === 'Node' ? /lost when the service stops\n/ : new RegExp(`, on ${name} \\d+\\.\\d+\\.\\d+\\n`)
+        assert.match(service.running.stdout, expected)
+      })
+
+      test('/app and the events of its journal', async (t) => {
+        const page = await fetch(`${service.url}/app`)
+        assert.equal(page.status, 200)
+        assert.match(await page.text(), /<!doctype html>/i)
+        const events = await EventStream.open(t, service)
+        const created = await fetch(`${service.url}${items}`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json', 'x-sent': 'as it is' },
+          body,
+        })
+        assert.equal(created.status, 201)
+        for (let seen = false; !seen; ) seen = /"POST"/.test(JSON.stringify((await events.next()).data))
+        const [entry] = (await (await fetch(`${service.url}/__admin/requests?limit=1`)).json()) as object[]
+        assert.match(JSON.stringify(entry), /"x-sent"/)
+      })
+
+      test('HTTPS with the development certificate', async (t) => {
+        const [url = ''] = await service.running.prints(/https:\/\/127\.0\.0\.1:\d+/)
+        const created = await createClient(url, { insecure: true }).send('POST', items, { isComplete: true })
+        assert.equal(created.status, 201)
+        assert.ok(created.headers.location?.startsWith(`${url}${items}/`), created.headers.location)
+        const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', rejectUnauthorized: false })
+        t.after(() => socket.destroy())
+        await once(socket, 'secureConnect')
+        assert.equal(socket.getPeerX509Certificate()?.subject, 'CN=localhost')
+      })
+
+      test('failures on request: lost and reset close the connection, truncate cuts the body off', async () => {
+        for (const fault of ['lost', 'reset', 'truncate']) {
+          const response = fetch(`${service.url}${items}`, { headers: { prefer: `fault=${fault}` } })
+          await assert.rejects(
+            response.then((received) => received.text()),
+            fault,
+          )
+        }
+        assert.equal((await fetch(`${service.url}${items}`)).status, 200)
+      })
+
+      test('a body above the limit and one in chunks', async () => {
+        const { send } = createClient(service.url)
+        const large = await send('POST', items, { name: 'x'.repeat(2 ** 20), isComplete: true })
+        assert.equal(large.status, 413)
+        const response = await fetch(`${service.url}${items}`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: new Blob([body]).stream(),
+          duplex: 'half',
+        } as RequestInit)
+        assert.equal(response.status, 201)
+        const tooLarge = await fetch(`${service.url}${items}`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: new Blob([' '.repeat(2 ** 20), body]).stream(),
+          duplex: 'half',
+        } as RequestInit)
+        assert.equal(tooLarge.status, 413)
+      })
+    })
+
+    test('B12 production redirects HTTP to HTTPS with 307', async (t) => {
+      const { url } = await serveHere(t, ['--mode', 'production', '--https-redirect-port', '8443'], 'b')
+      const { status, headers } = await createClient(url).send('GET', `${items}?x=1`)
+      assert.deepEqual([status, headers.location], [307, `https://127.0.0.1:8443${items}?x=1`])
+    })
+
+    test('items in an SQLite file are there after a restart', async (t) => {
+      const args = ['--no-https', '--data', `${temporaryFolder(t)}/todo.db`]
+      const first = await serveHere(t, args)
+      assert.equal((await createClient(first.url).send('POST', items, { name: 'kept', isComplete: true })).status, 201)
+      first.running.process.kill('SIGTERM')
+      assert.equal((await first.running.ended).code, 0)
+      const second = await serveHere(t, args)
+      assert.match((await createClient(second.url).send('GET', items)).text, /"kept"/)
+    })
+
+    test('metrics', async (t) => {
+      const { running, url } = await serveHere(t, ['--no-https', '--metrics-port', '0'])
+      const [metrics] = await running.prints(/http:\/\/127\.0\.0\.1:\d+\/metrics/)
+      await fetch(`${url}${items}`)
+      assert.match(await (await fetch(metrics)).text(), /todo_requests_total\{.*status="200"/)
+    })
+
+    test('a body that does not arrive is answered with 408, and an unfinished one is not stored', async (t) => {
+      const { url, port } = await serveHere(t, ['--no-https', '--request-timeout', '1'])
+      const raw = new RawConnection(t, port)
+      raw.socket.write(post(length, body.slice(1)))
+      assert.deepEqual(await raw.responses(1), [408])
+      const gone = new RawConnection(t, port)
+      gone.socket.write(post(length, body.slice(1)), () => gone.socket.destroy())
+      await gone.closed
+      assert.deepEqual(JSON.parse((await createClient(url).send('GET', items)).text), [])
+    })
+
+    suite('SIGTERM', () => {
+      test('fails /health/ready, finishes requests in flight, exits with 0', async (t) => {
+        const { running, url, port } = await serveHere(t, ['--mode', 'production', '--drain-delay', '2'])
+        const upload = new RawConnection(t, port)
+        upload.socket.write(post(length, ''))
+        const ready = () => fetch(`${url}/health/ready`)
+        await ready()
+        running.process.kill('SIGTERM')
+        let response = await ready()
+        while (response.status === 200) response = await ready()
+        assert.deepEqual([response.status, await response.text()], [503, 'stopping'])
+        assert.equal((await fetch(`${url}${items}`)).status, 200)
+        upload.socket.write(body)
+        assert.deepEqual(await upload.responses(1), [201])
+        assert.match(upload.received, /connection: close/i)
+        assert.equal((await running.ended).code, 0)
+      })
+
+      test('under load fails no request of clients that stop at Connection: close', async (t) => {
+        const service = await serveHere(t, ['--no-https', '--log-level', 'error'])
+        assert.deepEqual(await sendUnderLoad(t, service), [])
+        assert.equal((await service.running.ended).code, 0)
+      })
+
+      test('under load loses no acknowledged write', async (t) => {
+        const { url } = await newDatabase()
+        const instance = await Instance.start(t, url, 'a', [], runtime)
+        const writers = new Writers([instance])
+        await writers.waitFor(200)
+        instance.running.process.kill('SIGTERM')
+        assert.equal((await instance.running.ended).code, 0)
+        await writers.stop()
+        await writers.assertStored(await Instance.start(t, url))
+      })
+    })
+
+    if (name !== 'Node')
+      for (const flag of [
+        '--workers',
+        '--header-timeout',
+        '--stalled-timeout',
+        '--max-connections',
+        '--keep-alive-timeout',
+      ])
+        test(`${flag} is refused`, async (t) => {
+          const { ended } = start(
+            t,
+            ['serve', '--profile', 'a', '--port', '0', flag, flag === '--workers' ? '2' : '300'],
+            env,
+            interpreter,
+          )
+          const { code, stderr } = await ended
+          assert.equal(code, 2)
+          assert.match(
+            stderr,
+            new RegExp(`The service runs on ${name} [\\d.]+, and ${flag} (has no counterpart|can be at most 255)`),
+          )
+        })
+  })
+}
+
+/** GETs from 20 clients, each on one connection, SIGTERM after the thousandth response; returns what failed. */
+async function sendUnderLoad(t: TestContext, { running, url }: Service): Promise<unknown[]> {
+  const failures: unknown[] = []
+  let responses = 0
+  const send = async () => {
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+    t.after(() => agent.destroy())
+    for (let isOpen = true; isOpen; ) {
+      const result = await new Promise<boolean>((resolve, reject) => {
+        request(`${url}${items}`, { agent }, (incoming) => {
+          if (incoming.statusCode !== 200) failures.push(incoming.statusCode)
+          incoming.resume().once('error', reject)
+          incoming.once('end', () => resolve(incoming.headers.connection !== 'close'))
+        })
+          .once('error', reject)
+          .end()
+      }).catch((error: Error) => error)
+      if (result instanceof Error) failures.push(result)
+      if (++responses === 1_000) running.process.kill('SIGTERM')
+      isOpen = result === true
+    }
+  }
+  await Promise.all(Array.from({ length: 20 }, send))
+  return failures
+}
