@@ -51,7 +51,7 @@ export interface Pool {
    * Runs one statement, prepared; again only when it certainly had no effect. Throws UnavailableError in bounded time.
    * Its text is constant: text that is put together for each call took a third more CPU time for a GET.
    */
-  query(text: string, parameters?: Parameters, format?: 'raw'): Promise<RowList<Row[]>>
+  query(text: string, parameters?: Parameters): Promise<RowList<Row[]>>
   /** Once, on a connection of its own. The time limit is also that of its statements. */
   transaction<T>(execute: (sql: Sql) => Promise<T>, timeoutMs?: number): Promise<T>
   close(): Promise<void>
@@ -71,7 +71,6 @@ interface Statement {
   isSettled: boolean
   readonly text: string
   readonly parameters: Parameters
-  readonly format: 'raw' | undefined
   resolve(result: RowList<Row[]>): void
   reject(error: unknown): void
 }
@@ -110,11 +109,11 @@ export function createPool({ database, notice, monotonicNow, random }: PoolOptio
   timer.unref()
 
   return {
-    query: (text, parameters = [], format) =>
+    query: (text, parameters = []) =>
       new Promise((resolve, reject) => {
         const now = monotonicNow()
         sendOrWait(
-          { text, parameters, format, startedAt: now, sentAt: now, attempts: 0, isSettled: false, resolve, reject },
+          { text, parameters, startedAt: now, sentAt: now, attempts: 0, isSettled: false, resolve, reject },
           now,
         )
       }),
@@ -164,9 +163,7 @@ export function createPool({ database, notice, monotonicNow, random }: PoolOptio
     statement.attempts++
     statement.sentAt = now
     pool.sent.add(statement)
-    const query = pool.sql.unsafe<Row[]>(statement.text, statement.parameters, prepared)
-    const result = (statement.format ? query.raw() : query) as Promise<RowList<Row[]>>
-    result.then(
+    pool.sql.unsafe<Row[]>(statement.text, statement.parameters, prepared).then(
       (rows) => {
         pool.sent.delete(statement)
         statement.isSettled = true

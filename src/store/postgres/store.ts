@@ -77,9 +77,9 @@ const isStorableNamed = ({ id, name, notes }: NamedItem) => isStorable(id, name,
 
 /** The JSON of a list as one value. The entity tag is its hash, so that all instances send the same one. */
 async function readList({ query }: Pool, statement: string): Promise<ListRepresentation> {
-  const [row] = await query(statement, [], 'raw')
-  const json = row?.[0] as Buffer
-  return { json: [json], etag: `"${createHash('sha256').update(json).digest('base64url')}"` }
+  const [row] = await query(statement)
+  const json: string = row?.json
+  return { json, etag: `"${createHash('sha256').update(json).digest('base64url')}"` }
 }
 
 const etagOf = (version: string) => `"${version}"`
@@ -93,7 +93,7 @@ function numberedStore(pool: Pool, table: string, { serialize }: Serializers['a'
   const { query } = pool
   const list = `
     select '[' || coalesce(string_agg('{"id":' || id || ',"name":' || coalesce(to_json(name)::text, 'null')
-      || ',"isComplete":' || is_complete || '}', ',' order by id), '') || ']' from ${table}`
+      || ',"isComplete":' || is_complete || '}', ',' order by id), '') || ']' as json from ${table}`
   const get = `select name, is_complete, version from ${table} where id = $1`
   const create = `insert into ${table} (name, is_complete) values ($1, $2) returning id, version`
   const update = `update ${table} set name = $2, is_complete = $3, version = version + 1 where id = $1`
@@ -153,7 +153,7 @@ function namedStore(pool: Pool, table: string, { serialize }: Serializers['b']):
   const { query } = pool
   const list = `
     select '[' || coalesce(string_agg('{"id":' || to_json(id) || ',"name":' || to_json(name) || ',"notes":'
-      || to_json(notes) || ',"done":' || done || '}', ',' order by place), '') || ']' from ${table}`
+      || to_json(notes) || ',"done":' || done || '}', ',' order by place), '') || ']' as json from ${table}`
   const create = `
     insert into ${table} (key, id, name, notes, done) values ($1, $2, $3, $4, $5) on conflict (key) do nothing`
   const replace = `update ${table} set name = $2, notes = $3, done = $4 where key = $1`
