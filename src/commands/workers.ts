@@ -21,22 +21,27 @@ const maxPauseMs = 10_000
 /** Runs this program in several processes until the signal; false when the first of them does not start. */
 export async function runWorkers(options: WorkerOptions): Promise<boolean> {
   const { count, stop, stopTimeoutMs, onStarted } = options
+  let timer: NodeJS.Timeout | undefined
+  const stopAll = () => {
+    killAll('SIGTERM')
+    timer = setTimeout(killAll, stopTimeoutMs, 'SIGKILL')
+  }
+  if (stop.aborted) return true
+  stop.addEventListener('abort', stopAll)
   // The first one finds out whether the ports are free.
   const first = cluster.fork()
   const message = await Promise.race([startOf(first), once(first, 'exit').then(() => undefined)])
-  if (!message) return stop.aborted
-  const rest = Array.from({ length: count - 1 }, () => cluster.fork())
-  onStarted(message)
-  const slots = [first, ...rest].map((worker) => keepRunning(worker, options))
-  if (!stop.aborted) await once(stop, 'abort')
-  const all = Object.values(cluster.workers ?? {})
-  for (const worker of all) worker?.process.kill('SIGTERM')
-  const timer = setTimeout(() => {
-    for (const worker of all) worker?.process.kill('SIGKILL')
-  }, stopTimeoutMs)
-  await Promise.all(slots)
+  if (message && !stop.aborted) {
+    const rest = Array.from({ length: count - 1 }, () => cluster.fork())
+    onStarted(message)
+    await Promise.all([first, ...rest].map((worker) => keepRunning(worker, options)))
+  } else if (message) await once(first, 'exit')
   clearTimeout(timer)
-  return true
+  return message !== undefined || stop.aborted
+}
+
+function killAll(signal: NodeJS.Signals): void {
+  for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill(signal)
 }
 
 /** A worker sends it when it listens. */

@@ -1,8 +1,5 @@
-import type { HttpHandler } from '../http/dispatch.ts'
 import { FetchExchange, type FetchServer, fetchListening, fetchServer } from './fetch-exchange.ts'
-import type { Address, Listening } from './listen.ts'
-import type { ServerLimits } from './node-server.ts'
-import type { OverloadMonitor } from './overload.ts'
+import type { Bind } from './runtime.ts'
 
 /** What is used of Bun: https://bun.com/docs/runtime/http/server. */
 declare const Bun: { serve(options: object): BunServer }
@@ -40,12 +37,7 @@ class BunExchange extends FetchExchange {
 }
 
 /** Bun.serve. */
-export function bind(
-  handler: HttpHandler,
-  { host, port, credentials }: Address,
-  limits: ServerLimits,
-  overload: OverloadMonitor,
-): Listening {
+export const bind: Bind = (handler, { host, port, credentials }, limits, overload) => {
   const state = fetchServer(handler, limits, overload, credentials !== undefined)
   const handle = (request: BunRequest, target: string) => new BunExchange(request, target, state, listening).handle()
   const byParameters = (request: BunRequest) => handle(request, targetOf(request))

@@ -1,8 +1,5 @@
-import type { HttpHandler } from '../http/dispatch.ts'
 import { closingResponse, FetchExchange, type FetchServer, fetchListening, fetchServer } from './fetch-exchange.ts'
-import type { Address, Listening } from './listen.ts'
-import type { ServerLimits } from './node-server.ts'
-import type { OverloadMonitor } from './overload.ts'
+import type { Bind } from './runtime.ts'
 
 /** What is used of Deno: https://docs.deno.com/api/deno/~/Deno.serve. */
 declare const Deno: {
@@ -43,12 +40,7 @@ class DenoExchange extends FetchExchange {
 }
 
 /** Deno.serve. */
-export function bind(
-  handler: HttpHandler,
-  { host, port, credentials }: Address,
-  limits: ServerLimits,
-  overload: OverloadMonitor,
-): Listening {
+export const bind: Bind = (handler, { host, port, credentials }, limits, overload) => {
   const state = fetchServer(handler, limits, overload, credentials !== undefined)
   const scheme = state.isEncrypted ? 'https://' : 'http://'
   const abort = new AbortController()

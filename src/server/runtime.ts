@@ -12,10 +12,15 @@ export interface NativeRuntime {
   findProblem(flag: string, value: unknown): string | undefined
   /** Undefined: as `node:v8` says. */
   readonly heapLimitBytes: number | undefined
-  load(): Promise<{
-    bind(handler: HttpHandler, address: Address, limits: ServerLimits, overload: OverloadMonitor): Listening
-  }>
+  load(): Promise<{ readonly bind: Bind }>
 }
+
+export type Bind = (
+  handler: HttpHandler,
+  address: Address,
+  limits: ServerLimits,
+  overload: OverloadMonitor,
+) => Listening
 
 declare const Bun: { readonly version: string } | undefined
 declare const Deno: { readonly version: { readonly deno: string } } | undefined

@@ -103,6 +103,10 @@ export interface Snapshot {
   readonly b?: { readonly items: readonly NamedItem[] }
 }
 
+/** Of the items, or `lastId` where that is higher. */
+export const highestId = (items: readonly NumberedItem[], lastId = '0'): bigint =>
+  items.reduce((max, { id }) => (BigInt(id) > max ? BigInt(id) : max), BigInt(lastId))
+
 /** Stores that outlive the process. */
 export interface PersistentStores extends Stores {
   exportItems(): Awaitable<Required<Snapshot>>

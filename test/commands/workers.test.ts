@@ -3,10 +3,11 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { jsonLines, run, type Service, serve } from '../support/cli.ts'
+import { jsonLines, run, type Service, serve, start } from '../support/cli.ts'
 import { newDatabase } from '../support/database.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { Instance, item, Writers } from '../support/instance.ts'
+import { freePort } from '../support/port.ts'
 
 const production = ['--mode', 'production', '--workers', '2', '--log-level', 'info']
 
@@ -143,6 +144,25 @@ suite('serve --workers', { concurrency: 2 }, () => {
       }
     }
     while (pids.some(isAlive)) await sleep(10)
+  })
+
+  test('SIGTERM ends it while the first worker waits for the database', async (t) => {
+    const url = `postgres://u@127.0.0.1:${await freePort()}/x`
+    const flags = [
+      'serve',
+      '--profile',
+      'a',
+      '--port',
+      '0',
+      '--wait-for-database',
+      '--database-url',
+      url,
+      ...production,
+    ]
+    const running = start(t, flags)
+    await running.prints(/Waiting for the database/)
+    running.process.kill('SIGTERM')
+    assert.equal((await running.ended).code, 0)
   })
 
   test('exits with code 1 and one message when the port is in use', async (t) => {

@@ -1,14 +1,15 @@
 import { createHash } from 'node:crypto'
 import type { Sql } from 'postgres'
-import type {
-  ListRepresentation,
-  NamedItem,
-  NamedStore,
-  NumberedItem,
-  NumberedStore,
-  PersistentStores,
-  Serializers,
-  Snapshot,
+import {
+  highestId,
+  type ListRepresentation,
+  type NamedItem,
+  type NamedStore,
+  type NumberedItem,
+  type NumberedStore,
+  type PersistentStores,
+  type Serializers,
+  type Snapshot,
 } from '../store.ts'
 import { findPrimary, statementTimeoutMs, withConnection } from './connection.ts'
 import { keyOf, migrate } from './migrations.ts'
@@ -184,14 +185,13 @@ function namedStore(pool: Pool, table: string, { serialize }: Serializers['b']):
   }
 }
 
-async function replaceNumbered(sql: Sql, table: string, items: readonly NumberedItem[], lastId = '0'): Promise<void> {
+async function replaceNumbered(sql: Sql, table: string, items: readonly NumberedItem[], lastId?: string) {
   await clear(sql, table)
   await sql`
     insert into ${sql.unsafe(table)} (id, name, is_complete, secret)
     select id, name, "isComplete", secret
     from jsonb_to_recordset(${sql.json(items as never)}) as (id bigint, name text, "isComplete" boolean, secret text)`
-  const highestId = items.reduce((max, { id }) => (BigInt(id) > max ? BigInt(id) : max), BigInt(lastId))
-  await setNextValue(sql, table, 'id', highestId)
+  await setNextValue(sql, table, 'id', highestId(items, lastId))
 }
 
 async function replaceNamed(sql: Sql, table: string, items: readonly NamedItem[]): Promise<void> {

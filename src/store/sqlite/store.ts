@@ -1,13 +1,14 @@
-import type {
-  IfMatch,
-  NamedItem,
-  NamedStore,
-  NumberedItem,
-  NumberedStore,
-  PersistentStores,
-  Representation,
-  Serializers,
-  Snapshot,
+import {
+  highestId,
+  type IfMatch,
+  type NamedItem,
+  type NamedStore,
+  type NumberedItem,
+  type NumberedStore,
+  type PersistentStores,
+  type Representation,
+  type Serializers,
+  type Snapshot,
 } from '../store.ts'
 import { Cache, type CacheOptions } from './cache.ts'
 import { type Access, type Database, openDataFile, type Statement, type Value } from './file.ts'
@@ -118,12 +119,12 @@ function numberedItems(db: Database, { serialize }: Serializers['a'], cacheOptio
   const lastId = () => toText(selectLastId.all([])[0]?.[0]) ?? '0'
 
   /** Inside a write transaction. */
-  function replaceAll(items: readonly NumberedItem[], last = '0'): void {
+  function replaceAll(items: readonly NumberedItem[], last?: string): void {
     cache.expire()
     removeAll.run([])
     for (const { id, name, isComplete, secret } of items) insertWithId.run([id, name, isComplete ? 1 : 0, secret])
     removeLastId.run([])
-    insertLastId.run([`${items.reduce((max, { id }) => (BigInt(id) > max ? BigInt(id) : max), BigInt(last))}`])
+    insertLastId.run([`${highestId(items, last)}`])
   }
 
   /** The outcome for an item that no statement has changed. */
