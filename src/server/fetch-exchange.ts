@@ -268,6 +268,7 @@ function toReadable(stream: Extract<Response['body'], (...args: never) => unknow
   const encoder = new TextEncoder()
   let events: ReturnType<typeof stream> | undefined
   let isOpen = true
+  let isFull = false
   const close = () => {
     isOpen = false
     events?.onClose()
@@ -277,8 +278,10 @@ function toReadable(stream: Extract<Response['body'], (...args: never) => unknow
       start(controller) {
         events = stream(
           (text) => {
-            if (isOpen) controller.enqueue(encoder.encode(text))
-            return isOpen && (controller.desiredSize ?? 0) > 0
+            if (!isOpen) return false
+            controller.enqueue(encoder.encode(text))
+            isFull = (controller.desiredSize ?? 0) <= 0
+            return !isFull
           },
           () => {
             if (isOpen) controller.close()
@@ -286,7 +289,12 @@ function toReadable(stream: Extract<Response['body'], (...args: never) => unknow
           },
         )
       },
-      pull: () => events?.onDrain(),
+      // A waiting reader makes `enqueue` call it, too.
+      pull() {
+        if (!isFull) return
+        isFull = false
+        events?.onDrain()
+      },
       cancel: close,
     },
     new ByteLengthQueuingStrategy({ highWaterMark: streamBufferBytes }),

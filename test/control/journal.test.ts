@@ -265,13 +265,6 @@ const summary = ({ event, data }: ServerEvent) =>
     ? `${data.method} ${data.path} ${data.status}`
     : `${event} ${data.change ?? ''} ${data.id ?? ''}`.trim()
 
-/** The next events, until one is about this path. */
-async function eventsUntil(stream: EventStream, path: string): Promise<ServerEvent[]> {
-  const events: ServerEvent[] = []
-  while (events.at(-1)?.data.path !== path) events.push(await stream.next())
-  return events
-}
-
 /** Creates, updates and deletes an item, resets and replaces the items. */
 async function change(client: Client, item: object, path: string, itemPath: string): Promise<void> {
   await client.send('POST', itemsPath, item)
@@ -295,7 +288,7 @@ suite('events', { concurrency: true }, () => {
       const expectedHeaders = ['text/event-stream', 'no-store']
       assert.deepEqual([stream.headers.get('content-type'), stream.headers.get('cache-control')], expectedHeaders)
       await change(client, item, path, itemPath)
-      const events = await eventsUntil(stream, '/end')
+      const events = await stream.until('/end')
       assert.deepEqual(events.map(summary), [
         `POST ${itemsPath} ${created}`,
         'item created 1',
@@ -326,20 +319,20 @@ suite('events', { concurrency: true }, () => {
     await client.send('POST', itemsPath, numbered('x'))
     await client.send('PUT', '/__admin/items', [])
     await client.send('GET', '/end')
-    const all = await eventsUntil(stream, '/end')
+    const all = await stream.until('/end')
     stream.close()
     for (const [index, { id }] of all.slice(0, -1).entries()) {
       const again = await EventStream.open(t, client, { 'last-event-id': `${id}` })
-      assert.deepEqual(await eventsUntil(again, '/end'), all.slice(index + 1))
+      assert.deepEqual(await again.until('/end'), all.slice(index + 1))
       again.close()
     }
     const afterRestart = await EventStream.open(t, client, { 'last-event-id': '999999' })
-    assert.deepEqual(await eventsUntil(afterRestart, '/end'), all)
+    assert.deepEqual(await afterRestart.until('/end'), all)
     await client.send('DELETE', '/__admin/requests')
     for (const id of [`${all[0]?.id}`, `${all.at(-1)?.id}`, 'nonsense']) {
       const later = await EventStream.open(t, client, { 'last-event-id': id })
       await client.send('GET', '/later')
-      const events = await eventsUntil(later, '/later')
+      const events = await later.until('/later')
       assert.ok(
         events.every(({ event, data }) => ['reset', 'clear', 'faults'].includes(event) || data.path === '/later'),
       )

@@ -74,6 +74,13 @@ export class EventStream {
     return value
   }
 
+  /** The next events, until one is about this path. */
+  async until(path: string): Promise<ServerEvent[]> {
+    const events: ServerEvent[] = []
+    while (events.at(-1)?.data.path !== path) events.push(await this.next())
+    return events
+  }
+
   /** What follows until the server ends the stream. */
   async rest(): Promise<ServerEvent[]> {
     const events: ServerEvent[] = []
