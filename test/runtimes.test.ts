@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
+import { connect as connectHttp2 } from 'node:http2'
+import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { connect } from 'node:tls'
 import { createClient } from '../src/verify/client.ts'
@@ -230,6 +233,54 @@ for (const runtime of runtimes) {
         assert.equal(socket.getPeerX509Certificate()?.subject, 'CN=localhost')
       })
 
+      test('a damaged development certificate is replaced', async (t) => {
+        const XDG_CONFIG_HOME = temporaryFolder(t)
+        const file = join(XDG_CONFIG_HOME, 'todo-item-service', 'localhost.pem')
+        mkdirSync(dirname(file))
+        const damaged = 'nonsense'
+        writeFileSync(file, damaged)
+        const { running } = await serveHere(t, ['--https-port', '0'], 'a', { XDG_CONFIG_HOME })
+        const [url = ''] = await running.prints(/https:\/\/127\.0\.0\.1:\d+/)
+        assert.equal((await createClient(url, { insecure: true }).send('GET', items)).status, 200)
+        assert.notEqual(readFileSync(file, 'utf8'), damaged)
+      })
+
+      test('G6 HEAD has the headers of GET and no body', async (t) => {
+        const raw = new RawConnection(t, service.port)
+        raw.socket.write(get('Host: x\r\n').replace('GET', 'HEAD') + get('Host: x\r\nConnection: close\r\n'))
+        await raw.closed
+        const [head = '', full = ''] = raw.received.split(/(?=HTTP\/1\.1 )/)
+        /** Those that the same request gets in every second, on every connection. */
+        const headersOf = (text: string) =>
+          text
+            .split('\r\n\r\n')[0]
+            ?.toLowerCase()
+            .replace(/^(date: ).*/m, '$1')
+            .match(/^(?!connection|keep-alive).+$/gm)
+            ?.sort()
+        assert.deepEqual(headersOf(head), headersOf(full))
+        assert.match(head, /^date: /im)
+        assert.match(head, /^content-length: [1-9]/im)
+        assert.ok(head.endsWith('\r\n\r\n'), head)
+      })
+
+      if (name === 'Deno')
+        test('HTTP/2: HEAD, and a refused request among others', async (t) => {
+          const [url = ''] = await service.running.prints(/https:\/\/127\.0\.0\.1:\d+/)
+          const session = connectHttp2(url, { rejectUnauthorized: false })
+          t.after(() => session.destroy())
+          const send = async (headers: object) => {
+            const stream = session.request({ ...headers })
+            const [response] = await once(stream, 'response')
+            stream.resume()
+            await once(stream, 'close')
+            return [response[':status'], stream.rstCode]
+          }
+          assert.deepEqual(await send({ ':method': 'HEAD', ':path': items }), [200, 0])
+          assert.deepEqual(await send({ ':path': '/secret', authorization: 'Bearer a, Bearer b' }), [400, 0])
+          assert.deepEqual(await send({ ':path': items }), [200, 0])
+        })
+
       test('failures on request: lost and reset close the connection, truncate cuts the body off', async () => {
         for (const fault of ['lost', 'reset', 'truncate']) {
           const response = fetch(`${service.url}${items}`, { headers: { prefer: `fault=${fault}` } })
@@ -264,8 +315,23 @@ for (const runtime of runtimes) {
 
     test('B12 production redirects HTTP to HTTPS with 307', async (t) => {
       const { url } = await serveHere(t, ['--mode', 'production', '--https-redirect-port', '8443'], 'b')
-      const { status, headers } = await createClient(url).send('GET', `${items}?x=1`)
-      assert.deepEqual([status, headers.location], [307, `https://127.0.0.1:8443${items}?x=1`])
+      for (const target of [`${items}?x=1`, `${items}/%2E%2E`]) {
+        const { status, headers } = await createClient(url).send('DELETE', target)
+        assert.deepEqual([status, headers.location], [307, `https://127.0.0.1:8443${target}`])
+      }
+    })
+
+    test('pipelined requests are answered in order; Bun closes the connection where a response takes time', async (t) => {
+      const { port } = await serveHere(t, ['--no-https'])
+      const [list, end] = [get('Host: x\r\n'), get('Host: x\r\nConnection: close\r\n', '/unknown')]
+      const raw = new RawConnection(t, port)
+      raw.socket.write(`${list}${post(length)}${list}${end}`)
+      await raw.closed
+      assert.deepEqual(raw.statuses, [200, 201, 200, 404])
+      const slow = new RawConnection(t, port)
+      slow.socket.write(`${get('Host: x\r\nPrefer: wait=1\r\n')}${end}`)
+      await slow.closed
+      assert.deepEqual(slow.statuses, name === 'Bun' ? [] : [200, 404])
     })
 
     test('items in an SQLite file are there after a restart', async (t) => {
@@ -311,6 +377,15 @@ for (const runtime of runtimes) {
         upload.socket.write(body)
         assert.deepEqual(await upload.responses(1), [201])
         assert.match(upload.received, /connection: close/i)
+        assert.equal((await running.ended).code, 0)
+      })
+
+      test('ends the streams of events, and those of clients that reconnect', async (t) => {
+        const { running, url } = await serveHere(t, ['--no-https', '--drain-delay', '1'])
+        const stream = await EventStream.open(t, { url })
+        running.process.kill('SIGTERM')
+        assert.deepEqual(await stream.rest(), [])
+        assert.deepEqual(await (await EventStream.open(t, { url })).rest(), [])
         assert.equal((await running.ended).code, 0)
       })
 

@@ -31,8 +31,8 @@ export async function authenticate(
   return challenge(`Bearer error="invalid_token", error_description="${result.errorDescription}"`, result.reason)
 }
 
-/** Two Authorization headers, joined by a server that did not find them. In one, `=` follows a name behind a comma. */
-const repeated = /, *(?:[^\s,="]+(?: |$)|$)/
+/** Two Authorization headers, joined with ", " by a server that did not find them. In one, `=` follows a name there. */
+const repeated = /, (?:[^\s,="]+(?: |$)|$)/
 
 export const challenge = (value: string, reason: string): Response => ({
   ...empty(401, { 'www-authenticate': value }),

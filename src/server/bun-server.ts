@@ -79,8 +79,12 @@ function targetOf(request: BunRequest): string {
 
 function targetFrom(params: Readonly<Record<string, string>>, path: string): string {
   const query = path.indexOf('?')
-  return `/${Object.values(params).map(encodeURIComponent).join('/')}${query < 0 ? '' : path.slice(query)}`
+  return `/${Object.values(params).map(encodeSegment).join('/')}${query < 0 ? '' : path.slice(query)}`
 }
+
+/** Dots, too: the client resolves a redirect to `/x/..` before it follows it. */
+const encodeSegment = (segment: string) =>
+  segment === '.' || segment === '..' ? segment.replaceAll('.', '%2E') : encodeURIComponent(segment)
 
 /** A path that no route matched as it was sent, but one would match now, had `.` or `..` in it: it names nothing. */
 function unroutedTarget(path: string): string {

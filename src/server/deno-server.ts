@@ -33,6 +33,8 @@ class DenoExchange extends FetchExchange {
   }
 
   protected override onFinalResponse(): void {
+    // HTTP/2, where no request is behind another.
+    if (this.header('host') === undefined) return
     const client = clientOf(this.#info)
     closing.add(client)
     setTimeout(() => closing.delete(client), closingMs).unref()

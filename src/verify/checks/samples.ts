@@ -349,7 +349,7 @@ const securedChecks = (methods: Methods): Check[] => [
       expectChallenge(await send(client, secretPath, 'GET', { authorization }))
   }),
   choice('S6', 'a malformed token returns 401 with error="invalid_token"', async (client) => {
-    for (const token of ['x', 'a.b.c', '..', 'e30.e30.e30', 'null', '{}', '%00', 'a'.repeat(5000)])
+    for (const token of ['x', 'a.b.c', 'a.b.c,d', '..', 'e30.e30.e30', 'null', '{}', '%00', 'a'.repeat(5000)])
       expectInvalidToken(await send(client, secretPath, 'GET', bearer(token)))
   }),
   withToken(
