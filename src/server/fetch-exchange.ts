@@ -232,11 +232,20 @@ export abstract class FetchExchange implements Request {
 const byteLengthOf = (body: string | readonly Buffer[]) =>
   typeof body === 'string' ? Buffer.byteLength(body) : body.reduce((sum, { length }) => sum + length, 0)
 
+/** A list that has not changed is the same buffer again. */
+let lastBytes: Buffer | undefined
+let lastText = ''
+
 /** JSON as text, unless it is large: Deno sends it with less effort than bytes. */
 function contentOf(body: string | readonly Buffer[], isJson: boolean): string | Buffer {
   if (typeof body === 'string') return body
   const bytes = body.length === 1 ? (body[0] as Buffer) : Buffer.concat(body)
-  return isJson && bytes.length <= maxTextBytes ? bytes.toString() : bytes
+  if (!isJson || bytes.length > maxTextBytes) return bytes
+  if (bytes !== lastBytes) {
+    lastBytes = bytes
+    lastText = bytes.toString()
+  }
+  return lastText
 }
 
 /** Its connection is closed before the end of the response. */
