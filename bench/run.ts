@@ -128,15 +128,20 @@ async function compareWithBare(others: readonly ServerConfig[], titleOf: (worklo
   }
 }
 
-/** This service on each runtime. */
+/** This service on each runtime, and what a constant response takes there. */
 async function compareRuntimes(): Promise<void> {
   const available = runtimes.filter(({ name, skip }) => {
     if (skip) progress(`${name} is left out: ${skip}`)
     return !skip
   })
+  const onEach = (config: ServerConfig, names: readonly string[]) =>
+    available
+      .filter(({ name }) => names.includes(name))
+      .map(({ name, command, args }) => ({ ...config, name, interpreter: [command, ...args] }))
+  await compareWithBare(onEach(thisService('a'), ['Node', 'Bun', 'Deno']), (workload, name) => `${workload} on ${name}`)
   await compareWithBare(
-    available.map(({ name, command, args }) => ({ ...thisService('a'), name, interpreter: [command, ...args] })),
-    (workload, name) => `${workload} on ${name}`,
+    onEach(server('', 'constant'), ['Bun', 'Deno']),
+    (workload, name) => `${workload}, constant, on ${name}`,
   )
 }
 

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { Agent, request } from 'node:http'
+import http from 'node:http'
 import { connect as connectHttp2 } from 'node:http2'
+import https from 'node:https'
 import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { connect } from 'node:tls'
@@ -12,6 +13,7 @@ import { sharedBrowser } from './support/browser.ts'
 import { run, type Service, serve, sharedService, start } from './support/cli.ts'
 import { EventStream } from './support/control.ts'
 import { newDatabase } from './support/database.ts'
+import { startFlood } from './support/flood.ts'
 import { temporaryFolder } from './support/folder.ts'
 import { Instance, Writers } from './support/instance.ts'
 import { RawConnection } from './support/raw.ts'
@@ -83,7 +85,7 @@ for (const runtime of runtimes) {
           const args = ['--no-https', '--log-level', 'error', ...database]
           const { url } = await serveHere(t, args, profile, { XDG_CONFIG_HOME })
           const { stdout } = await run(t, ['token', '--name', 'ada', '-o', 'token'], { XDG_CONFIG_HOME })
-          const agent = new Agent({ keepAlive: true })
+          const agent = new http.Agent({ keepAlive: true })
           t.after(() => agent.destroy())
           const result = await verify({ url, profile, strict: true, reset: true, token: stdout.trim(), agent })
           const { ok, failed, skipped, outcomes } = result
@@ -362,6 +364,23 @@ for (const runtime of runtimes) {
       assert.deepEqual(JSON.parse((await createClient(url).send('GET', items)).text), [])
     })
 
+    if (name !== 'Node')
+      test('clients that send chunks of one byte do not keep others waiting', { timeout: 60_000 }, async (t) => {
+        const { url, port } = await serveHere(t, ['--no-https', '--log-level', 'error'])
+        const flood = await startFlood(t, port, 'endless chunks of one byte', { clients: 40 })
+        for (let count = 0; count < 10; count++) assert.equal((await fetch(`${url}${items}`)).status, 200)
+        await flood.stop()
+      })
+
+    if (name === 'Bun')
+      test('an idle connection is closed after --keep-alive-timeout', async (t) => {
+        const { port } = await serveHere(t, ['--no-https', '--keep-alive-timeout', '1'])
+        const raw = new RawConnection(t, port)
+        raw.socket.write(get('Host: x\r\n'))
+        assert.deepEqual(await raw.responses(1), [200])
+        await raw.closed
+      })
+
     suite('SIGTERM', () => {
       test('fails /health/ready, finishes requests in flight, exits with 0', async (t) => {
         const { running, url, port } = await serveHere(t, ['--mode', 'production', '--drain-delay', '2'])
@@ -389,11 +408,13 @@ for (const runtime of runtimes) {
         assert.equal((await running.ended).code, 0)
       })
 
-      test('under load fails no request of clients that stop at Connection: close', async (t) => {
-        const service = await serveHere(t, ['--no-https', '--log-level', 'error'])
-        assert.deepEqual(await sendUnderLoad(t, service), [])
-        assert.equal((await service.running.ended).code, 0)
-      })
+      for (const scheme of ['http', 'https'] as const)
+        test(`under load over ${scheme} fails no request of clients that stop at Connection: close`, async (t) => {
+          const { running } = await serveHere(t, ['--https-port', '0', '--log-level', 'error'])
+          const [url = ''] = await running.prints(new RegExp(`${scheme}://127\\.0\\.0\\.1:\\d+`))
+          assert.deepEqual(await sendUnderLoad(t, running, url), [])
+          assert.equal((await running.ended).code, 0)
+        })
 
       test('under load loses no acknowledged write', async (t) => {
         const { url } = await newDatabase()
@@ -433,11 +454,12 @@ for (const runtime of runtimes) {
 }
 
 /** GETs from 20 clients, each on one connection, SIGTERM after the thousandth response; returns what failed. */
-async function sendUnderLoad(t: TestContext, { running, url }: Service): Promise<unknown[]> {
+async function sendUnderLoad(t: TestContext, running: Service['running'], url: string): Promise<unknown[]> {
   const failures: unknown[] = []
+  const { request, Agent } = url.startsWith('https:') ? https : http
   let responses = 0
   const send = async () => {
-    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+    const agent = new Agent({ keepAlive: true, maxSockets: 1, rejectUnauthorized: false })
     t.after(() => agent.destroy())
     for (let isOpen = true; isOpen; ) {
       const result = await new Promise<boolean>((resolve, reject) => {

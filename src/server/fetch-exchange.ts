@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority } from '../http/proxy.ts'
@@ -33,6 +33,8 @@ const maxQuietWaitMs = 500
 /** Of a stream of events, for a client that does not keep up. */
 const streamBufferBytes = 64 * 1024
 const maxTextBytes = 16 * 1024
+const initialBufferBytes = 1024
+const chunksPerTurn = 16
 /** A response is cut off when its first half has been sent. */
 const truncateAfterMs = 50
 
@@ -259,15 +261,26 @@ function findFramingError(headers: Headers, contentLength: string | null): Error
   return coding === null || coding.toLowerCase() === 'chunked' ? undefined : 'framing-ambiguous'
 }
 
+/** The end of the last turn that a chunked body waits for. */
+let lastTurn: Promise<unknown> = Promise.resolve()
+
+/** Chunks may be single bytes: they are copied into one buffer, of a few bodies in each turn of the event loop. */
 async function readChunks({ body }: FetchRequest, limitBytes: number): Promise<Buffer | ErrorCode> {
-  const chunks: Uint8Array[] = []
+  let bytes = Buffer.alloc(initialBufferBytes)
   let length = 0
+  let chunks = 0
   for await (const chunk of body ?? []) {
-    length += chunk.length
-    if (length > limitBytes) return 'body-too-large'
-    chunks.push(chunk)
+    if (++chunks % chunksPerTurn === 0) {
+      lastTurn = lastTurn.then(() => nextTurn())
+      await lastTurn
+    }
+    const end = length + chunk.length
+    if (end > limitBytes) return 'body-too-large'
+    if (end > bytes.length) bytes = Buffer.concat([bytes], Math.max(end, 2 * bytes.length))
+    bytes.set(chunk, length)
+    length = end
   }
-  return Buffer.concat(chunks)
+  return bytes.subarray(0, length)
 }
 
 const failingStream = (bytes?: Buffer) =>

@@ -1,5 +1,15 @@
 import { type Entry, SerializedList } from './serialized-list.ts'
-import type { Full, IfMatch, NamedItem, NamedStore, NumberedItem, NumberedStore, Serializers, Stores } from './store.ts'
+import {
+  type Full,
+  highestId,
+  type IfMatch,
+  type NamedItem,
+  type NamedStore,
+  type NumberedItem,
+  type NumberedStore,
+  type Serializers,
+  type Stores,
+} from './store.ts'
 
 export interface MemoryLimits {
   /** In each profile. */
@@ -98,7 +108,7 @@ const representation = (list: SerializedList, instanceId: string) => ({
 
 const etagOf = (instanceId: string, version: number) => `"${instanceId}-${version}"`
 
-const maxInt64 = 2n ** 63n - 1n
+const maxInt64 = `${2n ** 63n - 1n}`
 
 function usedBytes(entries: ReadonlyMap<unknown, Entry>): number {
   let sum = 0
@@ -106,8 +116,10 @@ function usedBytes(entries: ReadonlyMap<unknown, Entry>): number {
   return sum
 }
 
-/** A Map is faster with numbers than with strings; a longer id may not be exact as a number. */
-const keyOf = (id: string): number | string => (id.length <= 15 ? Number(id) : id)
+/** Numbers are faster, as a key and to count; a longer id may not be exact as a number. */
+const isExact = (id: string) => id.length <= 15
+const keyOf = (id: string): number | string => (isExact(id) ? Number(id) : id)
+const idAfter = (id: string) => (isExact(id) ? `${Number(id) + 1}` : `${BigInt(id) + 1n}`)
 
 function numberedStore(
   { startingItems, serialize }: Serializers['a'],
@@ -118,7 +130,7 @@ function numberedStore(
   const list = new SerializedList()
   const entries = new Map<number | string, Entry>()
   const secrets = new Map<string, string>()
-  let lastId = 0n
+  let lastId = '0'
 
   function add(id: string, json: string): Entry | Full {
     const bytes = sizeOf(json)
@@ -138,11 +150,10 @@ function numberedStore(
     list.clear()
     entries.clear()
     secrets.clear()
-    lastId = 0n
-    for (const { id, json, secret, number } of all) {
+    lastId = `${highestId(items)}`
+    for (const { id, json, secret } of all) {
       entries.set(keyOf(id), list.add(json, sizeOf(json)))
       if (secret !== null) secrets.set(id, secret)
-      if (number > lastId) lastId = number
     }
     return 'replaced'
   }
@@ -158,10 +169,10 @@ function numberedStore(
     },
     create({ name, isComplete }) {
       if (lastId === maxInt64) return 'item-limit'
-      const id = `${lastId + 1n}`
+      const id = idAfter(lastId)
       const entry = add(id, serialize({ id, name, isComplete, secret: null }))
       if (typeof entry === 'string') return entry
-      lastId++
+      lastId = id
       return { id, json: entry.json, etag: etagOf(instanceId, entry.version) }
     },
     update(id, { name, isComplete }, ifMatch) {

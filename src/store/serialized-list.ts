@@ -5,7 +5,7 @@ export const maxSegmentLength = 256 * 1024
 const maxJoinedBytes = 64 * 1024
 
 interface Segment {
-  readonly entries: Set<Entry>
+  readonly entries: Entry[]
   /** Of the JSON of its entries. */
   length: number
   /** Undefined after a change. */
@@ -30,13 +30,13 @@ export class SerializedList {
 
   add(json: string, bytes: number): Entry {
     let segment = this.#segments.at(-1)
-    if (!segment || segment.entries.size === maxSegmentItems || segment.length >= maxSegmentLength) {
-      segment = { entries: new Set(), length: 0, bytes: undefined }
+    if (!segment || segment.entries.length === maxSegmentItems || segment.length >= maxSegmentLength) {
+      segment = { entries: [], length: 0, bytes: undefined }
       this.#segments.push(segment)
     }
     segment.length += json.length
     const entry = { json, bytes, version: 0, segment }
-    segment.entries.add(entry)
+    segment.entries.push(entry)
     this.#invalidate(entry)
     return entry
   }
@@ -50,9 +50,9 @@ export class SerializedList {
 
   remove(entry: Entry): void {
     const { segment } = entry
-    segment.entries.delete(entry)
+    segment.entries.splice(segment.entries.indexOf(entry), 1)
     segment.length -= entry.json.length
-    if (segment.entries.size === 0) this.#segments.splice(this.#segments.indexOf(segment), 1)
+    if (segment.entries.length === 0) this.#segments.splice(this.#segments.indexOf(segment), 1)
     this.#invalidate(entry)
   }
 
@@ -65,7 +65,7 @@ export class SerializedList {
   get buffers(): readonly Buffer[] {
     this.#buffers ??= joinSegments(
       this.#segments.map((segment) => {
-        segment.bytes ??= serializeSegment(Array.from(segment.entries, ({ json }) => json))
+        segment.bytes ??= serializeSegment(segment.entries.map(({ json }) => json))
         return segment.bytes
       }),
     )
