@@ -49,7 +49,7 @@ for (const { workload, bars } of groups) {
 const reference = (labelWidth + scale).toFixed(0)
 const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${y}" viewBox="0 0 ${width} ${y}" role="img" aria-label="CPU time per request, by server">
 <style>
-text { font: 13px system-ui, sans-serif; fill: #24292f }
+text { font: 13px system-ui, sans-serif; fill: #24292f; stroke: #ffffff; stroke-width: 3px; paint-order: stroke }
 .title { font-weight: 600 } .label { text-anchor: end }
 .own { fill: #0969da } .other { fill: #afb8c1 }
 line { stroke: #57606a; stroke-dasharray: 3 3 }
