@@ -129,7 +129,7 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
   const { journal, faults, itemSchema, list, reset, putItems } = control.main
   const readItems = arrayReader(itemSchema, 'id')
   const address = { host, port: config.port ?? 0 }
-  const server = await listen(control, address, config.limits, noOverloadMonitor()).catch((cause) => {
+  const server = await listen(control, address, config.limits, noOverloadMonitor(), runtime.now).catch((cause) => {
     control.close()
     throw new Error(`start: ${describeListenError(cause, address.port)}`, { cause })
   })

@@ -45,7 +45,7 @@ export async function startProfile<Name extends ProfileName>(
     }))
   const open = async (address: Address, redirectPort?: number) => {
     const handler = development ?? app(profile, stores, { ...settings, redirectPort })
-    return listen(handler, address, config.limits, overload).catch((cause: NodeJS.ErrnoException) =>
+    return listen(handler, address, config.limits, overload, settings.now).catch((cause: NodeJS.ErrnoException) =>
       describeListenError(cause, profile.name, address, port),
     )
   }

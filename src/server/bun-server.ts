@@ -37,8 +37,8 @@ class BunExchange extends FetchExchange {
 }
 
 /** Bun.serve. */
-export const bind: Bind = (handler, { host, port, credentials }, limits, overload) => {
-  const state = fetchServer(handler, limits, overload, credentials !== undefined)
+export const bind: Bind = (handler, { host, port, credentials }, limits, overload, now) => {
+  const state = fetchServer(handler, limits, overload, now, credentials !== undefined)
   const handle = (request: BunRequest, target: string) => new BunExchange(request, target, state, listening).handle()
   const byParameters = (request: BunRequest) => handle(request, targetOf(request))
   const listening = Bun.serve({

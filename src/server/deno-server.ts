@@ -42,8 +42,8 @@ class DenoExchange extends FetchExchange {
 }
 
 /** Deno.serve. */
-export const bind: Bind = (handler, { host, port, credentials }, limits, overload) => {
-  const state = fetchServer(handler, limits, overload, credentials !== undefined)
+export const bind: Bind = (handler, { host, port, credentials }, limits, overload, now) => {
+  const state = fetchServer(handler, limits, overload, now, credentials !== undefined)
   const scheme = state.isEncrypted ? 'https://' : 'http://'
   const abort = new AbortController()
   const listening = Deno.serve(

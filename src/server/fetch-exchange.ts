@@ -16,6 +16,7 @@ export interface FetchServer {
   readonly handler: HttpHandler
   readonly limits: ServerLimits
   readonly overload: OverloadMonitor
+  readonly now: () => Date
   readonly isEncrypted: boolean
   /** In any order. */
   readonly uploads: Upload[]
@@ -71,8 +72,9 @@ export const fetchServer = (
   handler: HttpHandler,
   limits: ServerLimits,
   overload: OverloadMonitor,
+  now: () => Date,
   isEncrypted: boolean,
-): FetchServer => ({ handler, limits, overload, isEncrypted, uploads: [], localPort: 0, isDraining: false })
+): FetchServer => ({ handler, limits, overload, now, isEncrypted, uploads: [], localPort: 0, isDraining: false })
 
 /** A request, as dispatch sees it, and its response. */
 export abstract class FetchExchange implements Request {
@@ -225,7 +227,7 @@ export abstract class FetchExchange implements Request {
     for (const name in headers) response.headers.set(name, headers[name] as string)
     if (contentLength !== undefined) response.headers.set('content-length', contentLength)
     // Bun leaves it out.
-    if (this.method === 'HEAD' && !headers?.date) response.headers.set('date', new Date().toUTCString())
+    if (this.method === 'HEAD' && !headers?.date) response.headers.set('date', this.server.now().toUTCString())
     if (closesConnection || this.server.isDraining) response.headers.set('connection', 'close')
     return response
   }

@@ -26,10 +26,11 @@ export async function listen(
   address: Address,
   limits: ServerLimits,
   overload: OverloadMonitor,
+  now: () => Date,
 ): Promise<Listening> {
   const native = await nativeRuntime?.load()
   const bind = async (at: Address): Promise<Listening> => {
-    if (native) return native.bind(handler, at, limits, overload)
+    if (native) return native.bind(handler, at, limits, overload, now)
     const { host, port, credentials } = at
     const { server, close, destroy } = nodeServer(handler, limits, overload, credentials)
     await new Promise<void>((listening, failed) => {
@@ -56,7 +57,7 @@ export async function listen(
     // A machine without IPv6.
     if (['EADDRNOTAVAIL', 'EAFNOSUPPORT'].includes(code)) return first
     await first.close()
-    if (address.port === 0 && code === 'EADDRINUSE') return listen(handler, address, limits, overload)
+    if (address.port === 0 && code === 'EADDRINUSE') return listen(handler, address, limits, overload, now)
     throw cause
   }
 }

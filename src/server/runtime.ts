@@ -20,6 +20,7 @@ export type Bind = (
   address: Address,
   limits: ServerLimits,
   overload: OverloadMonitor,
+  now: () => Date,
 ) => Listening
 
 declare const Bun: { readonly version: string } | undefined
