@@ -97,7 +97,7 @@ for (const runtime of runtimes) {
       const service = sharedService(['--no-https', '--log-level', 'error'], 'a', env, interpreter)
 
       for (const [title, [bytes, expected]] of Object.entries(ambiguous))
-        test(title, async (t) => {
+        test(title, { timeout: 60_000 }, async (t) => {
           const raw = new RawConnection(t, service.port)
           raw.socket.write(`${bytes}${post(length)}`)
           await raw.responses(1)
@@ -399,7 +399,7 @@ for (const runtime of runtimes) {
         assert.equal((await running.ended).code, 0)
       })
 
-      test('ends the streams of events, and those of clients that reconnect', async (t) => {
+      test('ends the streams of events, and those of clients that reconnect', { timeout: 60_000 }, async (t) => {
         const { running, url } = await serveHere(t, ['--no-https', '--drain-delay', '1'])
         const stream = await EventStream.open(t, { url })
         running.process.kill('SIGTERM')
