@@ -4,7 +4,7 @@ import { nextTick } from 'node:process'
 import type { ErrorCode } from '../http/errors.ts'
 
 /** Memory for bodies that are still being received, of all connections together. */
-const maxBufferedBytes = 20 * 2 ** 20
+export const maxBufferedBytes = (limitBytes: number) => Math.max(20 * 2 ** 20, 2 * limitBytes)
 /** A body in many small buffers is copied into one after so many. */
 const maxBuffers = 1_000
 
@@ -60,8 +60,7 @@ export function receiveBody(
     uploads.add(upload)
     heldBytes += buffer.length
     bufferedBytes += buffer.length
-    if (bufferedBytes > Math.max(maxBufferedBytes, 2 * limitBytes))
-      uploads.values().next().value?.fail('uploads-exceeded')
+    if (bufferedBytes > maxBufferedBytes(limitBytes)) uploads.values().next().value?.fail('uploads-exceeded')
   })
   incoming.on('end', () => settle(buffers.length === 1 ? (buffers[0] as Buffer) : Buffer.concat(buffers)))
 }

@@ -31,8 +31,6 @@ const singletonBits = new Map(
 /** `Upgrade` and `Transfer-Encoding` have lengths of their own. */
 const singletonLengths = singletons.reduce((mask, { length }) => mask | (1 << length), 0)
 const [hostBit, contentLengthBit] = [singletonBits.get('host'), singletonBits.get('content-length')]
-/** Nearly every request names the same host as the one before. */
-let lastHost: string | undefined
 
 /** A request, as dispatch sees it, and its response. */
 export class Exchange implements Request {
@@ -100,11 +98,8 @@ export class Exchange implements Request {
         if (this.isHttp10 || value.toLowerCase() !== 'chunked') error ??= 'framing-ambiguous'
       }
     }
-    if (host !== lastHost || host === undefined) {
-      const isValid = host === undefined ? this.isHttp10 : isAuthority(host)
-      if (isValid) lastHost = host
-      else error ??= 'host-malformed'
-    }
+    const isValid = host === undefined ? this.isHttp10 : isAuthority(host)
+    if (!isValid) error ??= 'host-malformed'
     return error
   }
 

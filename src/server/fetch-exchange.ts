@@ -4,6 +4,7 @@ import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority } from '../http/proxy.ts'
 import type { Request } from '../http/request.ts'
 import { jsonType, type Response } from '../http/response.ts'
+import { maxBufferedBytes } from './body.ts'
 import type { Listening } from './listen.ts'
 import type { ServerLimits } from './node-server.ts'
 import type { OverloadMonitor } from './overload.ts'
@@ -18,15 +19,13 @@ export interface FetchServer {
   readonly overload: OverloadMonitor
   readonly now: () => Date
   readonly isEncrypted: boolean
-  /** In any order. */
-  readonly uploads: Upload[]
+  /** Oldest first. */
+  readonly uploads: Set<Upload>
   localPort: number
   /** Set on shutdown: responses then carry `Connection: close`. */
   isDraining: boolean
 }
 
-/** Memory for bodies that are still being received, as announced by their Content-Length. */
-const maxBufferedBytes = 20 * 2 ** 20
 const checkIntervalMs = 1_000
 /** On shutdown, so long after the last request no more are expected on open connections. */
 const quietMs = 100
@@ -39,33 +38,15 @@ const chunksPerTurn = 16
 /** A response is cut off when its first half has been sent. */
 const truncateAfterMs = 50
 
-/** Nearly every request names the same host as the one before. */
-let lastHost: string | undefined
-
 /** A body that is being received. */
 interface Upload {
-  /** In the list of its server. */
-  index: number
-  /** Of all, counted. */
-  readonly number: number
   /** In checks of the timeout. */
   age: number
   fail(code: ErrorCode): void
 }
 
-/** Of all servers. */
+/** Of all servers, as announced by Content-Length. */
 let uploadBytes = 0
-let uploadCount = 0
-
-function removeUpload(uploads: Upload[], { index }: Upload): void {
-  const last = uploads.pop() as Upload
-  if (last.index === index) return
-  uploads[index] = last
-  last.index = index
-}
-
-const oldestOf = (uploads: readonly Upload[]) =>
-  uploads.reduce((oldest, one) => (one.number < oldest.number ? one : oldest))
 
 /** `localPort` is known once the server listens. */
 export const fetchServer = (
@@ -74,7 +55,7 @@ export const fetchServer = (
   overload: OverloadMonitor,
   now: () => Date,
   isEncrypted: boolean,
-): FetchServer => ({ handler, limits, overload, now, isEncrypted, uploads: [], localPort: 0, isDraining: false })
+): FetchServer => ({ handler, limits, overload, now, isEncrypted, uploads: new Set(), localPort: 0, isDraining: false })
 
 /** A request, as dispatch sees it, and its response. */
 export abstract class FetchExchange implements Request {
@@ -96,10 +77,7 @@ export abstract class FetchExchange implements Request {
     this.#resolve = undefined
     this.#contentLength = null
     let error: ErrorCode | undefined
-    if (host !== undefined && host !== lastHost) {
-      if (isAuthority(host)) lastHost = host
-      else error = 'host-malformed'
-    }
+    if (host !== undefined && !isAuthority(host)) error = 'host-malformed'
     // fetch knows no body of these methods: the runtime discards it.
     if (this.method !== 'GET' && this.method !== 'HEAD') {
       this.#contentLength = request.headers.get('content-length')
@@ -167,15 +145,15 @@ export abstract class FetchExchange implements Request {
     const settle = (body: Buffer | ErrorCode) => {
       if (isSettled) return
       isSettled = true
-      removeUpload(uploads, upload)
+      uploads.delete(upload)
       uploadBytes -= bytes
       done(body)
     }
-    const upload: Upload = { index: uploads.length, number: uploadCount++, age: 0, fail: settle }
-    uploads.push(upload)
+    const upload: Upload = { age: 0, fail: settle }
+    uploads.add(upload)
     uploadBytes += bytes
     // The oldest makes room: a client that stalls must not keep others from sending.
-    while (uploadBytes > Math.max(maxBufferedBytes, 2 * limitBytes)) oldestOf(uploads).fail('uploads-exceeded')
+    for (const oldest of uploads) if (uploadBytes > maxBufferedBytes(limitBytes)) oldest.fail('uploads-exceeded')
     const body = length === null ? readChunks(this.request, limitBytes) : this.request.arrayBuffer()
     body.then(
       (result) => settle(result instanceof ArrayBuffer ? Buffer.from(result) : result),
