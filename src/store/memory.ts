@@ -3,6 +3,7 @@ import {
   type Full,
   highestId,
   type IfMatch,
+  maxInt64,
   type NamedItem,
   type NamedStore,
   type NumberedItem,
@@ -107,8 +108,6 @@ const representation = (list: SerializedList, instanceId: string) => ({
 })
 
 const etagOf = (instanceId: string, version: number) => `"${instanceId}-${version}"`
-
-const maxInt64 = `${2n ** 63n - 1n}`
 
 function usedBytes(entries: ReadonlyMap<unknown, Entry>): number {
   let sum = 0

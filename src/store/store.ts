@@ -103,6 +103,9 @@ export interface Snapshot {
   readonly b?: { readonly items: readonly NamedItem[] }
 }
 
+/** As ids are: in decimal digits. */
+export const maxInt64 = `${2n ** 63n - 1n}`
+
 /** Of the items, or `lastId` where that is higher. */
 export const highestId = (items: readonly NumberedItem[], lastId = '0'): bigint =>
   items.reduce((max, { id }) => (BigInt(id) > max ? BigInt(id) : max), BigInt(lastId))

@@ -1,6 +1,7 @@
 import {
   highestId,
   type IfMatch,
+  maxInt64,
   type NamedItem,
   type NamedStore,
   type NumberedItem,
@@ -73,8 +74,6 @@ const versionsIn = (etags: readonly string[]) =>
   `[${etags.flatMap((etag) => /^"(\d{1,15})"$/.exec(etag)?.[1] ?? []).join(',')}]`
 
 const countOf = (statement: Statement) => Number(statement.all([])[0]?.[0])
-
-const maxInt64 = `${2n ** 63n - 1n}`
 
 function numberedItems(db: Database, { serialize }: Serializers['a'], cacheOptions: CacheOptions) {
   const nextVersion = "(select version + 1 from lists where profile = 'a')"
