@@ -364,6 +364,16 @@ for (const runtime of runtimes) {
       assert.deepEqual(JSON.parse((await createClient(url).send('GET', items)).text), [])
     })
 
+    test('uploads that stall on one port do not keep clients of another from sending', async (t) => {
+      const { running, port } = await serveHere(t, ['--https-port', '0'])
+      const [url = ''] = await running.prints(/https:\/\/127\.0\.0\.1:\d+/)
+      const stalled = Array.from({ length: 21 }, () => new RawConnection(t, port))
+      for (const { socket } of stalled) socket.write(post(`Content-Length: ${2 ** 20}\r\n`, '{'.padEnd(2 ** 20 - 1)))
+      assert.deepEqual(await Promise.race(stalled.map((raw) => raw.responses(1))), [503])
+      const { status } = await createClient(url, { insecure: true }).send('POST', items, { isComplete: true })
+      assert.equal(status, 201)
+    })
+
     if (name !== 'Node')
       test('clients that send chunks of one byte do not keep others waiting', { timeout: 60_000 }, async (t) => {
         const { url, port } = await serveHere(t, ['--no-https', '--log-level', 'error'])

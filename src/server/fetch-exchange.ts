@@ -19,8 +19,6 @@ export interface FetchServer {
   readonly overload: OverloadMonitor
   readonly now: () => Date
   readonly isEncrypted: boolean
-  /** Oldest first. */
-  readonly uploads: Set<Upload>
   localPort: number
   /** Set on shutdown: responses then carry `Connection: close`. */
   isDraining: boolean
@@ -40,12 +38,15 @@ const truncateAfterMs = 50
 
 /** A body that is being received. */
 interface Upload {
+  readonly server: FetchServer
   /** In checks of the timeout. */
   age: number
   fail(code: ErrorCode): void
 }
 
-/** Of all servers, as announced by Content-Length. */
+/** Of all servers, oldest first. */
+const uploads = new Set<Upload>()
+/** As announced by Content-Length. */
 let uploadBytes = 0
 
 /** `localPort` is known once the server listens. */
@@ -55,7 +56,7 @@ export const fetchServer = (
   overload: OverloadMonitor,
   now: () => Date,
   isEncrypted: boolean,
-): FetchServer => ({ handler, limits, overload, now, isEncrypted, uploads: new Set(), localPort: 0, isDraining: false })
+): FetchServer => ({ handler, limits, overload, now, isEncrypted, localPort: 0, isDraining: false })
 
 /** A request, as dispatch sees it, and its response. */
 export abstract class FetchExchange implements Request {
@@ -140,7 +141,6 @@ export abstract class FetchExchange implements Request {
       done('body-too-large')
       return
     }
-    const { uploads } = this.server
     let isSettled = false
     const settle = (body: Buffer | ErrorCode) => {
       if (isSettled) return
@@ -149,7 +149,7 @@ export abstract class FetchExchange implements Request {
       uploadBytes -= bytes
       done(body)
     }
-    const upload: Upload = { age: 0, fail: settle }
+    const upload: Upload = { server: this.server, age: 0, fail: settle }
     uploads.add(upload)
     uploadBytes += bytes
     // The oldest makes room: a client that stalls must not keep others from sending.
@@ -321,8 +321,9 @@ export function fetchListening(
 ): Listening {
   const { limits, overload } = state
   const uploadCheck = setInterval(() => {
-    for (const upload of [...state.uploads])
-      if (++upload.age * checkIntervalMs > limits.requestTimeoutMs) upload.fail('request-timeout')
+    for (const upload of [...uploads])
+      if (upload.server === state && ++upload.age * checkIntervalMs > limits.requestTimeoutMs)
+        upload.fail('request-timeout')
   }, checkIntervalMs)
   uploadCheck.unref()
   return {
