@@ -1,16 +1,21 @@
+import { isUtf8 } from 'node:buffer'
 import { MIMEType } from 'node:util'
 import { ApiError, type ErrorCode } from './errors.ts'
 import type { BodyReader } from './schema.ts'
 
-/** Rejects malformed UTF-8, skips a byte order mark. */
-const utf8 = new TextDecoder('utf-8', { fatal: true })
+const byteOrderMark = '\ufeff'
+/** What a decoder puts in place of malformed UTF-8. It may also have been sent. */
+const replacementCharacter = '\ufffd'
 
 /** G5: the members of the JSON body that the schema names, or what is wrong with it. */
 export function parseJson<Body>(bytes: Buffer, read: BodyReader<Body>, maxValues = defaultMaxValues) {
   const error = findCostlyJson(bytes, maxValues)
   if (error) return new ApiError(error)
+  // In Deno, a TextDecoder that rejects malformed UTF-8 takes four times as long.
+  const text = bytes.toString()
+  if (text.includes(replacementCharacter) && !isUtf8(bytes)) return new ApiError('body-malformed')
   try {
-    return read(utf8.decode(bytes))
+    return read(text.startsWith(byteOrderMark) ? text.slice(1) : text)
   } catch {
     return new ApiError('body-malformed')
   }

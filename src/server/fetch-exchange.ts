@@ -3,7 +3,7 @@ import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority } from '../http/proxy.ts'
 import type { Request } from '../http/request.ts'
-import { jsonType, type Response } from '../http/response.ts'
+import { jsonType, noContent, type Response } from '../http/response.ts'
 import { maxBufferedBytes } from './body.ts'
 import type { Listening } from './listen.ts'
 import type { ServerLimits } from './node-server.ts'
@@ -153,7 +153,7 @@ export abstract class FetchExchange implements Request {
     uploads.add(upload)
     uploadBytes += bytes
     // The oldest makes room: a client that stalls must not keep others from sending.
-    for (const oldest of uploads) if (uploadBytes > maxBufferedBytes(limitBytes)) oldest.fail('uploads-exceeded')
+    while (uploadBytes > maxBufferedBytes(limitBytes)) uploads.values().next().value?.fail('uploads-exceeded')
     const body = length === null ? readChunks(this.request, limitBytes) : this.request.arrayBuffer()
     body.then(
       (result) => settle(result instanceof ArrayBuffer ? Buffer.from(result) : result),
@@ -185,7 +185,9 @@ export abstract class FetchExchange implements Request {
     else this.#response = response
   }
 
-  #toFetch({ status, headers, body = '', isTruncated, closesConnection }: Response): FetchResponse {
+  #toFetch(response: Response): FetchResponse {
+    if (response === noContent && !this.server.isDraining) return noContentResponse
+    const { status, headers, body = '', isTruncated, closesConnection } = response
     let content: string | Buffer | ReadableStream | null = null
     let contentLength: string | undefined
     if (typeof body === 'function') {
@@ -200,16 +202,19 @@ export abstract class FetchExchange implements Request {
       if (this.method === 'HEAD') contentLength = `${byteLengthOf(body)}`
       else content = contentOf(body, headers?.['content-type'] === jsonType)
     }
-    const response = new Response(content, { status })
-    // In Deno, a response with a text and headers takes a microsecond less this way.
-    for (const name in headers) response.headers.set(name, headers[name] as string)
-    if (contentLength !== undefined) response.headers.set('content-length', contentLength)
+    // In Deno, a response with a text takes a microsecond less if it gets its headers like this.
+    const result = new Response(content, status === 200 || !headers ? { status } : { status, headers })
+    if (status === 200) for (const name in headers) result.headers.set(name, headers[name] as string)
+    if (contentLength !== undefined) result.headers.set('content-length', contentLength)
     // Bun leaves it out.
-    if (this.method === 'HEAD' && !headers?.date) response.headers.set('date', this.server.now().toUTCString())
-    if (closesConnection || this.server.isDraining) response.headers.set('connection', 'close')
-    return response
+    if (this.method === 'HEAD' && !headers?.date) result.headers.set('date', this.server.now().toUTCString())
+    if (closesConnection || this.server.isDraining) result.headers.set('connection', 'close')
+    return result
   }
 }
+
+/** Without a body, it can be sent again and again. */
+const noContentResponse = new Response(null, { status: 204 })
 
 const byteLengthOf = (body: string | readonly Buffer[]) =>
   typeof body === 'string' ? Buffer.byteLength(body) : body.reduce((sum, { length }) => sum + length, 0)

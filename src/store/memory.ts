@@ -100,12 +100,19 @@ class Budget {
 }
 
 /** Serialized only when the body is needed: a request with If-None-Match may not need it. */
-const representation = (list: SerializedList, instanceId: string) => ({
-  etag: etagOf(instanceId, list.version),
-  get json() {
-    return list.buffers
-  },
-})
+class LazyRepresentation {
+  readonly etag: string
+  readonly #list: SerializedList
+
+  constructor(list: SerializedList, instanceId: string) {
+    this.etag = etagOf(instanceId, list.version)
+    this.#list = list
+  }
+
+  get json(): readonly Buffer[] {
+    return this.#list.buffers
+  }
+}
 
 const etagOf = (instanceId: string, version: number) => `"${instanceId}-${version}"`
 
@@ -161,7 +168,7 @@ function numberedStore(
   const matches = (ifMatch: IfMatch, { version }: Entry) => !ifMatch || ifMatch.includes(etagOf(instanceId, version))
   return {
     count: () => entries.size,
-    list: () => representation(list, instanceId),
+    list: () => new LazyRepresentation(list, instanceId),
     get(id) {
       const entry = entries.get(keyOf(id))
       return entry ? { json: entry.json, etag: etagOf(instanceId, entry.version) } : 'not-found'
@@ -231,7 +238,7 @@ function namedStore(
   replaceAll(startingItems)
   return {
     count: () => entries.size,
-    list: () => representation(list, instanceId),
+    list: () => new LazyRepresentation(list, instanceId),
     replaceAll,
     create(item) {
       if (entries.has(item.id)) return 'in-use'

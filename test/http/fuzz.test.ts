@@ -47,7 +47,7 @@ suite('JSON bodies', () => {
 
   test('G5 with invalid UTF-8 get 400', async (t) => {
     const service = await transports['over a socket'](t, 'a')
-    for (const bytes of ['ff', 'c0af', 'eda080', 'f4908080', 'e282', '80', 'fe']) {
+    for (const bytes of ['ff', 'c0af', 'eda080', 'f4908080', 'e282', 'f09f98', '80', 'fe']) {
       const body = Buffer.concat([
         Buffer.from('{"name":"'),
         Buffer.from(bytes, 'hex'),
@@ -55,6 +55,12 @@ suite('JSON bodies', () => {
       ])
       assert.equal((await service.send('POST', items, body)).status, 400, bytes)
     }
+  })
+
+  test('G5 with U+FFFD, which stands for invalid UTF-8 elsewhere, are stored as sent', async (t) => {
+    const service = await transports['over a socket'](t, 'a')
+    const { status, text } = await service.send('POST', items, { name: '\ufffd', isComplete: true })
+    assert.deepEqual([status, JSON.parse(text).name], [201, '\ufffd'])
   })
 
   test('may be nested 1,000 deep; deeper ones get 400', async (t) => {
