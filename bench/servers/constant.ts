@@ -10,6 +10,7 @@ declare const Deno: { serve(options: object, handler: (request: Request) => unkn
 
 const type = 'application/json; charset=utf-8'
 const itemJson = '{"id":1,"name":"walk the dog 1","isComplete":false}'
+const etag = '"constant"'
 const listJson = `[${Array(10).fill(itemJson).join()}]`
 const headersRead = ['host', 'origin', 'if-match', 'if-none-match']
 const bodyHeadersRead = ['host', 'origin', 'if-match', 'content-type', 'content-length']
@@ -17,23 +18,27 @@ const bodyHeadersRead = ['host', 'origin', 'if-match', 'content-type', 'content-
 /** Kept, so that no read can be left out as unused. */
 export let last: unknown
 
-function respond(status: number, body: string, headers: Record<string, string> = {}): Response {
-  const response = new Response(body, { status })
+const noContent = new Response(null, { status: 204 })
+
+function ok(body: string): Response {
+  const response = new Response(body)
   response.headers.set('content-type', type)
-  response.headers.set('etag', '"constant"')
-  for (const name in headers) response.headers.set(name, headers[name] as string)
+  response.headers.set('etag', etag)
   return response
 }
+
+const created = (location: string) =>
+  new Response(itemJson, { status: 201, headers: { 'content-type': type, etag, location } })
 
 function handle(request: Request & { readonly params?: object }): Response | Promise<Response> {
   const { method, url, headers, params } = request
   for (const name in params) last = name
   for (const name of method === 'GET' ? headersRead : bodyHeadersRead) last = headers.get(name)
-  if (method === 'GET') return respond(200, url.endsWith('/todoitems') ? listJson : itemJson)
-  if (method === 'DELETE') return new Response(null, { status: 204 })
+  if (method === 'GET') return ok(url.endsWith('/todoitems') ? listJson : itemJson)
+  if (method === 'DELETE') return noContent
   return request.arrayBuffer().then((bytes) => {
     last = JSON.parse(Buffer.from(bytes).toString())
-    return method === 'PUT' ? new Response(null, { status: 204 }) : respond(201, itemJson, { location: `${url}/1` })
+    return method === 'PUT' ? noContent : created(`${url}/1`)
   })
 }
 

@@ -37,16 +37,32 @@ const chunksPerTurn = 16
 const truncateAfterMs = 50
 
 /** A body that is being received. */
-interface Upload {
+class Upload {
   readonly server: FetchServer
+  /** As announced by Content-Length. */
+  readonly bytes: number
   /** In checks of the timeout. */
-  age: number
-  fail(code: ErrorCode): void
+  age = 0
+  readonly #done: (body: Buffer | ErrorCode) => void
+
+  constructor(server: FetchServer, bytes: number, done: (body: Buffer | ErrorCode) => void) {
+    this.server = server
+    this.bytes = bytes
+    this.#done = done
+    uploads.add(this)
+    uploadBytes += bytes
+  }
+
+  /** Once: what comes later is ignored. */
+  settle(body: Buffer | ErrorCode): void {
+    if (!uploads.delete(this)) return
+    uploadBytes -= this.bytes
+    this.#done(body)
+  }
 }
 
 /** Of all servers, oldest first. */
 const uploads = new Set<Upload>()
-/** As announced by Content-Length. */
 let uploadBytes = 0
 
 /** `localPort` is known once the server listens. */
@@ -141,23 +157,13 @@ export abstract class FetchExchange implements Request {
       done('body-too-large')
       return
     }
-    let isSettled = false
-    const settle = (body: Buffer | ErrorCode) => {
-      if (isSettled) return
-      isSettled = true
-      uploads.delete(upload)
-      uploadBytes -= bytes
-      done(body)
-    }
-    const upload: Upload = { server: this.server, age: 0, fail: settle }
-    uploads.add(upload)
-    uploadBytes += bytes
+    const upload = new Upload(this.server, bytes, done)
     // The oldest makes room: a client that stalls must not keep others from sending.
-    while (uploadBytes > maxBufferedBytes(limitBytes)) uploads.values().next().value?.fail('uploads-exceeded')
+    while (uploadBytes > maxBufferedBytes(limitBytes)) uploads.values().next().value?.settle('uploads-exceeded')
     const body = length === null ? readChunks(this.request, limitBytes) : this.request.arrayBuffer()
     body.then(
-      (result) => settle(result instanceof ArrayBuffer ? Buffer.from(result) : result),
-      () => settle('request-incomplete'),
+      (result) => upload.settle(result instanceof ArrayBuffer ? Buffer.from(result) : result),
+      () => upload.settle('request-incomplete'),
     )
   }
 
@@ -328,7 +334,7 @@ export function fetchListening(
   const uploadCheck = setInterval(() => {
     for (const upload of [...uploads])
       if (upload.server === state && ++upload.age * checkIntervalMs > limits.requestTimeoutMs)
-        upload.fail('request-timeout')
+        upload.settle('request-timeout')
   }, checkIntervalMs)
   uploadCheck.unref()
   return {
