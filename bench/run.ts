@@ -128,29 +128,29 @@ async function compareWithBare(others: readonly ServerConfig[], titleOf: (worklo
   }
 }
 
-/** This service on each runtime, and what a constant response takes there. */
+/**
+ * This service on each runtime, and what a constant response takes there. One at a time beside the bare server: processes of
+ * the same program keep its code in the caches for each other.
+ */
 async function compareRuntimes(): Promise<void> {
-  const available = runtimes.filter(({ name, skip }) => {
-    if (skip) progress(`${name} is left out: ${skip}`)
-    return !skip
-  })
-  const onEach = (config: ServerConfig, of = available) =>
-    of.map(({ name, command, args }) => ({ ...config, name, interpreter: [command, ...args] }))
-  await compareWithBare(onEach(thisService('a')), (workload, name) => `${workload} on ${name}`)
-  await compareWithBare(
-    onEach(
-      server('', 'constant'),
-      available.filter(({ name }) => name !== 'Node'),
-    ),
-    (workload, name) => `${workload}, constant, on ${name}`,
-  )
+  for (const { name, command, args, skip } of runtimes) {
+    if (skip) {
+      progress(`${name} is left out: ${skip}`)
+      continue
+    }
+    const here = (config: ServerConfig) => ({ ...config, name, interpreter: [command, ...args] })
+    await compareWithBare([here(thisService('a'))], (workload) => `${workload} on ${name}`)
+    if (name !== 'Node')
+      await compareWithBare([here(server('', 'constant'))], (workload) => `${workload}, constant, on ${name}`)
+  }
 }
 
 /** A few at a time: with many on one core, none would get warm. */
 async function compareFrameworks(): Promise<void> {
   const titleOf = (workload: string, name: string) => `${workload} of ${name}`
   await compareWithBare([fastify('a'), server('Hono', 'hono'), server('Express', 'express')], titleOf)
-  await compareWithBare([server('json-server', 'json-server'), ...externalServers], titleOf)
+  for (const other of [server('json-server', 'json-server'), ...externalServers])
+    await compareWithBare([other], titleOf)
 }
 
 async function compareLists(): Promise<void> {
