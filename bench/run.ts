@@ -129,8 +129,8 @@ async function compareWithBare(others: readonly ServerConfig[], titleOf: (worklo
 }
 
 /**
- * This service on each runtime, and what a constant response takes there. One at a time beside the bare server: processes of
- * the same program keep its code in the caches for each other.
+ * This service on each runtime, and what a constant response takes there. One at a time: another process on Node would make
+ * the bare server cheaper.
  */
 async function compareRuntimes(): Promise<void> {
   for (const { name, command, args, skip } of runtimes) {
