@@ -39,7 +39,7 @@ const truncateAfterMs = 50
 /** A body that is being received. */
 class Upload {
   readonly server: FetchServer
-  /** As announced by Content-Length. */
+  /** As announced by Content-Length; in chunks, as many as there may be. */
   readonly bytes: number
   /** In checks of the timeout. */
   age = 0
