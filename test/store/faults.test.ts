@@ -57,7 +57,7 @@ suite('failures under load: no acknowledged item is lost, none is stored twice',
 
   test('does not send a query again when its outcome is unknown', async (t) => {
     const { proxy, instance } = await startBehindProxy(t)
-    for (const action of ['disconnect before', 'disconnect after'] as const) {
+    for (const action of ['disconnect before', 'no result', 'disconnect after'] as const) {
       proxy.onBytes(action, action)
       assert.equal((await instance.send('POST', '', item(action))).status, 503)
     }

@@ -2,8 +2,13 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import type { TestContext } from 'node:test'
 
-/** Disconnect before or after forwarding the bytes, or forward them and drop all responses. */
-type Action = 'disconnect before' | 'disconnect after' | 'blackhole'
+/**
+ * Disconnect before or after forwarding the bytes, forward them and drop all responses, or send ReadyForQuery instead of
+ * forwarding them.
+ */
+type Action = 'disconnect before' | 'disconnect after' | 'blackhole' | 'no result'
+
+const readyForQuery = Buffer.from('Z\0\0\0\x05I')
 
 /** A TCP proxy between an instance and its database. */
 export interface TcpProxy {
@@ -54,6 +59,7 @@ export async function startProxy(t: TestContext, targetPort: number): Promise<Tc
       const action = trigger && data.includes(trigger.bytes) ? trigger.action : undefined
       if (action) onTriggered()
       if (action === 'disconnect before') return close()
+      if (action === 'no result') return void client.write(readyForQuery)
       if (action === 'blackhole') server?.removeAllListeners('data').resume()
       const sent = replacement
         ? Buffer.from(data.toString('latin1').replace(replacement.from, replacement.to), 'latin1')

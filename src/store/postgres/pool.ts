@@ -163,20 +163,20 @@ export function createPool({ database, notice, monotonicNow, random }: PoolOptio
     statement.attempts++
     statement.sentAt = now
     pool.sent.add(statement)
-    pool.sql.unsafe<Row[]>(statement.text, statement.parameters, prepared).then(
-      (rows) => {
-        pool.sent.delete(statement)
-        statement.isSettled = true
-        statement.resolve(rows)
-        if (waiting.size > 0) sendWaiting()
-      },
-      (error: unknown) => {
-        pool.sent.delete(statement)
-        if (isReadOnlyTransaction(error) || !leavesConnectionUsable(error)) onBroken(pool)
-        retryOrReject(statement, error)
-        sendWaiting()
-      },
-    )
+    const onError = (error: unknown) => {
+      pool.sent.delete(statement)
+      if (isReadOnlyTransaction(error) || !leavesConnectionUsable(error)) onBroken(pool)
+      retryOrReject(statement, error)
+      sendWaiting()
+    }
+    pool.sql.unsafe<Row[]>(statement.text, statement.parameters, prepared).then((rows) => {
+      // When a connection is lost, the driver may take the greeting of the next one for a result: it names no command.
+      if (!rows.command) return onError(new UnavailableError('The connection was lost.'))
+      pool.sent.delete(statement)
+      statement.isSettled = true
+      statement.resolve(rows)
+      if (waiting.size > 0) sendWaiting()
+    }, onError)
   }
 
   function sendWaiting(): void {
