@@ -52,10 +52,10 @@ export class Instance {
   }
 
   /** The promise of docs/operations.md: 3 seconds after the database is back, requests succeed again. */
-  async assertRecovers(send = () => this.send('GET', '')): Promise<void> {
+  async assertRecovers(succeeds = async () => (await this.send('GET', '')).status === 200): Promise<void> {
     const stopwatch = new Stopwatch()
     const deadline = performance.now() + responseTimeoutMs
-    while ((await send()).status >= 300) {
+    while (!(await succeeds())) {
       if (performance.now() > deadline) assert.fail(`No success for a minute:\n${this.running.stdout.slice(-3_000)}`)
       await sleep(20)
     }

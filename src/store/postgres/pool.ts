@@ -170,7 +170,7 @@ export function createPool({ database, notice, monotonicNow, random }: PoolOptio
       sendWaiting()
     }
     pool.sql.unsafe<Row[]>(statement.text, statement.parameters, prepared).then((rows) => {
-      // When a connection is lost, the driver may take the greeting of the next one for a result: it names no command.
+      // After a lost connection, the driver may resolve a statement that got no CommandComplete and was never executed.
       if (!rows.command) return onError(new UnavailableError('The connection was lost.'))
       pool.sent.delete(statement)
       statement.isSettled = true

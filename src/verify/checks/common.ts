@@ -273,7 +273,14 @@ function bodyChecks(traits: ProfileTraits): Check[] {
       await expectCreated(client, `\ufeff${itemJson(name)}`, name)
     }),
     choice('G5', 'invalid UTF-8 is rejected', async (client) => {
-      for (const bytes of [[0xff], [0xc0, 0xaf], [0xed, 0xa0, 0x80], [0xf4, 0x90, 0x80, 0x80], [0xf0, 0x9f, 0x98]])
+      for (const bytes of [
+        [0xff],
+        [0xc0, 0xaf],
+        [0xed, 0xa0, 0x80],
+        [0xf4, 0x90, 0x80, 0x80],
+        [0xe2, 0x82],
+        [0xf0, 0x9f, 0x98],
+      ])
         await expectRejected(client, traits.expectInvalidBody, (name) => {
           const [before = '', after = ''] = itemJsonWith(name, '"x":"|"').split('|')
           return Buffer.concat([Buffer.from(before), Buffer.from(bytes), Buffer.from(after)])
