@@ -16,6 +16,7 @@ import { newDatabase } from './support/database.ts'
 import { startFlood } from './support/flood.ts'
 import { temporaryFolder } from './support/folder.ts'
 import { Instance, Writers } from './support/instance.ts'
+import { startPostgres } from './support/postgres.ts'
 import { RawConnection } from './support/raw.ts'
 import { type Runtime, runtimes } from './support/runtimes.ts'
 
@@ -345,6 +346,20 @@ for (const runtime of runtimes) {
       assert.equal((await first.running.ended).code, 0)
       const second = await serveHere(t, args)
       assert.match((await createClient(second.url).send('GET', items)).text, /"kept"/)
+    })
+
+    test('A15 recovers from a restart of PostgreSQL that is reached by its Unix socket', {
+      skip: process.platform === 'win32' && 'no Unix sockets',
+      timeout: 60_000,
+    }, async (t) => {
+      const cluster = await startPostgres()
+      t.after(() => cluster.remove())
+      const instance = await Instance.start(t, cluster.socketUrl, 'a', ['--wait-for-database'], { env, ...interpreter })
+      assert.deepEqual(await instance.list(), [])
+      await cluster.kill()
+      while ((await instance.send('GET', '')).status !== 503);
+      await cluster.start()
+      await instance.assertRecovers()
     })
 
     test('metrics', async (t) => {

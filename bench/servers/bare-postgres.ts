@@ -1,9 +1,15 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import postgres from 'postgres'
+import { Client } from 'pg'
 import { isNumbered, type Numbered, port } from './items.ts'
 
-/** The statements of this service through the same driver, without a store or a pool of our own. */
-const sql = postgres(process.argv[3] as string, { max: 10, fetch_types: false, onnotice: () => {} })
+/** The statements of this service through the same driver, pipelined on as many connections, without a store or a queue. */
+const clients = Array.from({ length: 10 }, () => new Client({ connectionString: process.argv[3], pipeline: true }))
+await Promise.all(clients.map((client) => client.connect()))
+let last = 0
+const query = (name: string, text: string, values: unknown[] = []) => {
+  last = (last + 1) % clients.length
+  return (clients[last] as Client).query({ name, text, values })
+}
 const collection = '/api/todoitems'
 
 interface Row {
@@ -29,31 +35,43 @@ async function handle(request: IncomingMessage, response: ServerResponse): Promi
   const { method, url = '' } = request
   const id = url.slice(collection.length + 1)
   if (method === 'GET' && !id) {
-    const rows = await sql<Row[]>`select id, name, is_complete as "isComplete" from todo.numbered_items order by id`
+    const { rows } = await query(
+      'list',
+      'select id, name, is_complete as "isComplete" from todo.numbered_items order by id',
+    )
     return json(response, 200, rows.map(item))
   }
   if (method === 'GET') {
-    const [row] = await sql<
-      Row[]
-    >`select id, name, is_complete as "isComplete", version from todo.numbered_items where id = ${id}`
-    return row ? json(response, 200, item(row)) : response.writeHead(404).end()
+    const { rows } = await query(
+      'get',
+      'select id, name, is_complete as "isComplete", version from todo.numbered_items where id = $1',
+      [id],
+    )
+    return rows[0] ? json(response, 200, item(rows[0])) : response.writeHead(404).end()
   }
   if (method === 'DELETE') {
-    const { count } = await sql`delete from todo.numbered_items where id = ${id}`
-    return response.writeHead(count ? 204 : 404).end()
+    const { rowCount } = await query('delete', 'delete from todo.numbered_items where id = $1', [id])
+    return response.writeHead(rowCount ? 204 : 404).end()
   }
   const body = await readBody(request)
   if (!isNumbered(body)) return response.writeHead(400).end()
   const { name, isComplete } = body
+  const version = Math.floor(Math.random() * 2 ** 53)
   if (method === 'POST') {
-    const [row] =
-      await sql`insert into todo.numbered_items (name, is_complete) values (${name}, ${isComplete}) returning id, version`
-    const created = { id: Number(row?.id), name, isComplete }
+    const { rows } = await query(
+      'create',
+      'insert into todo.numbered_items (name, is_complete, version) values ($1, $2, $3) returning id',
+      [name, isComplete, version],
+    )
+    const created = { id: Number(rows[0].id), name, isComplete }
     return json(response, 201, created, `http://${request.headers.host}${collection}/${created.id}`)
   }
-  const { count } =
-    await sql`update todo.numbered_items set name = ${name}, is_complete = ${isComplete}, version = version + 1 where id = ${id}`
-  return response.writeHead(count ? 204 : 404).end()
+  const { rowCount } = await query(
+    'update',
+    'update todo.numbered_items set name = $2, is_complete = $3, version = $4 where id = $1',
+    [id, name, isComplete, version],
+  )
+  return response.writeHead(rowCount ? 204 : 404).end()
 }
 
 createServer((request, response) => {

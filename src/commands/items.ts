@@ -2,7 +2,7 @@ import { profiles } from '../app.ts'
 import { serveOptions } from '../config/config.ts'
 import { optionsHelp, type ParsedOptions, readOptions, rejectArguments } from '../config/options.ts'
 import type { Log } from '../log.ts'
-import { type PersistentStores, UnavailableError } from '../store/store.ts'
+import { OutcomeUnknownError, type PersistentStores, UnavailableError } from '../store/store.ts'
 import type { Command } from './command.ts'
 import { formatItems, readItemsFile } from './items-file.ts'
 import { createRuntime } from './runtime.ts'
@@ -61,7 +61,9 @@ Examples
       process.stderr.write(`Imported items: ${counts.join(', ') || 'none'}.\n`)
       return 0
     } catch (error) {
-      if (error instanceof UnavailableError) return fail(`${error.message} Nothing is imported.`)
+      if (error instanceof OutcomeUnknownError)
+        return fail(`${error.message} Run todo-service items export to see whether the items are there.`)
+      if (error instanceof UnavailableError) return fail(`${error.message}${snapshot ? ' Nothing is imported.' : ''}`)
       throw error
     } finally {
       await stores.close()
@@ -76,7 +78,7 @@ async function open(
 ): Promise<PersistentStores | string> {
   const { data: file = '', 'database-url': database, 'database-schema': databaseSchema = 'todo' } = values
   const runtime = createRuntime({})
-  if (!database) return openFileStores(file, profiles, runtime, access)
+  if (!database) return openFileStores(file, profiles, { ...runtime, log }, access)
   const { signal: stop } = new AbortController()
   return openDatabaseStores({ database, databaseSchema, waitForDatabase: false }, profiles, { ...runtime, log, stop })
 }

@@ -164,16 +164,18 @@ async function serveHere(
   if (worker) worker.send(message)
   else log.started(message)
   if (!stop.aborted) await once(stop, 'abort')
+  const isInPlace = opened.isInPlace()
   await closeAll()
   if (!worker) log.stopped()
-  return 0
+  return isInPlace ? 0 : 1
 }
 
 /** Serves in several processes behind the same ports until the signal; returns the exit code. */
 async function serveInWorkers({ config, count, log, stop, runtime, fail }: Context): Promise<number> {
   // Holds the lock of the data file for the workers.
   const { dataFile } = config
-  const file = dataFile === undefined ? undefined : await openFileStores(dataFile, profiles, runtime, 'exclusive')
+  const file =
+    dataFile === undefined ? undefined : await openFileStores(dataFile, profiles, { ...runtime, log }, 'exclusive')
   if (typeof file === 'string') return fail(file)
   const metrics = await serveMetrics(config)
   if (typeof metrics === 'string') {
@@ -186,10 +188,11 @@ async function serveInWorkers({ config, count, log, stop, runtime, fail }: Conte
     stopTimeoutMs: drainDelayMs + drainTimeoutMs + 5_000,
     onStarted: (message) => log.started({ ...message, metrics: metrics?.url, workers: count }),
   })
+  const isInPlace = file?.isInPlace() ?? true
   await metrics?.close()
   await file?.close()
   if (isStarted) log.stopped()
-  return isStarted ? 0 : 1
+  return isStarted && isInPlace ? 0 : 1
 }
 
 /** The profiles, with the starting items of --items; or an error message. */

@@ -16,13 +16,14 @@ export interface OpenStores extends Stores {
   close(): Promise<void>
   /** Rejects when the store is unavailable. */
   ping(): Promise<unknown>
+  /** False: what was written is gone when the process ends. */
+  isInPlace(): boolean
   /** Number of items by profile, where counting is cheap. */
   counts(): Readonly<Record<string, number>>
 }
 
 interface Runtime {
   readonly monotonicNow: () => number
-  readonly random: () => number
   readonly newId: () => string
   readonly log: Pick<Log, 'notice'>
   /** Cancels waiting for a database. */
@@ -30,6 +31,8 @@ interface Runtime {
 }
 
 const retryIntervalMs = 500
+/** For entity tags of items that stay: with the numbers of --seed they would repeat after a restart. */
+const random = Math.random
 
 /** Opens the configured stores, or returns an error message. */
 export async function openStores(
@@ -49,22 +52,24 @@ export async function openStores(
     const stores = await openDatabaseStores({ ...config, database }, serializers, runtime)
     if (typeof stores === 'string') return stores
     const kind = `PostgreSQL, schema ${config.databaseSchema} of ${describeDatabase(database)}` as const
-    return { kind, openAnother: undefined, counts: () => ({}), ...stores }
+    return { kind, openAnother: undefined, counts: () => ({}), isInPlace: () => true, ...stores }
   }
   const stores = openMemoryStores(config, serializers, runtime.newId)
-  return { kind: 'memory', ...stores, close: async () => {}, ping: async () => {} }
+  return { kind: 'memory', ...stores, close: async () => {}, ping: async () => {}, isInPlace: () => true }
 }
 
 /** Items in an SQLite file, or an error message. */
 export async function openFileStores(
   path: string,
   serializers: Serializers,
-  { random, monotonicNow }: Pick<Runtime, 'random' | 'monotonicNow'>,
+  { monotonicNow, log }: Pick<Runtime, 'monotonicNow' | 'log'>,
   access: 'exclusive' | 'shared',
 ): Promise<SqliteStores | string> {
   const { sqliteStores, DataFileError } = await import('../store/sqlite/store.ts')
   try {
-    return sqliteStores(resolve(path), serializers, { random, monotonicNow, access })
+    // The process with exclusive access speaks for its workers, too.
+    const { notice } = access === 'exclusive' ? log : {}
+    return sqliteStores(resolve(path), serializers, { random, monotonicNow, access, ...(notice && { notice }) })
   } catch (error) {
     if (error instanceof DataFileError) return error.message
     throw error
@@ -79,7 +84,7 @@ export async function openDatabaseStores(
     waitForDatabase,
   }: Pick<Config, 'databaseSchema' | 'waitForDatabase'> & { readonly database: Database },
   serializers: Serializers,
-  { monotonicNow, random, log, stop }: Omit<Runtime, 'newId'>,
+  { monotonicNow, log, stop }: Omit<Runtime, 'newId'>,
 ): Promise<PersistentStores | string> {
   const { postgresStores, describeDatabaseError, isPermanent, limitNotices } = await import(
     '../store/postgres/store.ts'

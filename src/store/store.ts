@@ -12,6 +12,9 @@ export type Awaitable<T> = T | Promise<T>
 /** The items cannot be reached now and may be later. What was asked for may or may not have happened. */
 export class UnavailableError extends Error {}
 
+/** The write may have happened: only a look at the items tells. */
+export class OutcomeUnknownError extends UnavailableError {}
+
 export interface NumberedItem {
   /** A canonical decimal int64. */
   readonly id: string

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
-import postgres from 'postgres'
 import { generate } from 'selfsigned'
 import { createClient } from '../../src/verify/client.ts'
 import { run, start } from '../support/cli.ts'
@@ -11,6 +10,7 @@ import { temporaryFolder } from '../support/folder.ts'
 import { Instance, item } from '../support/instance.ts'
 import { freePort } from '../support/port.ts'
 import { startPostgres } from '../support/postgres.ts'
+import { openSql } from '../support/sql.ts'
 import { startProxy } from '../support/tcp-proxy.ts'
 
 const serve = (t: TestContext, url: string, ...args: string[]) =>
@@ -63,7 +63,7 @@ suite('serve --database-url exits with code 1 and a one-line message', () => {
     const first = await Instance.start(t, url)
     first.running.process.kill('SIGTERM')
     await first.running.ended
-    const sql = postgres(url)
+    const sql = openSql(url)
     await sql`insert into todo.version values (99)`
     await sql.end()
     await assertFails(t, url, /version 99, but this program supports versions up to \d+/)
@@ -85,7 +85,7 @@ suite('serve --database-url exits with code 1 and a one-line message', () => {
 
   test('when TLS is required and the server does not support it', async (t) => {
     const { url } = await newDatabase()
-    await assertFails(t, `${url}?sslmode=require`, /when TLS was requested/)
+    await assertFails(t, `${url}?sslmode=require`, /The server does not support TLS: set \?sslmode=disable\./)
   })
 })
 
@@ -143,7 +143,7 @@ suite('serve with a database', () => {
     const { name, url } = await newDatabase()
     await Instance.start(t, url)
     await cluster.sql`create role writer login password 'sesame'`
-    const sql = postgres(url)
+    const sql = openSql(url)
     await sql`grant usage on schema todo to writer`
     await sql`grant select, insert, update, delete on all tables in schema todo to writer`
     await sql.end()

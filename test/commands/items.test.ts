@@ -6,6 +6,7 @@ import { cli, Running, run, serve } from '../support/cli.ts'
 import { newDatabase, sharedPostgres } from '../support/database.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { Instance, item } from '../support/instance.ts'
+import { startProxy } from '../support/tcp-proxy.ts'
 
 const exported = `{
   "a": [
@@ -109,6 +110,34 @@ suite('items export and import', () => {
       assert.ok(stderr.includes(mistake), stderr)
     }
     assert.equal(await succeed(t, 'items', 'export', '--data', file), exported)
+  })
+
+  test('a lost connection is reported as what it means for the items', async (t) => {
+    const { port } = await sharedPostgres()
+    const { url } = await newDatabase()
+    const proxy = await startProxy(t, port)
+    const target = ['--database-url', url.replace(`:${port}/`, `:${proxy.port}/`)]
+    const file = write(t, exported)
+    const failure = async (bytes: string, action: 'disconnect before' | 'disconnect after', ...args: string[]) => {
+      proxy.onBytes(bytes, action)
+      const { code, stderr } = await run(t, ['items', ...args, ...target])
+      assert.equal(code, 1)
+      return stderr
+    }
+    assert.equal(
+      await failure('jsonb_to_recordset', 'disconnect before', 'import', file),
+      'todo-service: The server closed the connection. Nothing is imported.\n',
+    )
+    assert.equal(
+      await failure('order by place', 'disconnect before', 'export'),
+      'todo-service: The server closed the connection.\n',
+    )
+    // The commit succeeds, and its response is lost.
+    assert.equal(
+      await failure('commit', 'disconnect after', 'import', file),
+      'todo-service: The connection was lost during the commit. Run todo-service items export to see whether the items are there.\n',
+    )
+    assert.equal(await succeed(t, 'items', 'export', '--database-url', url), exported)
   })
 
   test('a text with U+0000 is imported into a file, not into PostgreSQL', async (t) => {

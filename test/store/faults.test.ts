@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
+import { Agent } from 'node:http'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { createClient } from '../../src/verify/client.ts'
 import { newDatabase, sharedPostgres } from '../support/database.ts'
 import { Instance, item, startBehindProxy, Writers } from '../support/instance.ts'
 import { freePort } from '../support/port.ts'
@@ -70,6 +72,33 @@ suite('failures under load: no acknowledged item is lost, none is stored twice',
     while (!names.includes('disconnect after'))
       names = (await instance.list<{ name: string }>()).map(({ name }) => name)
     assert.deepEqual(names, ['disconnect after'])
+  })
+
+  test('answers every request when connections are lost while the process is stopped', async (t) => {
+    const { proxy, instance } = await startBehindProxy(t)
+    const { pid } = instance.running.process
+    const agent = new Agent({ keepAlive: true })
+    t.after(() => agent.destroy())
+    const client = createClient(`${instance.url}/api/todoitems`, { agent })
+    const sendAll = () =>
+      Array.from({ length: 24 }, (_, index) =>
+        index % 2 ? client.send('GET', '/1') : client.send('POST', '', item('x')),
+      )
+    for (let round = 0; round < 3; round++) {
+      // All connections are open and idle.
+      for (let warmUp = 0; warmUp < 3; warmUp++) await Promise.all(sendAll())
+      process.kill(pid as number, 'SIGSTOP')
+      proxy.resetAll()
+      proxy.refuse()
+      await sleep(100)
+      const requests = sendAll()
+      // They are in the buffers of the kernel now, behind the resets of the connections to the database.
+      await sleep(100)
+      process.kill(pid as number, 'SIGCONT')
+      assert.deepEqual([...new Set((await Promise.all(requests)).map(({ status }) => status))], [503])
+      proxy.restore()
+      await instance.assertRecovers()
+    }
   })
 
   test('replaces connections lost while idle without failing a request', async (t) => {

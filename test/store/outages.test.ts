@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import postgres from 'postgres'
 import { sharedPostgres } from '../support/database.ts'
 import { Instance, item, startBehindProxy } from '../support/instance.ts'
 import { type Cluster, startPostgres } from '../support/postgres.ts'
+import { openSql } from '../support/sql.ts'
 import { Stopwatch } from '../support/stopwatch.ts'
 
 const namedItem = { id: 'x', name: 'name', notes: 'notes' }
@@ -66,9 +66,9 @@ suite('while the database is unreachable or slow', { concurrency: 3 }, () => {
     const { instance, database } = await startBehindProxy(t)
     const cluster = await sharedPostgres()
     await instance.send('POST', '', item('x'))
-    const blocker = postgres(cluster.url(database), { max: 1, onnotice: () => {} })
-    t.after(() => blocker.end({ timeout: 0 }))
-    await blocker`begin; lock table todo.numbered_items`.simple()
+    const blocker = openSql(cluster.url(database))
+    t.after(() => blocker.end())
+    await blocker`begin; lock table todo.numbered_items`
     const stopwatch = new Stopwatch()
     const requests = Array.from({ length: 1_200 }, () => instance.send('GET', '/1'))
     for (const { status } of await Promise.all(requests)) assert.equal(status, 503)
@@ -88,12 +88,12 @@ suite('while the database is unreachable or slow', { concurrency: 3 }, () => {
     // The driver pipelines only behind statements that the connection has prepared.
     await instance.send('PUT', '/2', { id: 2, ...item('free') })
     await instance.send('GET', '/2')
-    const blocker = postgres(cluster.url(database), { max: 1, onnotice: () => {} })
-    t.after(() => blocker.end({ timeout: 0 }))
+    const blocker = openSql(cluster.url(database))
+    t.after(() => blocker.end())
     // The lock must outlast the requests: on a slow machine the statement may be cancelled before.
     for (let isLocked = false, attempts = 0; !isLocked; attempts++) {
       assert.ok(attempts < 10, 'this machine is too slow')
-      await blocker`begin; update todo.numbered_items set name = 'x' where id = 1`.simple()
+      await blocker`begin; update todo.numbered_items set name = 'x' where id = 1`
       isLocked = true
       const locked = instance.send('PUT', '/1', { id: 1, ...item('waits') }).finally(() => {
         isLocked = false
@@ -173,7 +173,7 @@ suite('while the database is unreachable or slow', { concurrency: 3 }, () => {
 
 /** A reloaded configuration takes effect some time later. */
 async function untilCommitsWait({ url, sql }: Cluster): Promise<void> {
-  const client = postgres(url(), { max: 1, onnotice: () => {} })
+  const client = openSql(url())
   for (;;) {
     const commit = client`select pg_logical_emit_message(true, 'test', '')`.then(
       () => 'done',
@@ -181,7 +181,7 @@ async function untilCommitsWait({ url, sql }: Cluster): Promise<void> {
     )
     do {
       const [waiting] = await sql`select from pg_stat_activity where wait_event = 'SyncRep'`
-      if (waiting) return client.end({ timeout: 0 })
+      if (waiting) return void client.end()
     } while ((await Promise.race([commit, sleep(20, 'pending')])) === 'pending')
   }
 }

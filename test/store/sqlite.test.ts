@@ -1,8 +1,22 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import Libsql from 'libsql'
 import { sqliteStores } from '../../src/store/sqlite/store.ts'
 import type { NamedItem, NumberedItem } from '../../src/store/store.ts'
@@ -128,6 +142,36 @@ suite('items in a data file', () => {
     assert.deepEqual(tags[0], tags[1])
     assert.notEqual(tags[0]?.[0], tags[2]?.[0])
     assert.notEqual(tags[0]?.[1], tags[2]?.[1])
+  })
+
+  test('a restored backup has no entity tag that was used after the backup', async (t) => {
+    const folder = temporaryFolder(t)
+    const [file, backup] = [join(folder, 'todo.db'), join(folder, 'backup.db')]
+    await open(file, 'exclusive', [numbered('1')]).close()
+    copyFileSync(file, backup)
+    const tags: string[] = []
+    for (const name of ['before', 'after']) {
+      const stores = open(file)
+      for (let count = 0; count < 3; count++) {
+        await stores.a.update('1', { name: `${name} ${count}`, isComplete: false })
+        tags.push(await etagOf(stores.a), (await stores.a.list()).etag)
+      }
+      await stores.close()
+      copyFileSync(backup, file)
+    }
+    // An item and the list may have the same.
+    assert.equal(new Set(tags.filter((_, index) => index % 2 === 0)).size, 6)
+    assert.equal(new Set(tags.filter((_, index) => index % 2 === 1)).size, 6)
+  })
+
+  test('only its user may read it', { skip: process.platform === 'win32' && 'no modes' }, async (t) => {
+    const folder = temporaryFolder(t)
+    const stores = open(join(folder, 'todo.db'))
+    await stores.a.create({ name: null, isComplete: false })
+    const files = readdirSync(folder)
+    assert.deepEqual(files.toSorted(), ['todo.db', 'todo.db-lock', 'todo.db-shm', 'todo.db-wal'])
+    for (const name of files) assert.equal(statSync(join(folder, name)).mode & 0o777, 0o600, name)
+    await stores.close()
   })
 
   test('what another program writes is seen within a moment', async (t) => {
@@ -281,6 +325,36 @@ suite('serve --data exits with code 1 and one sentence, and leaves the file as i
     assert.equal((await instance.send('POST', '', item('x'))).status, 201)
   })
 
+  test('when another process uses it under another name', async (t) => {
+    const folder = temporaryFolder(t)
+    const file = join(folder, 'todo.db')
+    mkdirSync(join(folder, 'linked'))
+    symlinkSync(file, join(folder, 'linked', 'link.db'))
+    // The link comes first: the file does not exist yet.
+    const instance = await Instance.startOnFile(t, join(folder, 'linked', 'link.db'))
+    assert.equal((await instance.send('POST', '', item('x'))).status, 201)
+    await assertFails(t, file, /is in use by another process/)
+    symlinkSync(folder, join(folder, 'linked', 'folder'))
+    await assertFails(t, join(folder, 'linked', 'folder', 'todo.db'), /is in use by another process/)
+    const items = join(folder, 'items.json')
+    writeFileSync(items, '{"a":[]}')
+    const imported = await run(t, ['items', 'import', items, '--data', join(folder, 'linked', 'link.db')])
+    assert.deepEqual([imported.code, /is in use by another process/.test(imported.stderr)], [1, true])
+    linkSync(file, join(folder, 'hard.db'))
+    await assertFails(t, join(folder, 'hard.db'), /has 2 names \(hard links\)/)
+    assert.deepEqual(await instance.list(), [{ id: 1, ...item('x') }])
+  })
+
+  test('when it is a loop of symbolic links', async (t) => {
+    const file = join(temporaryFolder(t), 'loop.db')
+    symlinkSync(file, file)
+    const { code, stderr } = await run(t, ['serve', '--data', file])
+    assert.deepEqual(
+      [code, stderr],
+      [1, `todo-service: ${file} cannot be opened (ELOOP). Set another file with --data.\n`],
+    )
+  })
+
   test('when it or its folder is read-only', async (t) => {
     const file = await dataFile(t)
     const folder = dirname(file)
@@ -304,6 +378,54 @@ suite('serve --data exits with code 1 and one sentence, and leaves the file as i
     })
     chmodSync(folder, 0o755)
     assert.deepEqual(readdirSync(folder).toSorted(), ['todo.db', 'todo.db-lock'])
+  })
+})
+
+suite('a data file that is deleted, moved or replaced while the service runs', () => {
+  const actions: Record<string, (file: string) => void> = {
+    deleted: (file) => rmSync(file),
+    moved: (file) => renameSync(file, `${file}.old`),
+    replaced(file) {
+      copyFileSync(file, `${file}.new`)
+      renameSync(`${file}.new`, file)
+    },
+  }
+  for (const [name, act] of Object.entries(actions))
+    test(`${name}: A15 writes get 503, reads go on, it is not ready, and exits with code 1`, async (t) => {
+      const file = join(temporaryFolder(t), 'todo.db')
+      const instance = await Instance.startOnFile(t, file)
+      assert.equal((await instance.send('POST', '', item('x'))).status, 201)
+      act(file)
+      assert.equal((await instance.send('POST', '', item('y'))).status, 503)
+      assert.equal((await instance.send('PUT', '/1', { id: 1, ...item('y') })).status, 503)
+      assert.equal((await instance.send('DELETE', '/1')).status, 503)
+      assert.equal((await fetch(`${instance.url}/__admin/reset`, { method: 'POST' })).status, 503)
+      await instance.running.prints(
+        /^The data file .*todo\.db was deleted, moved or replaced while the service runs\./m,
+      )
+      assert.equal((await fetch(`${instance.url}/health/ready`)).status, 503)
+      assert.deepEqual(await instance.list(), [{ id: 1, ...item('x') }])
+      assert.equal((await instance.send('GET', '/1')).status, 200)
+      // Long enough for another check.
+      await sleep(1_200)
+      instance.running.process.kill('SIGTERM')
+      const { code, stdout } = await instance.running.ended
+      assert.equal(code, 1)
+      assert.equal(stdout.match(/was deleted, moved or replaced/g)?.length, 1)
+    })
+
+  test('with workers it is said once, and the exit code is 1', async (t) => {
+    const file = join(temporaryFolder(t), 'todo.db')
+    const flags = ['--mode', 'production', '--workers', '2', '--data', file]
+    const instance = await Instance.start(t, '', 'a', flags)
+    rmSync(file)
+    assert.equal((await instance.send('POST', '', item('y'))).status, 503)
+    await instance.running.prints(/was deleted, moved or replaced/)
+    await sleep(1_200)
+    instance.running.process.kill('SIGTERM')
+    const { code, stdout } = await instance.running.ended
+    assert.equal(code, 1)
+    assert.equal(stdout.match(/was deleted, moved or replaced/g)?.length, 1)
   })
 })
 
@@ -335,7 +457,7 @@ suite('while the disk is full', { skip: !canLimit && 'needs prlimit' }, () => {
 
   test('A15 writes get 503, reads go on, nothing is lost, and writes succeed when there is room', async (t) => {
     const { instance, free } = await startLimited(t, 'a')
-    const stored = []
+    const stored: { name: string }[] = []
     for (;;) {
       const { status, text } = await instance.send('POST', '', item('x'.repeat(5_000)))
       if (status !== 201) {
@@ -345,13 +467,17 @@ suite('while the disk is full', { skip: !canLimit && 'needs prlimit' }, () => {
       stored.push(JSON.parse(text))
     }
     assert.ok(stored.length > 5)
-    assert.equal(await untilRefused(() => instance.send('PUT', '/1', { id: 1, ...item('y') })), 503)
-    stored[0].name = 'y'
+    const putFirst = async () => {
+      const response = await instance.send('PUT', '/1', { id: 1, ...item('y') })
+      if (response.status === 204) (stored[0] as { name: string }).name = 'y'
+      return response
+    }
+    assert.equal(await untilRefused(putFirst), 503)
     assert.deepEqual(await instance.list(), stored)
     assert.equal((await instance.send('GET', '/1')).status, 200)
     free()
     assert.equal((await instance.send('POST', '', item('again'))).status, 201)
-    assert.equal((await instance.send('PUT', '/1', { id: 1, ...item('y') })).status, 204)
+    assert.equal((await putFirst()).status, 204)
     assert.deepEqual((await instance.list()).slice(0, -1), stored)
   })
 

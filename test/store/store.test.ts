@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { profiles } from '../../src/app.ts'
-import type { NamedItem, NumberedItem, NumberedStore } from '../../src/store/store.ts'
+import type { NamedItem, NumberedItem, NumberedStore, PersistentStores } from '../../src/store/store.ts'
 import { itemsIn, listIn, stores } from '../support/stores.ts'
 
 const named = (id: string, name = 'name'): NamedItem => ({ id, name, notes: 'notes', done: false })
@@ -92,6 +92,35 @@ for (const [kind, open] of Object.entries(stores)) {
       assert.equal(await store.update(id, fields), 'updated')
       assert.notEqual(await etagOf(store, id), etag)
       assert.notEqual((await store.list()).etag, list)
+    })
+
+    test('an entity tag never stands for two states, not even after all items were replaced', async (t) => {
+      const opened = await open(t, { a: [numbered('1')], b: [] })
+      const store = opened.a
+      const seen = new Map<string, string>()
+      const look = async () => {
+        const item = await store.get('1')
+        assert.ok(item !== 'not-found')
+        for (const [etag, json] of [
+          [`item ${item.etag}`, item.json],
+          [`list ${(await store.list()).etag}`, await listIn(store)],
+        ] as const) {
+          assert.equal(seen.get(etag) ?? json, json, etag)
+          seen.set(etag, json)
+        }
+      }
+      await look()
+      for (let round = 0; round < 3; round++) {
+        await store.replaceAll([{ ...numbered('1'), name: `replaced ${round}` }])
+        await look()
+        const snapshot = { a: { items: [{ ...numbered('1'), name: `imported ${round}` }], lastId: '1' } }
+        if ('importItems' in opened) await (opened as PersistentStores).importItems(snapshot)
+        await look()
+        const tags = [...seen.keys()].flatMap((tag) => (tag.startsWith('item ') ? tag.slice('item '.length) : []))
+        assert.equal(await store.update('1', fields, tags.slice(0, -1)), 'changed')
+        await store.update('1', { name: `updated ${round}`, isComplete: false })
+        await look()
+      }
     })
 
     test('applies a conditional update or delete only when the entity tag matches', async (t) => {

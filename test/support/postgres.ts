@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
-import postgres, { type Sql } from 'postgres'
 import { removeAtExit, spawnTied } from './child-process.ts'
 import { freePort } from './port.ts'
+import { openSql, type Sql } from './sql.ts'
 
 const password = 'sesame'
 const startTimeoutMs = 60_000
@@ -18,6 +18,8 @@ export interface Cluster {
   readonly port: number
   /** As superuser by default; every role has the same password. */
   url(database?: string, role?: string): string
+  /** By its Unix socket. */
+  readonly socketUrl: string
   /** As superuser. */
   readonly sql: Sql
   /** SIGKILL, as in a power failure. */
@@ -44,7 +46,7 @@ export async function startPostgres(
 async function startCluster(directory: string, settings: Settings): Promise<Cluster> {
   const programs = await installation()
   const port = await freePort()
-  const sql = postgres(urlOf(port), { max: 2, onnotice: () => {} })
+  const sql = openSql(urlOf(port), 2)
   let server: ChildProcess | undefined
 
   async function start() {
@@ -76,6 +78,7 @@ async function startCluster(directory: string, settings: Settings): Promise<Clus
   return {
     port,
     url: (database, role) => urlOf(port, database, role),
+    socketUrl: urlOf(port).replace('127.0.0.1', encodeURIComponent(directory)),
     sql,
     start,
     kill: () => stop('SIGKILL'),
@@ -91,7 +94,7 @@ async function startCluster(directory: string, settings: Settings): Promise<Clus
       })
     },
     async remove() {
-      await sql.end({ timeout: 0 })
+      await sql.end()
       await stop('SIGQUIT')
       rmSync(directory, { recursive: true, force: true, maxRetries: 5 })
     },

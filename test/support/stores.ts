@@ -7,7 +7,7 @@ import { readDatabaseUrl } from '../../src/config/database-url.ts'
 import { memoryStores } from '../../src/store/memory.ts'
 import { postgresStores } from '../../src/store/postgres/store.ts'
 import { sqliteStores } from '../../src/store/sqlite/store.ts'
-import type { NamedItem, NumberedItem, Stores } from '../../src/store/store.ts'
+import type { NamedItem, NumberedItem, PersistentStores, Stores } from '../../src/store/store.ts'
 import { sharedPostgres } from './database.ts'
 
 interface StartingItems {
@@ -48,21 +48,29 @@ export const stores = {
     })
     return opened
   },
-  PostgreSQL: async (t: TestContext, starting: StartingItems): Promise<Stores> => {
-    const database = readDatabaseUrl((await sharedPostgres()).url())
-    if (!database) throw new Error('readDatabaseUrl rejects the URL of the test database.')
-    const opened = await postgresStores(
-      {
-        database,
-        schema: `todo_${++schemas}`,
-        stop: new AbortController().signal,
-        monotonicNow: () => performance.now(),
-        random: Math.random,
-        notice: () => {},
-      },
-      startingWith(starting),
-    )
-    t.after(() => opened.close())
-    return opened
-  },
+  PostgreSQL: async (t: TestContext, starting: StartingItems): Promise<Stores> =>
+    openPostgres(t, (await sharedPostgres()).url(), { starting, schema: `todo_${++schemas}` }),
+}
+
+/** Stores in the database at this URL; closed after the test. */
+export async function openPostgres(
+  t: TestContext,
+  url: string,
+  { starting, schema = 'todo' }: { readonly starting?: StartingItems; readonly schema?: string } = {},
+): Promise<PersistentStores> {
+  const database = readDatabaseUrl(url)
+  if (!database) throw new Error('readDatabaseUrl rejects the URL of the test database.')
+  const opened = await postgresStores(
+    {
+      database,
+      schema,
+      stop: new AbortController().signal,
+      monotonicNow: () => performance.now(),
+      random: Math.random,
+      notice: () => {},
+    },
+    starting ? startingWith(starting) : profiles,
+  )
+  t.after(() => opened.close())
+  return opened
 }

@@ -27,6 +27,8 @@ export interface TcpProxy {
   onBytes(bytes: string, action: Action): void
   /** Replaces bytes that the client sends, by as many others. */
   replaceBytes(from: string, to: string): void
+  /** Forwards so many messages of the response to the next prepared statement, then closes its connection. */
+  endResponseAfter(messages: number): void
   /** Resolves when such bytes are received. */
   readonly triggered: Promise<void>
 }
@@ -36,6 +38,7 @@ export async function startProxy(t: TestContext, targetPort: number): Promise<Tc
   let state: 'forwarding' | 'blackhole' | 'refusing' = 'forwarding'
   let trigger: { bytes: string; action: Action } | undefined
   let replacement: { from: string; to: string } | undefined
+  let responseMessages: number | undefined
   let onTriggered = () => {}
   const triggered = new Promise<void>((resolve) => {
     onTriggered = resolve
@@ -56,6 +59,12 @@ export async function startProxy(t: TestContext, targetPort: number): Promise<Tc
     client.on('close', close)
     server?.on('close', close)
     client.on('data', (data) => {
+      // Parse or Bind.
+      if (responseMessages !== undefined && server && 'PB'.includes(data.toString('latin1', 0, 1))) {
+        server.removeAllListeners('data')
+        forwardMessages(server, client, responseMessages, close)
+        responseMessages = undefined
+      }
       const action = trigger && data.includes(trigger.bytes) ? trigger.action : undefined
       if (action) onTriggered()
       if (action === 'disconnect before') return close()
@@ -101,8 +110,29 @@ export async function startProxy(t: TestContext, targetPort: number): Promise<Tc
     replaceBytes: (from, to) => {
       replacement = { from, to }
     },
+    endResponseAfter: (messages) => {
+      responseMessages = messages
+    },
     onBytes: (bytes, action) => {
       trigger = { bytes, action }
     },
   }
+}
+
+/** Forwards so many messages of PostgreSQL's protocol: a byte for the type and the length as int32, which counts itself. */
+function forwardMessages(server: Socket, client: Socket, count: number, end: () => void): void {
+  let received = Buffer.alloc(0)
+  let forwarded = 0
+  if (count === 0) end()
+  server.on('data', (data) => {
+    received = Buffer.concat([received, data])
+    while (received.length > 4 && received.length > received.readInt32BE(1)) {
+      const length = 1 + received.readInt32BE(1)
+      client.write(received.subarray(0, length))
+      received = received.subarray(length)
+      if (++forwarded < count) continue
+      server.removeAllListeners('data')
+      return void client.end(end)
+    }
+  })
 }

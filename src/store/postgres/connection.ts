@@ -1,82 +1,83 @@
-import { connect, isIP, Socket } from 'node:net'
+import { isIP, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import postgres, { type Sql } from 'postgres'
+import { Client } from 'pg'
 import type { Database, Host } from '../../config/database-url.ts'
 import { UnavailableError } from '../store.ts'
-import { choosePrimaryError, leavesConnectionUsable, NotSentError, ReadOnlyError, sqlStateOf } from './errors.ts'
+import { CommitLostError, choosePrimaryError, leavesConnectionUsable, ReadOnlyError, sqlStateOf } from './errors.ts'
 
 const connectTimeoutMs = 5_000
 /** PostgreSQL cancels longer statements. */
 export const statementTimeoutMs = 5_000
-const keepAliveSeconds = 10
-const endTimeoutSeconds = 1
+const keepAliveDelayMs = 10_000
+const endTimeoutMs = 1_000
 /** How long other hosts may take to respond after the first that accepts writes: one may be a newer primary. */
 const newerPrimaryTimeoutMs = 500
 
-/** The driver's pool for one server. */
-export interface Connections {
-  readonly sql: Sql
-  /** Closes all sockets at once and opens no more. */
-  destroy(): void
+/** A connected client. The signal closes its socket at once, and its statements are rejected. */
+export async function connect(
+  database: Database,
+  host: Host,
+  signal: AbortSignal,
+  options: { readonly pipeline?: boolean } = {},
+): Promise<Client> {
+  const { mode } = database.tls
+  if (mode === 'disable' || host.name.startsWith('/')) return connectWith(database, host, signal, false, options)
+  try {
+    return await connectWith(database, host, signal, tlsOptions(host, database), options)
+  } catch (error) {
+    // As in libpq: an unencrypted connection is tried where an encrypted one fails.
+    if (mode !== 'prefer' || sqlStateOf(error) !== undefined || signal.aborted) throw error
+    return connectWith(database, host, signal, false, options)
+  }
 }
 
-/** With `max` 1, the connection is opened once: a transaction never goes on in another session. */
-export function openConnections(database: Database, host: Host, max: number): Connections {
-  const sockets = new Set<Socket>()
-  let failure: Error | undefined
-  let isDestroyed = false
-
-  // Returns a socket that fails where no connection is wanted: after a rejection the driver would lose the connection.
-  const openSocket = (): Socket => {
-    for (const one of sockets) if (one.destroyed) sockets.delete(one)
-    const error = failure
-    if (error) {
-      const socket = new Socket()
-      setImmediate(() => socket.destroy(error))
-      if (max > 1 && !isDestroyed) failure = undefined
-      return socket
-    }
-    if (max === 1) failure = new NotSentError(closedBy(host))
-    const socket = connectTo(host)
-    sockets.add(socket)
-    // Without an error the driver connects again and again, for instance to a proxy that has no server.
-    socket.once('close', () => {
-      if (socket.bytesRead === 0) failure ??= new NotSentError(closedBy(host))
-    })
-    return socket
-  }
-
-  // `socket` is documented in the driver's README but missing from its types.
-  const options: postgres.Options<Record<string, never>> & { socket(): Socket } = {
-    ...(database.user !== undefined && { user: database.user }),
-    ...(database.password !== undefined && { password: database.password }),
-    ...(database.name !== undefined && { database: database.name }),
+async function connectWith(
+  database: Database,
+  host: Host,
+  signal: AbortSignal,
+  ssl: object | false,
+  { pipeline = false }: { readonly pipeline?: boolean },
+): Promise<Client> {
+  const socket = new Socket()
+  const client = new Client({
+    user: database.user,
+    password: database.password,
+    database: database.name,
     host: host.name,
     port: host.port,
-    ssl: tlsOptions(host, database),
-    socket: openSocket,
-    max,
-    connect_timeout: connectTimeoutMs / 1000,
-    keep_alive: keepAliveSeconds,
-    idle_timeout: 0,
-    max_lifetime: 0,
-    backoff: false,
-    fetch_types: false,
-    prepare: true,
-    connection: { application_name: 'todo-item-service', statement_timeout: statementTimeoutMs },
-    onnotice: () => {},
-  }
-  return {
-    sql: postgres(options),
-    destroy() {
-      isDestroyed = true
-      failure = new NotSentError(closedBy(host))
-      for (const socket of sockets) socket.destroy()
-    },
+    ssl,
+    stream: () => socket,
+    pipeline,
+    connectionTimeoutMillis: connectTimeoutMs,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: keepAliveDelayMs,
+    statement_timeout: statementTimeoutMs,
+    application_name: 'todo-item-service',
+  })
+  // The statements of a lost connection are rejected; `end` tells those who wait for nothing.
+  client.on('error', () => {})
+  const destroy = () => socket.destroy()
+  signal.addEventListener('abort', destroy)
+  client.once('end', () => signal.removeEventListener('abort', destroy))
+  try {
+    signal.throwIfAborted()
+    await client.connect()
+    return client
+  } catch (error) {
+    destroy()
+    throw error
   }
 }
 
-const closedBy = ({ name, port }: Host) => `The connection to ${name}:${port} was closed.`
+function tlsOptions({ name }: Host, { tls: { mode, ca } }: Database): object {
+  const isVerified = mode === 'verify-ca' || mode === 'verify-full'
+  return {
+    ...(ca !== undefined && { ca }),
+    ...(isIP(name) === 0 && { servername: name }),
+    ...(mode !== 'verify-full' && { checkServerIdentity: () => undefined }),
+    rejectUnauthorized: isVerified,
+  }
+}
 
 /** Runs `use` on a connection of its own. */
 export async function withConnection<T>(
@@ -84,9 +85,10 @@ export async function withConnection<T>(
   host: Host,
   timeoutMs: number,
   stop: AbortSignal,
-  use: (sql: Sql) => Promise<T>,
+  use: (client: Client) => Promise<T>,
 ): Promise<T> {
-  const { sql, destroy } = openConnections(database, host, 1)
+  const abort = new AbortController()
+  const destroy = () => abort.abort()
   let isLate = false
   const timer = setTimeout(() => {
     isLate = true
@@ -95,30 +97,41 @@ export async function withConnection<T>(
   stop.addEventListener('abort', destroy)
   if (stop.aborted) destroy()
   try {
-    return await use(sql)
+    const client = await connect(database, host, abort.signal)
+    try {
+      return await use(client)
+    } finally {
+      await endClient(client)
+    }
   } catch (error) {
-    if (!isLate) throw error
+    if (!isLate || error instanceof CommitLostError) throw error
     throw new UnavailableError(`No response from ${host.name}:${host.port} within ${timeoutMs / 1000} seconds.`)
   } finally {
     clearTimeout(timer)
     stop.removeEventListener('abort', destroy)
-    await sql.end({ timeout: endTimeoutSeconds })
     destroy()
   }
 }
 
-/** Commits what `run` did, or nothing. For a single connection. */
-export async function inTransaction<T>(sql: Sql, run: () => Promise<T>): Promise<T> {
-  await sql`begin`
+/** Waits for the server to close the connection, but not for long. */
+export const endClient = (client: Client) =>
+  Promise.race([client.end(), sleep(endTimeoutMs, undefined, { ref: false })])
+
+/** Commits what `run` did, or nothing. Throws CommitLostError where it is not known which. */
+export async function inTransaction<T>(client: Client, run: () => Promise<T>): Promise<T> {
+  await client.query('begin')
   let result: T
   try {
     result = await run()
   } catch (error) {
-    // The driver's sql.begin() also sends it on a lost connection, which ends the process with a TypeError.
-    if (leavesConnectionUsable(error)) await sql`rollback`
+    if (leavesConnectionUsable(error)) await client.query('rollback')
     throw error
   }
-  await sql`commit`
+  try {
+    await client.query('commit')
+  } catch (error) {
+    throw leavesConnectionUsable(error) ? error : new CommitLostError(error)
+  }
   return result
 }
 
@@ -136,7 +149,7 @@ export async function findPrimary(database: Database, minTimeline: number, stop:
   const found: Primary[] = []
   const attempts = database.hosts.map(async (host) => {
     found.push(
-      await withConnection(database, host, connectTimeoutMs, stop, (sql) => readPrimary(sql, host, minTimeline)),
+      await withConnection(database, host, connectTimeoutMs, stop, (client) => readPrimary(client, host, minTimeline)),
     )
   })
   const first = Promise.any(attempts).then(
@@ -149,36 +162,29 @@ export async function findPrimary(database: Database, minTimeline: number, stop:
   throw choosePrimaryError((results ?? []).map((result) => (result as PromiseRejectedResult).reason))
 }
 
-async function readPrimary(sql: Sql, host: Host, minTimeline: number): Promise<Primary> {
+async function readPrimary(client: Client, host: Host, minTimeline: number): Promise<Primary> {
   const where = `${host.name}:${host.port}`
-  const [mode] = await sql`show transaction_read_only`
-  if (mode?.transaction_read_only === 'on')
+  const { rows } = await client.query('show transaction_read_only')
+  if (rows[0]?.transaction_read_only === 'on')
     throw new ReadOnlyError(`The server at ${where} is a standby, or the database is read-only.`)
   // The name of a WAL file starts with the timeline, and every role may read it.
-  const [state] = await sql`
-    select pg_walfile_name(pg_current_wal_lsn()) as file,
-      exists (select from pg_stat_activity where wait_event = 'SyncRep' and usename = current_user) as waits`.catch(
-    (error: unknown) => {
-      // A database that is only compatible with PostgreSQL.
-      if (sqlStateOf(error)?.match(/^(?:42|0A)/)) return []
-      throw error
-    },
-  )
+  const state = await client
+    .query(
+      `select pg_walfile_name(pg_current_wal_lsn()) as file,
+        exists (select from pg_stat_activity where wait_event = 'SyncRep' and usename = current_user) as waits`,
+    )
+    .then(
+      (result) => result.rows[0],
+      (error: unknown) => {
+        // A database that is only compatible with PostgreSQL.
+        if (sqlStateOf(error)?.match(/^(?:42|0A)/)) return undefined
+        throw error
+      },
+    )
   const timeline = state ? Number.parseInt(state.file.slice(0, 8), 16) : 0
   if (timeline < minTimeline)
     throw new ReadOnlyError(
       `The server at ${where} was superseded: it is at timeline ${timeline}, and ${minTimeline} was seen. Stop it, or restart this service to use it.`,
     )
   return { host, timeline, commitsWait: state?.waits === true }
-}
-
-const connectTo = ({ name, port }: Host) =>
-  name.startsWith('/') ? connect(`${name}/.s.PGSQL.${port}`) : connect(port, name)
-
-function tlsOptions({ name }: Host, { tls: { mode, ca } }: Database): object | 'prefer' | false {
-  if (mode === 'disable' || name.startsWith('/')) return false
-  if (mode === 'prefer') return 'prefer'
-  const identity = mode === 'verify-full' ? {} : { checkServerIdentity: () => undefined }
-  const servername = isIP(name) ? '' : name
-  return { host: name, servername, ca, rejectUnauthorized: mode !== 'require', ...identity }
 }

@@ -1,12 +1,16 @@
-import postgres from 'postgres'
+import { DatabaseError } from 'pg'
 import { type Database, describeDatabase } from '../../config/database-url.ts'
-import { UnavailableError } from '../store.ts'
-
-/** The statement was not sent. */
-export class NotSentError extends UnavailableError {}
+import { OutcomeUnknownError, UnavailableError } from '../store.ts'
 
 /** The server answers, but its items must not be written: a standby, a read-only database, a superseded primary. */
 export class ReadOnlyError extends UnavailableError {}
+
+/** The connection was lost during a commit, which may have succeeded. */
+export class CommitLostError extends OutcomeUnknownError {
+  constructor(cause: unknown) {
+    super('The connection was lost during the commit.', { cause })
+  }
+}
 
 /** The database or its schema does not fit this program. */
 export class SchemaError extends Error {}
@@ -15,28 +19,15 @@ export class SchemaError extends Error {}
 export const isPermanent = (error: unknown) => error instanceof SchemaError
 
 /** The SQLSTATE of an error that the server reported. */
-export const sqlStateOf = (error: unknown) => (error instanceof postgres.PostgresError ? error.code : undefined)
+export const sqlStateOf = (error: unknown) => (error instanceof DatabaseError ? error.code : undefined)
 
 export const isReadOnlyTransaction = (error: unknown) => sqlStateOf(error) === '25006'
 
 /** The server rolled the statement back: read-only transaction, serialization failure. */
 export const wasRolledBack = (error: unknown) => ['25006', '40001'].includes(sqlStateOf(error) ?? '')
 
-/** The connection was never established. 57P03: the server is starting up or shutting down. */
-export function wasNotSent(error: unknown): boolean {
-  const { code = '', syscall = '' } = error as NodeJS.ErrnoException
-  return (
-    error instanceof NotSentError ||
-    // Several addresses of one host were tried.
-    error instanceof AggregateError ||
-    ['connect', 'getaddrinfo'].includes(syscall) ||
-    ['CONNECT_TIMEOUT', '53300', '57P03'].includes(code)
-  )
-}
-
 /** The statement failed and the connection is still usable; after any other error it is not. */
-export const leavesConnectionUsable = (error: unknown) =>
-  error instanceof postgres.PostgresError && error.severity === 'ERROR'
+export const leavesConnectionUsable = (error: unknown) => error instanceof DatabaseError && error.severity === 'ERROR'
 
 /** SQLSTATE classes: connection, transaction state, rollback, resources, operator intervention, system error. */
 const unavailableClasses = /^(?:08|25|40|53|57|58)/
@@ -45,7 +36,7 @@ const unavailableClasses = /^(?:08|25|40|53|57|58)/
 export function toStoreError(error: unknown): unknown {
   const sqlState = sqlStateOf(error)
   if (error instanceof UnavailableError || (sqlState && !unavailableClasses.test(sqlState))) return error
-  return new UnavailableError(reasonOf(error), { cause: error })
+  return new UnavailableError(`${reasonOf(error)}.`, { cause: error })
 }
 
 /** User, password, database or privileges: somebody has to change the settings. */
@@ -59,12 +50,18 @@ export function choosePrimaryError(errors: readonly unknown[]): unknown {
   return errors.find(isSettingError) ?? (readOnly.length ? all : (errors.find(sqlStateOf) ?? errors[0]))
 }
 
-/** The driver's own errors lack the host, or name it "undefined". Without a full stop. */
+/** The driver's own errors have no code. */
+const driverMessages: Readonly<Record<string, string>> = {
+  'timeout expired': 'The server does not respond',
+  'The server does not support SSL connections': 'The server does not support TLS: set ?sslmode=disable',
+  'Connection terminated': 'The server closed the connection',
+  'Connection terminated unexpectedly': 'The server closed the connection',
+}
+
+/** Without a full stop. */
 function reasonOf(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException
-  if (code === 'CONNECT_TIMEOUT') return 'The server does not respond'
-  if (code === 'CONNECTION_CLOSED') return 'The server closed the connection'
-  return (message || `${code}`).replace(/\.$/, '')
+  return driverMessages[message] ?? (message || `${code}`).replace(/\.$/, '')
 }
 
 /** One line: why the database cannot be used, and what to do. Never contains the password. */
@@ -88,9 +85,6 @@ export function describeDatabaseError(error: unknown, database: Database): strin
     case 'ECONNREFUSED':
     case 'ENOENT':
       return `No server is listening (${where}). Start it, check --database-url, or wait for it with --wait-for-database.`
-    case 'ECONNRESET':
-      if (database.tls.mode !== 'disable')
-        return `The server closed the connection when TLS was requested (${where}): ${reason} If it does not support TLS, set ?sslmode=disable.`
   }
   return `The database cannot be used (${where}): ${reason}`
 }

@@ -1,28 +1,20 @@
 import { setMaxListeners } from 'node:events'
-import type { Row, RowList, Sql } from 'postgres'
+import type { Client, QueryResult } from 'pg'
 import type { Database, Host } from '../../config/database-url.ts'
 import { UnavailableError } from '../store.ts'
-import {
-  type Connections,
-  findPrimary,
-  inTransaction,
-  openConnections,
-  type Primary,
-  withConnection,
-} from './connection.ts'
+import { connect, endClient, findPrimary, inTransaction, type Primary, withConnection } from './connection.ts'
 import {
   describeDatabaseError,
   isReadOnlyTransaction,
   isSettingError,
   leavesConnectionUsable,
   toStoreError,
-  wasNotSent,
   wasRolledBack,
 } from './errors.ts'
 
 /** To one server; up to twice as many while some do not respond. */
 const maxConnections = 10
-/** Statements that were sent and have no result. The driver pipelines those for which it has no idle connection. */
+/** Statements that were sent and have no result: those for which there is no idle connection are pipelined. */
 const maxSent = 100
 /** Nothing is pipelined while a statement takes longer: it would wait behind that one. */
 const slowAfterMs = 100
@@ -32,9 +24,11 @@ const maxPending = 1_000
 const totalTimeoutMs = 5_500
 /** How long requests wait for a database that is down, before they are rejected at once. */
 const downTimeoutMs = 1_000
-/** A statement without a result for this long: the connections may be dead. */
+/** A statement without a result, or a connection that is being opened, for this long: the server may be gone. */
 const suspectAfterMs = 2_000
 const checkIntervalMs = 250
+/** After the server has refused one more connection. */
+const reconnectDelayMs = 1_000
 /** While the database is down or does not respond. */
 const probeIntervalMs = 500
 /** Where there are several hosts: one of them may have superseded the one in use. */
@@ -44,16 +38,25 @@ const maxAttempts = 10
 const maxRetryDelayMs = 250
 const transactionTimeoutMs = 15_000
 
+/** What is sent, and what the server can return for it. */
+export interface Statement {
+  /** Of the prepared statement. */
+  readonly name: string
+  readonly text: string
+  readonly command: 'SELECT' | 'INSERT' | 'UPDATE' | 'DELETE'
+  /** Of the row that it returns; undefined: it returns no row. */
+  readonly columns?: readonly string[]
+  /** Whether there may be no such row. */
+  readonly isOptional?: true
+}
+
 export type Parameters = (string | boolean | Buffer | null)[]
 
 export interface Pool {
-  /**
-   * Runs one statement, prepared; again only when it certainly had no effect. Throws UnavailableError in bounded time.
-   * Its text is constant: text that is put together for each call took a third more CPU time for a GET.
-   */
-  query(text: string, parameters?: Parameters): Promise<RowList<Row[]>>
+  /** Runs one statement; again only when it certainly had no effect. Throws UnavailableError in bounded time. */
+  query(statement: Statement, parameters?: Parameters): Promise<QueryResult>
   /** Once, on a connection of its own. The time limit is also that of its statements. */
-  transaction<T>(execute: (sql: Sql) => Promise<T>, timeoutMs?: number): Promise<T>
+  transaction<T>(execute: (client: Client) => Promise<T>, timeoutMs?: number): Promise<T>
   close(): Promise<void>
 }
 
@@ -64,36 +67,127 @@ export interface PoolOptions {
   readonly random: () => number
 }
 
-interface Statement {
+/** A call of `query` that has no outcome yet, or whose caller has been told that it takes too long. */
+interface Call {
   readonly startedAt: number
   sentAt: number
   attempts: number
-  isSettled: boolean
-  readonly text: string
+  readonly statement: Statement
   readonly parameters: Parameters
-  resolve(result: RowList<Row[]>): void
+  resolve(result: QueryResult): void
   reject(error: unknown): void
 }
 
-interface ServerPool extends Connections {
+interface Connection {
+  readonly client: Client
+  sent: number
+  /** Closes it at once; its statements are rejected. */
+  destroy(): void
+}
+
+/** The connections to one server. */
+class Server {
   readonly primary: Primary
-  /** Without a result, the oldest first; those whose caller has been told that they take too long are among them. */
-  readonly sent: Set<Statement>
+  /** Calls that were sent and have no result, the oldest first. */
+  readonly sent = new Set<Call>()
   /** A connection was lost or the server is read-only: nothing is sent until the primary has been found again. */
-  isBroken: boolean
+  isBroken = false
+  readonly #database: Database
+  readonly #connections = new Set<Connection>()
+  /** Of all connections, open or being opened. */
+  readonly #aborts = new Set<AbortController>()
+  #opening = 0
+  #openingSince = 0
+  #openAfter = 0
+
+  constructor(database: Database, primary: Primary) {
+    this.#database = database
+    this.primary = primary
+  }
+
+  /** An idle connection, or the one with the fewest statements if they may be pipelined. */
+  findConnection(mayPipeline: boolean): Connection | undefined {
+    let best: Connection | undefined
+    for (const connection of this.#connections) {
+      if (connection.sent === 0) return connection
+      if (!best || connection.sent < best.sent) best = connection
+    }
+    return mayPipeline ? best : undefined
+  }
+
+  /** Opens another connection, unless there are enough. */
+  open(now: number, onOpened: () => void, onFailed: () => void): void {
+    if (this.#connections.size + this.#opening >= maxConnections || now < this.#openAfter) return
+    if (this.#opening++ === 0) this.#openingSince = now
+    const abort = new AbortController()
+    this.#aborts.add(abort)
+    connect(this.#database, this.primary.host, abort.signal, { pipeline: true }).then(
+      (client) => {
+        this.#opening--
+        const connection = { client, sent: 0, destroy: () => abort.abort() }
+        this.#connections.add(connection)
+        const remove = () => {
+          this.#connections.delete(connection)
+          this.#aborts.delete(abort)
+        }
+        client.once('error', remove)
+        client.once('end', remove)
+        onOpened()
+      },
+      () => {
+        this.#opening--
+        this.#aborts.delete(abort)
+        // A server that takes no more connections is used on those that it took.
+        if (this.#connections.size > 0) this.#openAfter = now + reconnectDelayMs
+        else onFailed()
+      },
+    )
+  }
+
+  send(connection: Connection, call: Call, done: (error: unknown, result?: QueryResult) => void): void {
+    const { statement, parameters } = call
+    this.sent.add(call)
+    connection.sent++
+    connection.client.query(
+      { name: statement.name, text: statement.text, values: parameters },
+      (error: unknown, result: QueryResult) => {
+        connection.sent--
+        this.sent.delete(call)
+        if (error || isPossible(statement, result)) return done(error, result)
+        connection.destroy()
+        done(new UnavailableError('The connection was lost.'))
+      },
+    )
+  }
+
+  /** How long the oldest statement has been without a result. */
+  sentForMs(now: number): number {
+    const [oldest] = this.sent
+    return oldest ? now - oldest.sentAt : 0
+  }
+
+  /** How long a connection has been being opened. */
+  openingForMs(now: number): number {
+    return this.#opening > 0 ? now - this.#openingSince : 0
+  }
+
+  /** Waits for statements that were sent, but not for long. */
+  async end(): Promise<void> {
+    await Promise.all([...this.#connections].map(({ client }) => endClient(client)))
+    this.destroy()
+  }
+
+  /** Closes all connections at once. */
+  destroy(): void {
+    for (const abort of this.#aborts) abort.abort()
+  }
 }
 
 export function createPool({ database, notice, monotonicNow, random }: PoolOptions, primary: Primary): Pool {
-  const open = (server: Primary): ServerPool => ({
-    ...openConnections(database, server.host, maxConnections),
-    primary: server,
-    sent: new Set(),
-    isBroken: false,
-  })
   /** Undefined: the database is down. */
-  let current: ServerPool | undefined = open(primary)
+  let current: Server | undefined = new Server(database, primary)
   /** Replaced because it did not respond; destroyed when its statements are settled. */
-  let retired: ServerPool | undefined
+  let retired: Server | undefined
   let { timeline } = primary
   let isSlow = false
   let isSuspect = false
@@ -101,7 +195,10 @@ export function createPool({ database, notice, monotonicNow, random }: PoolOptio
   let lastProbeAt = monotonicNow()
   /** What the last line of the log says. */
   let state = ''
-  const waiting = new Set<Statement>()
+  /** All calls whose caller waits, the oldest first, wherever they are: each is settled in time. */
+  const pending = new Set<Call>()
+  /** Those that are to be sent. */
+  const waiting = new Set<Call>()
   const closed = new AbortController()
   // Each attempt to connect listens for it.
   setMaxListeners(0, closed.signal)
@@ -109,21 +206,23 @@ export function createPool({ database, notice, monotonicNow, random }: PoolOptio
   timer.unref()
 
   return {
-    query: (text, parameters = []) =>
+    query: (statement, parameters = []) =>
       new Promise((resolve, reject) => {
         const now = monotonicNow()
-        sendOrWait(
-          { text, parameters, startedAt: now, sentAt: now, attempts: 0, isSettled: false, resolve, reject },
-          now,
-        )
+        const call: Call = { statement, parameters, startedAt: now, sentAt: now, attempts: 0, resolve, reject }
+        pending.add(call)
+        if (closed.signal.aborted) settle(call, 'The service is stopping.')
+        else if (isDownForLong(now)) settle(call, 'The database is down.')
+        else if (pending.size > maxPending) settle(call, 'Too many requests wait for the database.')
+        else sendOrWait(call, now)
       }),
 
     async transaction(execute, timeoutMs = transactionTimeoutMs) {
       if (!current) throw new UnavailableError('The database is down.')
-      const run = (sql: Sql) =>
-        inTransaction(sql, async () => {
-          await sql.unsafe(`set local statement_timeout = ${timeoutMs}`)
-          return execute(sql)
+      const run = (client: Client) =>
+        inTransaction(client, async () => {
+          await client.query(`set local statement_timeout = ${timeoutMs}`)
+          return execute(client)
         })
       try {
         return await withConnection(database, current.primary.host, timeoutMs, closed.signal, run)
@@ -135,84 +234,68 @@ export function createPool({ database, notice, monotonicNow, random }: PoolOptio
     async close() {
       closed.abort()
       clearInterval(timer)
-      for (const statement of waiting) reject(statement, 'The service is stopping.')
-      await current?.sql.end({ timeout: 1 })
-      current?.destroy()
+      for (const call of waiting) settle(call, 'The service is stopping.')
+      await current?.end()
       retired?.destroy()
     },
   }
 
-  function sendOrWait(statement: Statement, now: number): void {
-    if (statement.isSettled) return
-    if (current && hasRoom(current)) send(current, statement, now)
-    else if (isDownForLong(now)) reject(statement, 'The database is down.')
-    else if (waiting.size + (current?.sent.size ?? 0) >= maxPending)
-      reject(statement, 'Too many requests wait for the database.')
-    else waiting.add(statement)
+  function sendOrWait(call: Call, now: number): void {
+    const server = current
+    if (!server || server.isBroken) {
+      waiting.add(call)
+      return
+    }
+    const connection = server.findConnection(!isSlow && server.sent.size < maxSent)
+    if (connection === undefined || connection.sent > 0) server.open(now, sendWaiting, () => onBroken(server))
+    if (connection === undefined) {
+      waiting.add(call)
+      return
+    }
+    waiting.delete(call)
+    call.attempts++
+    call.sentAt = now
+    server.send(connection, call, (error, result) => {
+      if (!result) onError(server, call, error)
+      else if (pending.delete(call)) call.resolve(result)
+      if (waiting.size > 0) sendWaiting()
+    })
   }
 
-  function hasRoom({ isBroken, sent }: ServerPool): boolean {
-    return !isBroken && sent.size < (isSlow ? maxConnections : maxSent)
+  function sendWaiting(): void {
+    for (const call of waiting) {
+      const { size } = waiting
+      sendOrWait(call, monotonicNow())
+      if (waiting.size === size) return
+    }
+  }
+
+  function onError(server: Server, call: Call, error: unknown): void {
+    if (isReadOnlyTransaction(error) || !leavesConnectionUsable(error)) onBroken(server)
+    if (!pending.has(call)) return
+    if (call.attempts >= maxAttempts || !wasRolledBack(error)) settle(call, toStoreError(error))
+    else
+      setTimeout(
+        () => {
+          if (pending.has(call)) sendOrWait(call, monotonicNow())
+        },
+        random() * Math.min(maxRetryDelayMs, 10 * 2 ** call.attempts),
+      )
   }
 
   function isDownForLong(now: number): boolean {
     return !current && now - downSince >= downTimeoutMs
   }
 
-  function send(pool: ServerPool, statement: Statement, now: number): void {
-    statement.attempts++
-    statement.sentAt = now
-    pool.sent.add(statement)
-    const onError = (error: unknown) => {
-      pool.sent.delete(statement)
-      if (isReadOnlyTransaction(error) || !leavesConnectionUsable(error)) onBroken(pool)
-      retryOrReject(statement, error)
-      sendWaiting()
-    }
-    pool.sql.unsafe<Row[]>(statement.text, statement.parameters, prepared).then((rows) => {
-      // After a lost connection, the driver may resolve a statement that got no CommandComplete and was never executed.
-      if (!rows.command) return onError(new UnavailableError('The connection was lost.'))
-      pool.sent.delete(statement)
-      statement.isSettled = true
-      statement.resolve(rows)
-      if (waiting.size > 0) sendWaiting()
-    }, onError)
+  /** Rejects the call, unless it is settled. */
+  function settle(call: Call, reason: unknown): void {
+    waiting.delete(call)
+    if (pending.delete(call)) call.reject(typeof reason === 'string' ? new UnavailableError(reason) : reason)
   }
 
-  function sendWaiting(): void {
-    for (const statement of waiting) {
-      if (!current || !hasRoom(current)) return
-      waiting.delete(statement)
-      send(current, statement, monotonicNow())
-    }
-  }
-
-  function retryOrReject(statement: Statement, error: unknown): void {
-    const isNotSent = wasNotSent(error)
-    if (statement.attempts >= maxAttempts || !(isNotSent || wasRolledBack(error)))
-      return void reject(statement, toStoreError(error))
-    const delayMs = isNotSent ? 0 : random() * Math.min(maxRetryDelayMs, 10 * 2 ** statement.attempts)
-    setTimeout(() => {
-      const now = monotonicNow()
-      if (isLate(statement, now)) reject(statement, 'The database does not respond in time.')
-      else sendOrWait(statement, now)
-    }, delayMs)
-  }
-
-  function isLate({ startedAt }: Statement, now: number): boolean {
-    return now - startedAt >= totalTimeoutMs
-  }
-
-  function reject(statement: Statement, reason: unknown): void {
-    waiting.delete(statement)
-    if (statement.isSettled) return
-    statement.isSettled = true
-    statement.reject(typeof reason === 'string' ? new UnavailableError(reason) : reason)
-  }
-
-  function onBroken(pool: ServerPool): void {
-    if (pool !== current || pool.isBroken) return
-    pool.isBroken = true
+  function onBroken(server: Server): void {
+    if (server !== current || server.isBroken) return
+    server.isBroken = true
     const now = monotonicNow()
     if (now - lastProbeAt >= checkIntervalMs) probe(now)
   }
@@ -232,19 +315,19 @@ export function createPool({ database, notice, monotonicNow, random }: PoolOptio
     const isNewer = found.timeline > timeline
     timeline = Math.max(timeline, found.timeline)
     if (!current) {
-      current = open(found)
+      current = new Server(database, found)
       changed(`The database connection is restored. The primary is ${nameOf(found)}.`)
     } else if (isNewer || (found.host !== current.primary.host && (current.isBroken || isSuspect))) {
       changed(`The primary is now ${nameOf(found)}, before ${nameOf(current.primary)}.`)
       current.destroy()
-      current = open(found)
+      current = new Server(database, found)
     } else {
       current.isBroken = false
       if (isSuspect && found.commitsWait)
         changed(`Commits on ${nameOf(found)} wait for a synchronous standby.`, 'commits wait')
       else if (isSuspect && !retired) {
         retired = current
-        current = open(found)
+        current = new Server(database, found)
       }
     }
     sendWaiting()
@@ -269,17 +352,18 @@ export function createPool({ database, notice, monotonicNow, random }: PoolOptio
 
   function check(): void {
     const now = monotonicNow()
-    for (const statement of [...waiting, ...(current?.sent ?? []), ...(retired?.sent ?? [])])
-      if (isLate(statement, now)) reject(statement, 'The database does not respond in time.')
-    if (isDownForLong(now)) for (const statement of waiting) reject(statement, 'The database is down.')
-    if (retired && [...retired.sent].every(({ isSettled }) => isSettled)) {
+    for (const call of pending) {
+      if (now - call.startedAt < totalTimeoutMs) break
+      settle(call, 'The database does not respond in time.')
+    }
+    if (isDownForLong(now)) for (const call of waiting) settle(call, 'The database is down.')
+    if (retired && [...retired.sent].every((call) => !pending.has(call))) {
       retired.destroy()
       retired = undefined
     }
-    const [oldest] = current?.sent ?? []
-    const ageMs = oldest ? now - oldest.sentAt : 0
-    isSlow = ageMs >= slowAfterMs
-    isSuspect = ageMs >= suspectAfterMs
+    const sentForMs = current?.sentForMs(now) ?? 0
+    isSlow = sentForMs >= slowAfterMs
+    isSuspect = Math.max(sentForMs, current?.openingForMs(now) ?? 0) >= suspectAfterMs
     if (current && !isSuspect && state === 'commits wait')
       changed(`Commits on ${nameOf(current.primary)} no longer wait.`)
     if (now - lastProbeAt >= currentProbeIntervalMs()) probe(now)
@@ -292,7 +376,13 @@ export function createPool({ database, notice, monotonicNow, random }: PoolOptio
   }
 }
 
-const prepared = { prepare: true }
+/** Anything else is what is left of a lost connection, or what something between here and the server made of it. */
+function isPossible({ command, columns = [], isOptional }: Statement, result: QueryResult): boolean {
+  const { rows, rowCount, fields } = result
+  if (result.command !== command || (rowCount !== 0 && rowCount !== 1)) return false
+  if (fields.length !== columns.length || fields.some(({ name }, index) => name !== columns[index])) return false
+  return columns.length === 0 ? rows.length === 0 : rows.length === rowCount && (isOptional || rowCount === 1)
+}
 
 const nameOf = ({ host: { name, port }, timeline }: { host: Host; timeline: number }) =>
   `${name}:${port}${timeline ? ` (timeline ${timeline})` : ''}`

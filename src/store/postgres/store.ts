@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Sql } from 'postgres'
+import type { Client } from 'pg'
 import {
   highestId,
   type ListRepresentation,
@@ -13,7 +13,7 @@ import {
 } from '../store.ts'
 import { findPrimary, statementTimeoutMs, withConnection } from './connection.ts'
 import { keyOf, migrate } from './migrations.ts'
-import { createPool, type Parameters, type Pool, type PoolOptions } from './pool.ts'
+import { createPool, type Parameters, type Pool, type PoolOptions, type Statement } from './pool.ts'
 
 export { describeDatabaseError, isPermanent } from './errors.ts'
 export { limitNotices } from './notices.ts'
@@ -34,13 +34,15 @@ export async function postgresStores(
   { schema, stop, ...options }: PostgresOptions,
   { a, b }: Serializers,
 ): Promise<PersistentStores> {
-  const { database, notice } = options
+  const { database, notice, random } = options
+  // Random, so that none is used twice, whatever was imported, reset or restored, by whichever instance.
+  const newVersion = () => `${Math.floor(random() * 2 ** 53)}`
   const primary = await findPrimary(database, 0, stop)
-  await withConnection(database, primary.host, openTimeoutMs, stop, async (sql) => {
-    await migrate(sql, schema, { a: a.startingItems, b: b.startingItems })
-    const [timeout] = await sql`select setting from pg_settings where name = 'statement_timeout'`
-    const isInForce = timeout?.setting > 0 && timeout?.setting <= statementTimeoutMs
-    if (timeout && !isInForce)
+  await withConnection(database, primary.host, openTimeoutMs, stop, async (client) => {
+    await migrate(client, schema, { a: a.startingItems, b: b.startingItems, version: newVersion() })
+    const { rows } = await client.query("select setting from pg_settings where name = 'statement_timeout'")
+    const isInForce = rows[0]?.setting > 0 && rows[0]?.setting <= statementTimeoutMs
+    if (rows[0] && !isInForce)
       notice(
         `The statement timeout is not in force, probably because of a connection pooler, so a rejected write may be applied later: run "alter role … set statement_timeout = '${statementTimeoutMs / 1000}s'" for the role of --database-url.`,
       )
@@ -48,25 +50,25 @@ export async function postgresStores(
   const pool = createPool(options, primary)
   const tables = { a: `"${schema}".numbered_items`, b: `"${schema}".named_items` }
   return {
-    a: numberedStore(pool, tables.a, a),
+    a: numberedStore(pool, tables.a, a, newVersion),
     b: namedStore(pool, tables.b, b),
     exportItems: () =>
-      pool.transaction(async (sql) => {
-        await sql`set transaction isolation level repeatable read, read only`
-        return { a: await readNumbered(sql, tables.a), b: await readNamed(sql, tables.b) }
+      pool.transaction(async (client) => {
+        await client.query('set transaction isolation level repeatable read, read only')
+        return { a: await readNumbered(client, tables.a), b: await readNamed(client, tables.b) }
       }, moveTimeoutMs),
     async importItems(snapshot) {
       const { a: numbered, b: named } = snapshot
       if (!(numbered?.items ?? []).every(isStorableNumbered) || !(named?.items ?? []).every(isStorableNamed))
         return 'unstorable'
-      await pool.transaction(async (sql) => {
-        if (numbered) await replaceNumbered(sql, tables.a, numbered.items, numbered.lastId)
-        if (named) await replaceNamed(sql, tables.b, named.items)
+      await pool.transaction(async (client) => {
+        if (numbered) await replaceNumbered(client, tables.a, numbered.items, newVersion(), numbered.lastId)
+        if (named) await replaceNamed(client, tables.b, named.items)
       }, moveTimeoutMs)
       return 'imported'
     },
     close: pool.close,
-    ping: () => pool.query('select 1'),
+    ping: () => pool.query({ name: 'ping', text: 'select 1 as one', command: 'SELECT', columns: ['one'] }),
   }
 }
 
@@ -77,9 +79,8 @@ const isStorableNumbered = ({ name, secret }: NumberedItem) => isStorable(name, 
 const isStorableNamed = ({ id, name, notes }: NamedItem) => isStorable(id, name, notes)
 
 /** The JSON of a list as one value. The entity tag is its hash, so that all instances send the same one. */
-async function readList({ query }: Pool, statement: string): Promise<ListRepresentation> {
-  const [row] = await query(statement)
-  const json: string = row?.json
+async function readList({ query }: Pool, statement: Statement): Promise<ListRepresentation> {
+  const json: string = (await query(statement)).rows[0].json
   return { json, etag: `"${createHash('sha256').update(json).digest('base64url')}"` }
 }
 
@@ -90,61 +91,102 @@ const versionsIn = (etags: readonly string[]) =>
   `{${etags.flatMap((etag) => /^"(\d{1,18})"$/.exec(etag)?.[1] ?? []).join(',')}}`
 
 /** The lists have the text that `serialize` makes, too: to_json() escapes as JSON.stringify() does. */
-function numberedStore(pool: Pool, table: string, { serialize }: Serializers['a']): NumberedStore {
+function numberedStore(
+  pool: Pool,
+  table: string,
+  { serialize }: Serializers['a'],
+  newVersion: () => string,
+): NumberedStore {
   const { query } = pool
-  const list = `
-    select '[' || coalesce(string_agg('{"id":' || id || ',"name":' || coalesce(to_json(name)::text, 'null')
-      || ',"isComplete":' || is_complete || '}', ',' order by id), '') || ']' as json from ${table}`
-  const get = `select name, is_complete, version from ${table} where id = $1`
-  const create = `insert into ${table} (name, is_complete) values ($1, $2) returning id, version`
-  const update = `update ${table} set name = $2, is_complete = $3, version = version + 1 where id = $1`
-  const remove = `delete from ${table} where id = $1`
-  const secretOf = `select secret from ${table} where id = $1`
+  const list: Statement = {
+    name: 'list_numbered',
+    command: 'SELECT',
+    columns: ['json'],
+    text: `
+      select '[' || coalesce(string_agg('{"id":' || id || ',"name":' || coalesce(to_json(name)::text, 'null')
+        || ',"isComplete":' || is_complete || '}', ',' order by id), '') || ']' as json from ${table}`,
+  }
+  const get: Statement = {
+    name: 'get_numbered',
+    command: 'SELECT',
+    columns: ['name', 'is_complete', 'version'],
+    isOptional: true,
+    text: `select name, is_complete, version from ${table} where id = $1`,
+  }
+  const create: Statement = {
+    name: 'create_numbered',
+    command: 'INSERT',
+    columns: ['id'],
+    text: `insert into ${table} (name, is_complete, version) values ($1, $2, $3) returning id`,
+  }
+  const update: Statement = {
+    name: 'update_numbered',
+    command: 'UPDATE',
+    text: `update ${table} set name = $2, is_complete = $3, version = $4 where id = $1`,
+  }
+  const remove: Statement = {
+    name: 'delete_numbered',
+    command: 'DELETE',
+    text: `delete from ${table} where id = $1`,
+  }
+  const secretOf: Statement = {
+    name: 'secret_numbered',
+    command: 'SELECT',
+    columns: ['secret'],
+    isOptional: true,
+    text: `select secret from ${table} where id = $1`,
+  }
   /** One statement, so that existence and version are read in the same snapshot. */
-  const ifMatch = (change: string, versions: string) => `
-    with item as (select from ${table} where id = $1),
-    changed as (${change} and version = any(${versions}::bigint[]) returning 1)
-    select exists (select from item) as exists, exists (select from changed) as changed`
-  const updateIfMatch = ifMatch(update, '$4')
+  const ifMatch = ({ name, text }: Statement, versions: string): Statement => ({
+    name: `${name}_if_match`,
+    command: 'SELECT',
+    columns: ['exists', 'changed'],
+    text: `
+      with item as (select 1 from ${table} where id = $1),
+      changed as (${text} and version = any(${versions}::bigint[]) returning 1)
+      select exists (select 1 from item) as exists, exists (select 1 from changed) as changed`,
+  })
+  const updateIfMatch = ifMatch(update, '$5')
   const removeIfMatch = ifMatch(remove, '$2')
 
-  async function changeIfMatch<Done>(statement: string, parameters: Parameters, done: Done) {
-    const [row] = await query(statement, parameters)
-    return row?.changed ? done : row?.exists ? 'changed' : 'not-found'
+  async function changeIfMatch<Done>(statement: Statement, parameters: Parameters, done: Done) {
+    const { rows } = await query(statement, parameters)
+    return rows[0].changed ? done : rows[0].exists ? 'changed' : 'not-found'
   }
 
   return {
     list: () => readList(pool, list),
     async get(id) {
-      const [row] = await query(get, [id])
+      const [row] = (await query(get, [id])).rows
       if (!row) return 'not-found'
       const json = serialize({ id, name: row.name, isComplete: row.is_complete, secret: null })
       return { json, etag: etagOf(row.version) }
     },
     async create({ name, isComplete }) {
       if (!isStorable(name)) return 'unstorable'
-      const [row] = await query(create, [name, isComplete])
-      const json = serialize({ id: row?.id, name, isComplete, secret: null })
-      return { id: row?.id, json, etag: etagOf(row?.version) }
+      const version = newVersion()
+      const { id } = (await query(create, [name, isComplete, version])).rows[0]
+      return { id, json: serialize({ id, name, isComplete, secret: null }), etag: etagOf(version) }
     },
     async update(id, { name, isComplete }, etags) {
       if (!isStorable(name)) return 'unstorable'
-      if (etags) return changeIfMatch(updateIfMatch, [id, name, isComplete, versionsIn(etags)], 'updated' as const)
-      const { count } = await query(update, [id, name, isComplete])
-      return count === 0 ? 'not-found' : 'updated'
+      const parameters = [id, name, isComplete, newVersion()]
+      if (etags) return changeIfMatch(updateIfMatch, [...parameters, versionsIn(etags)], 'updated' as const)
+      const { rowCount } = await query(update, parameters)
+      return rowCount === 0 ? 'not-found' : 'updated'
     },
     async delete(id, etags) {
       if (etags) return changeIfMatch(removeIfMatch, [id, versionsIn(etags)], 'deleted' as const)
-      const { count } = await query(remove, [id])
-      return count === 0 ? 'not-found' : 'deleted'
+      const { rowCount } = await query(remove, [id])
+      return rowCount === 0 ? 'not-found' : 'deleted'
     },
     async replaceAll(items) {
       if (!items.every(isStorableNumbered)) return 'unstorable'
-      await pool.transaction((sql) => replaceNumbered(sql, table, items))
+      await pool.transaction((client) => replaceNumbered(client, table, items, newVersion()))
       return 'replaced'
     },
     async secretOf(id) {
-      const [row] = await query(secretOf, [id])
+      const [row] = (await query(secretOf, [id])).rows
       return row?.secret
     },
   }
@@ -152,79 +194,113 @@ function numberedStore(pool: Pool, table: string, { serialize }: Serializers['a'
 
 function namedStore(pool: Pool, table: string, { serialize }: Serializers['b']): NamedStore {
   const { query } = pool
-  const list = `
-    select '[' || coalesce(string_agg('{"id":' || to_json(id) || ',"name":' || to_json(name) || ',"notes":'
-      || to_json(notes) || ',"done":' || done || '}', ',' order by place), '') || ']' as json from ${table}`
-  const create = `
-    insert into ${table} (key, id, name, notes, done) values ($1, $2, $3, $4, $5) on conflict (key) do nothing`
-  const replace = `update ${table} set name = $2, notes = $3, done = $4 where key = $1`
-  const remove = `delete from ${table} where key = $1`
+  const list: Statement = {
+    name: 'list_named',
+    command: 'SELECT',
+    columns: ['json'],
+    text: `
+      select '[' || coalesce(string_agg('{"id":' || to_json(id) || ',"name":' || to_json(name) || ',"notes":'
+        || to_json(notes) || ',"done":' || done || '}', ',' order by place), '') || ']' as json from ${table}`,
+  }
+  const create: Statement = {
+    name: 'create_named',
+    command: 'INSERT',
+    text: `
+      insert into ${table} (key, id, name, notes, done) values ($1, $2, $3, $4, $5) on conflict (key) do nothing`,
+  }
+  const replace: Statement = {
+    name: 'replace_named',
+    command: 'UPDATE',
+    text: `update ${table} set name = $2, notes = $3, done = $4 where key = $1`,
+  }
+  const remove: Statement = {
+    name: 'delete_named',
+    command: 'DELETE',
+    text: `delete from ${table} where key = $1`,
+  }
 
   return {
     list: () => readList(pool, list),
     async create(item) {
       const { id, name, notes, done } = item
       if (!isStorable(id, name, notes)) return 'unstorable'
-      const { count } = await query(create, [keyOf(id), id, name, notes, done])
-      return count === 0 ? 'in-use' : { json: serialize(item) }
+      const { rowCount } = await query(create, [keyOf(id), id, name, notes, done])
+      return rowCount === 0 ? 'in-use' : { json: serialize(item) }
     },
     async replace({ id, name, notes, done }) {
       if (!isStorable(id, name, notes)) return 'unstorable'
-      const { count } = await query(replace, [keyOf(id), name, notes, done])
-      return count === 0 ? 'not-found' : 'replaced'
+      const { rowCount } = await query(replace, [keyOf(id), name, notes, done])
+      return rowCount === 0 ? 'not-found' : 'replaced'
     },
     async delete(id) {
-      const { count } = await query(remove, [keyOf(id)])
-      return count === 0 ? 'not-found' : 'deleted'
+      const { rowCount } = await query(remove, [keyOf(id)])
+      return rowCount === 0 ? 'not-found' : 'deleted'
     },
     async replaceAll(items) {
       if (!items.every(isStorableNamed)) return 'unstorable'
-      await pool.transaction((sql) => replaceNamed(sql, table, items))
+      await pool.transaction((client) => replaceNamed(client, table, items))
       return 'replaced'
     },
   }
 }
 
-async function replaceNumbered(sql: Sql, table: string, items: readonly NumberedItem[], lastId?: string) {
-  await clear(sql, table)
-  await sql`
-    insert into ${sql.unsafe(table)} (id, name, is_complete, secret)
-    select id, name, "isComplete", secret
-    from jsonb_to_recordset(${sql.json(items as never)}) as (id bigint, name text, "isComplete" boolean, secret text)`
-  await setNextValue(sql, table, 'id', highestId(items, lastId))
+async function replaceNumbered(
+  client: Client,
+  table: string,
+  items: readonly NumberedItem[],
+  version: string,
+  lastId?: string,
+) {
+  await clear(client, table)
+  await client.query(
+    `insert into ${table} (id, name, is_complete, secret, version)
+    select id, name, "isComplete", secret, $2
+    from jsonb_to_recordset($1) as (id bigint, name text, "isComplete" boolean, secret text)`,
+    [JSON.stringify(items), version],
+  )
+  await setNextValue(client, table, 'id', highestId(items, lastId))
 }
 
-async function replaceNamed(sql: Sql, table: string, items: readonly NamedItem[]): Promise<void> {
+async function replaceNamed(client: Client, table: string, items: readonly NamedItem[]): Promise<void> {
   const rows = items.map((item, index) => ({ ...item, key: keyOf(item.id).toString('hex'), place: index + 1 }))
-  await clear(sql, table)
-  await sql`
-    insert into ${sql.unsafe(table)} (key, place, id, name, notes, done)
+  await clear(client, table)
+  await client.query(
+    `insert into ${table} (key, place, id, name, notes, done)
     select decode(key, 'hex'), place, id, name, notes, done
-    from jsonb_to_recordset(${sql.json(rows as never)})
-      as (key text, place bigint, id text, name text, notes text, done boolean)`
-  await setNextValue(sql, table, 'place', BigInt(rows.length))
+    from jsonb_to_recordset($1) as (key text, place bigint, id text, name text, notes text, done boolean)`,
+    [JSON.stringify(rows)],
+  )
+  await setNextValue(client, table, 'place', BigInt(rows.length))
 }
 
-async function readNumbered(sql: Sql, table: string): Promise<NonNullable<Snapshot['a']>> {
-  const items = await sql<NumberedItem[]>`
-    select id, name, is_complete as "isComplete", secret from ${sql.unsafe(table)} order by id`
-  const [sequence] = await sql`
-    select coalesce(last_value, 0) as "lastId" from pg_sequences
-    where format('%I.%I', schemaname, sequencename) = pg_get_serial_sequence(${table}, 'id')`
-  return { items: [...items], lastId: `${sequence?.lastId ?? 0}` }
+async function readNumbered(client: Client, table: string): Promise<NonNullable<Snapshot['a']>> {
+  const { rows: items } = await client.query<NumberedItem>(
+    `select id, name, is_complete as "isComplete", secret from ${table} order by id`,
+  )
+  const { rows } = await client.query(
+    `select coalesce(last_value, 0) as "lastId" from pg_sequences
+    where format('%I.%I', schemaname, sequencename) = pg_get_serial_sequence($1, 'id')`,
+    [table],
+  )
+  return { items, lastId: `${rows[0]?.lastId ?? 0}` }
 }
 
-async function readNamed(sql: Sql, table: string): Promise<NonNullable<Snapshot['b']>> {
-  const items = await sql<NamedItem[]>`select id, name, notes, done from ${sql.unsafe(table)} order by place`
-  return { items: [...items] }
+async function readNamed(client: Client, table: string): Promise<NonNullable<Snapshot['b']>> {
+  const { rows: items } = await client.query<NamedItem>(`select id, name, notes, done from ${table} order by place`)
+  return { items }
 }
 
 /** Locked, so that no item is created meanwhile. */
-async function clear(sql: Sql, table: string): Promise<void> {
-  await sql`lock table ${sql.unsafe(table)} in exclusive mode`
-  await sql`delete from ${sql.unsafe(table)}`
+async function clear(client: Client, table: string): Promise<void> {
+  await client.query(`lock table ${table} in exclusive mode`)
+  await client.query(`delete from ${table}`)
 }
 
 /** The next value of an identity column is one more than `last`. */
-const setNextValue = (sql: Sql, table: string, column: string, last: bigint) =>
-  sql`select setval(pg_get_serial_sequence(${table}, ${column}), ${`${last > 0n ? last : 1n}`}::bigint, ${last > 0n})`
+const setNextValue = (client: Client, table: string, column: string, last: bigint) =>
+  client.query('select setval(pg_get_serial_sequence($1, $2), $3::bigint, $4)', [
+    table,
+    column,
+    `${last > 0n ? last : 1n}`,
+    last > 0n,
+  ])

@@ -1,5 +1,5 @@
-import { closeSync, openSync, readSync, statSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { closeSync, lstatSync, openSync, readlinkSync, readSync, realpathSync, statSync } from 'node:fs'
+import { basename, dirname, join, resolve } from 'node:path'
 import Libsql from 'libsql'
 import { UnavailableError } from '../store.ts'
 
@@ -26,6 +26,10 @@ export interface Database {
 }
 
 export interface DataFile extends Database {
+  /** Its path without symbolic links. */
+  readonly path: string
+  /** Whether the path still names the file that was opened. */
+  isInPlace(): boolean
   close(): void
 }
 
@@ -69,11 +73,21 @@ function triggers(table: string, profile: string): string {
 export type Access = 'exclusive' | 'shared'
 
 /** Opens the file; if it is new, with what `initialize` inserts. Throws DataFileError. */
-export function openDataFile(file: string, access: Access, initialize: (db: Database) => void): DataFile {
+export function openDataFile(path: string, access: Access, initialize: (db: Database) => void): DataFile {
+  // The lock and the files of SQLite stand beside the file itself, whatever links lead to it.
+  const file = realFile(path)
   checkFile(file, access)
   const lock = access === 'exclusive' ? lockFile(file) : undefined
+  createPrivateFile(file)
+  const { dev, ino } = statSync(file)
+  const isInPlace = () => {
+    const stats = statSync(file, { throwIfNoEntry: false })
+    return stats?.ino === ino && stats.dev === dev
+  }
   const connection = new Libsql(file)
-  const db = database(connection)
+  const db = database(connection, () => {
+    if (!isInPlace()) throw new UnavailableError(`The data file ${file} is gone.`)
+  })
   const close = () => {
     connection.close()
     lock?.close()
@@ -98,7 +112,11 @@ export function openDataFile(file: string, access: Access, initialize: (db: Data
   }
   return {
     ...db,
+    path: file,
+    isInPlace,
     close() {
+      // SQLite would delete the -wal of another file that is at the path now.
+      if (!isInPlace()) return
       try {
         // Leaves one file, without -wal and -shm.
         db.exec('pragma journal_mode = delete')
@@ -110,14 +128,22 @@ export function openDataFile(file: string, access: Access, initialize: (db: Data
   }
 }
 
-const database = (connection: Libsql.Database): Database => ({
+/** `beforeWrite` throws where nothing may be written. */
+const database = (connection: Libsql.Database, beforeWrite: () => void): Database => ({
   exec: (sql) => translateErrors(() => connection.exec(sql)),
   prepare(sql) {
     const statement = translateErrors(() => connection.prepare(sql))
+    const isWrite = !/^\s*(?:select|pragma)\b/i.test(sql)
     if (statement.reader) statement.raw()
     return {
-      all: (parameters) => translateErrors(() => statement.all(parameters) as Value[][]),
-      run: (parameters) => translateErrors(() => statement.run(parameters).changes),
+      all(parameters) {
+        if (isWrite) beforeWrite()
+        return translateErrors(() => statement.all(parameters) as Value[][])
+      },
+      run(parameters) {
+        if (isWrite) beforeWrite()
+        return translateErrors(() => statement.run(parameters).changes)
+      },
     }
   },
   transaction(kind, execute) {
@@ -136,16 +162,42 @@ const database = (connection: Libsql.Database): Database => ({
 
 const chooseAnother = 'Set another file with --data.'
 
+/** The file that the path names, without symbolic links. It need not exist. */
+function realFile(path: string): string {
+  const folder = dirname(path)
+  try {
+    if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
+      throw new DataFileError(
+        `The folder of the data file, ${folder}, does not exist. Create it, or set another file with --data.`,
+      )
+    if (statSync(path, { throwIfNoEntry: false })) return realpathSync(path)
+    const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()
+    return isLink ? realFile(resolve(folder, readlinkSync(path))) : join(realpathSync(folder), basename(path))
+  } catch (error) {
+    if (error instanceof DataFileError) throw error
+    throw new DataFileError(`${path} cannot be opened (${(error as NodeJS.ErrnoException).code}). ${chooseAnother}`)
+  }
+}
+
+/** Only this user may read it. SQLite gives its other files the same mode. */
+function createPrivateFile(file: string): void {
+  try {
+    closeSync(openSync(file, 'a', 0o600))
+  } catch {
+    throw new DataFileError(`No file can be created in ${dirname(file)} by this user. ${chooseAnother}`)
+  }
+}
+
 /** What can be found out without SQLite, which may change a file when it opens it. */
 function checkFile(file: string, access: Access): void {
-  const folder = dirname(file)
-  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
-    throw new DataFileError(
-      `The folder of the data file, ${folder}, does not exist. Create it, or set another file with --data.`,
-    )
   const stats = statSync(file, { throwIfNoEntry: false })
   if (!stats && access === 'shared') throw new DataFileError(`There is no data file ${file}. ${chooseAnother}`)
   if (stats && !stats.isFile()) throw new DataFileError(`${file} is not a file. ${chooseAnother}`)
+  // https://www.sqlite.org/howtocorrupt.html#_multiple_links_to_the_same_file
+  if (stats && stats.nlink > 1)
+    throw new DataFileError(
+      `${file} has ${stats.nlink} names (hard links), under which two programs would not notice each other. Remove the others, or copy it and set the copy with --data.`,
+    )
   if (!stats || stats.size === 0) return
   const header = readHeader(file)
   if (header.toString('latin1', 0, 16) !== 'SQLite format 3\0')
@@ -177,12 +229,8 @@ function checkVersion(version: number, file: string): void {
 
 /** One process at a time. The operating system releases the lock when the process ends, however it ends. */
 function lockFile(file: string): Libsql.Database {
-  let lock: Libsql.Database
-  try {
-    lock = new Libsql(`${file}-lock`)
-  } catch {
-    throw new DataFileError(`No file can be created in ${dirname(file)} by this user. ${chooseAnother}`)
-  }
+  createPrivateFile(`${file}-lock`)
+  const lock = new Libsql(`${file}-lock`)
   try {
     lock.exec('pragma journal_mode = memory')
     lock.exec('begin exclusive')

@@ -10,6 +10,7 @@ import {
   type Representation,
   type Serializers,
   type Snapshot,
+  UnavailableError,
 } from '../store.ts'
 import { Cache, type CacheOptions } from './cache.ts'
 import { type Access, type Database, openDataFile, type Statement, type Value } from './file.ts'
@@ -18,46 +19,83 @@ export { DataFileError } from './file.ts'
 
 export interface SqliteStores extends PersistentStores {
   counts(): { a: number; b: number }
+  /** Whether the file is where it was when it was opened. */
+  isInPlace(): boolean
 }
 
 interface SqliteOptions {
   readonly random: () => number
   readonly monotonicNow: () => number
   readonly access: Access
+  /** Told that the file was deleted, moved or replaced. */
+  notice?(message: string): void
 }
 
 /** With exclusive access, only people change the file by other means, such as the sqlite3 shell. */
 const maxAgeMs = 100
+const placeCheckIntervalMs = 1_000
 
 /** Items in an SQLite file. Throws DataFileError. */
 export function sqliteStores(
   path: string,
   { a, b }: Serializers,
-  { random, access, monotonicNow }: SqliteOptions,
+  { random, access, monotonicNow, notice }: SqliteOptions,
 ): SqliteStores {
   const cacheOptions = { maxAgeMs: access === 'exclusive' ? maxAgeMs : 0, monotonicNow }
+  // Entity tags are versions: those of another file differ.
+  const firstVersion = Math.floor(random() * 2 ** 48)
   const file = openDataFile(path, access, (db) => {
-    // Entity tags are versions: those of another file differ.
-    db.prepare('update lists set version = ?').run([Math.floor(random() * 2 ** 48)])
+    db.prepare('update lists set version = ?').run([firstVersion])
     numberedItems(db, a, cacheOptions).replaceAll(a.startingItems)
     namedItems(db, b, cacheOptions).replaceAll(b.startingItems)
   })
-  const itemsOfA = numberedItems(file, a, cacheOptions)
-  const itemsOfB = namedItems(file, b, cacheOptions)
+  const skipVersions = versionSkip(file, random)
+  const itemsOfA = numberedItems(file, a, cacheOptions, skipVersions)
+  const itemsOfB = namedItems(file, b, cacheOptions, skipVersions)
   const select = file.prepare('select 1')
+  const checkPlace = setInterval(() => {
+    if (file.isInPlace()) return
+    clearInterval(checkPlace)
+    notice?.(
+      `The data file ${file.path} was deleted, moved or replaced while the service runs. Writes are rejected. The items can be read until the service stops: save them, stop it, and start it again.`,
+    )
+  }, placeCheckIntervalMs)
+  checkPlace.unref()
   return {
+    isInPlace: file.isInPlace,
     a: itemsOfA.store,
     b: itemsOfB.store,
     counts: () => ({ a: itemsOfA.count(), b: itemsOfB.count() }),
     exportItems: () => file.transaction('deferred', () => ({ a: itemsOfA.readAll(), b: itemsOfB.readAll() })),
-    importItems: (snapshot) =>
-      file.transaction('immediate', () => {
+    importItems(snapshot) {
+      skipVersions()
+      return file.transaction('immediate', () => {
         if (snapshot.a) itemsOfA.replaceAll(snapshot.a.items, snapshot.a.lastId)
         if (snapshot.b) itemsOfB.replaceAll(snapshot.b.items)
         return 'imported'
-      }),
-    ping: async () => select.all([]),
-    close: async () => file.close(),
+      })
+    },
+    async ping() {
+      if (!file.isInPlace()) throw new UnavailableError(`The data file ${file.path} is gone.`)
+      select.all([])
+    },
+    async close() {
+      clearInterval(checkPlace)
+      file.close()
+    },
+  }
+}
+
+/**
+ * To be called before a change; the first time it skips versions. The file may be a restored backup: versions that were
+ * used after the backup must not stand for other states.
+ */
+function versionSkip(db: Database, random: () => number): () => void {
+  const skip = db.prepare('update lists set version = version + ?')
+  let isDone = false
+  return () => {
+    if (!isDone) skip.run([1 + Math.floor(random() * 2 ** 32)])
+    isDone = true
   }
 }
 
@@ -75,7 +113,12 @@ const versionsIn = (etags: readonly string[]) =>
 
 const countOf = (statement: Statement) => Number(statement.all([])[0]?.[0])
 
-function numberedItems(db: Database, { serialize }: Serializers['a'], cacheOptions: CacheOptions) {
+function numberedItems(
+  db: Database,
+  { serialize }: Serializers['a'],
+  cacheOptions: CacheOptions,
+  beforeChange = () => {},
+) {
   const nextVersion = "(select version + 1 from lists where profile = 'a')"
   const columns = `cast(id as text), ${text('name')}, is_complete`
   const selectRange = db.prepare(`select ${columns} from numbered_items where id between ? and ? order by id`)
@@ -135,6 +178,7 @@ function numberedItems(db: Database, { serialize }: Serializers['a'], cacheOptio
     list: () => cache.list(),
     get: (id) => cache.item(id) ?? readItem(id),
     create({ name, isComplete }) {
+      beforeChange()
       try {
         const [[id, version] = []] = insert.all([name, isComplete ? 1 : 0])
         const item = { id: `${id}`, name, isComplete, secret: null }
@@ -147,6 +191,7 @@ function numberedItems(db: Database, { serialize }: Serializers['a'], cacheOptio
       }
     },
     update(id, { name, isComplete }, ifMatch) {
+      beforeChange()
       const parameters = [name, isComplete ? 1 : 0, id]
       const count = ifMatch ? updateIfMatch.run([...parameters, versionsIn(ifMatch)]) : update.run(parameters)
       if (count === 0) return unchanged(id, ifMatch)
@@ -154,12 +199,14 @@ function numberedItems(db: Database, { serialize }: Serializers['a'], cacheOptio
       return 'updated'
     },
     delete(id, ifMatch) {
+      beforeChange()
       const count = ifMatch ? removeIfMatch.run([id, versionsIn(ifMatch)]) : remove.run([id])
       if (count === 0) return unchanged(id, ifMatch)
       cache.invalidate(id)
       return 'deleted'
     },
     replaceAll(items) {
+      beforeChange()
       db.transaction('immediate', () => replaceAll(items))
       return 'replaced'
     },
@@ -184,7 +231,12 @@ function numberedItems(db: Database, { serialize }: Serializers['a'], cacheOptio
   }
 }
 
-function namedItems(db: Database, { serialize }: Serializers['b'], cacheOptions: CacheOptions) {
+function namedItems(
+  db: Database,
+  { serialize }: Serializers['b'],
+  cacheOptions: CacheOptions,
+  beforeChange = () => {},
+) {
   const columns = `place, ${text('id')}, ${text('name')}, ${text('notes')}, done`
   const selectRange = db.prepare(`select ${columns} from named_items where place between ? and ? order by place`)
   const selectAll = db.prepare(`select ${columns} from named_items order by place`)
@@ -207,6 +259,7 @@ function namedItems(db: Database, { serialize }: Serializers['b'], cacheOptions:
 
   /** Whether the statement has changed an item. */
   function change(statement: Statement, parameters: Value[]): boolean {
+    beforeChange()
     const [row] = statement.all(parameters)
     if (row) cache.invalidate(`${row[0]}`)
     return row !== undefined
@@ -229,6 +282,7 @@ function namedItems(db: Database, { serialize }: Serializers['b'], cacheOptions:
       change(update, [name, notes, done ? 1 : 0, id]) ? 'replaced' : 'not-found',
     delete: (id) => (change(remove, [id]) ? 'deleted' : 'not-found'),
     replaceAll(items) {
+      beforeChange()
       db.transaction('immediate', () => replaceAll(items))
       return 'replaced'
     },
