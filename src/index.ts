@@ -4,7 +4,7 @@ import { isDate } from 'node:util/types'
 import { type AppSettings, profiles } from './app.ts'
 import { developmentHandler } from './commands/develop.ts'
 import { createRuntime } from './commands/runtime.ts'
-import { openMemoryStores } from './commands/stores.ts'
+import { controlBodyBytes, openMemoryStores } from './commands/stores.ts'
 import { type Config, type ControlSettings, readConfig } from './config/config.ts'
 import { ruleErrors } from './control/faults.ts'
 import type { FaultRule, JournalEntry } from './control/types.ts'
@@ -16,6 +16,8 @@ import { readableLog } from './log.ts'
 import { outcomeErrors } from './profiles/profile.ts'
 import { listen } from './server/listen.ts'
 import { noOverloadMonitor } from './server/overload.ts'
+import { createResources } from './server/resources.ts'
+import { heapLimitBytes } from './server/runtime.ts'
 import type { ListRepresentation } from './store/store.ts'
 import { devTokenDefaults, devTokenIssuer } from './tokens/dev-key.ts'
 import { signToken } from './tokens/sign.ts'
@@ -119,17 +121,28 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
   const stores = openMemoryStores(config, profiles, runtime.newId)
   const startedAt = new Date()
   let url = ''
-  const control = developmentHandler(profile, stores, stores.openAnother, settings, config.control, () => ({
+  const service = () => ({
     version,
     startedAt,
     store: 'memory',
     profiles: [{ title: profile.title, urls: [url] }],
     certificate: undefined,
-  }))
+  })
+  const maxBodyBytes = controlBodyBytes(config)
+  const control = developmentHandler(
+    profile,
+    stores,
+    stores.openAnother,
+    settings,
+    config.control,
+    service,
+    maxBodyBytes,
+  )
   const { journal, faults, itemSchema, list, reset, putItems } = control.main
   const readItems = arrayReader(itemSchema, 'id')
   const address = { host, port: config.port ?? 0 }
-  const server = await listen(control, address, config.limits, noOverloadMonitor(), runtime.now).catch((cause) => {
+  const resources = createResources(noOverloadMonitor(), maxBodyBytes, heapLimitBytes())
+  const server = await listen(control, address, config.limits, resources, runtime.now).catch((cause) => {
     control.close()
     throw new Error(`start: ${describeListenError(cause, address.port)}`, { cause })
   })

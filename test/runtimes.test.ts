@@ -381,7 +381,7 @@ for (const runtime of runtimes) {
     })
 
     test('uploads that stall on one port do not keep clients of another from sending', async (t) => {
-      const { running, port } = await serveHere(t, ['--https-port', '0'])
+      const { running, port } = await serveHere(t, ['--https-port', '0', '--no-admin'])
       const [url = ''] = await running.prints(/https:\/\/127\.0\.0\.1:\d+/)
       const stalled = Array.from({ length: 21 }, () => new RawConnection(t, port))
       for (const { socket } of stalled) socket.write(post(`Content-Length: ${2 ** 20}\r\n`, '{'.padEnd(2 ** 20 - 1)))

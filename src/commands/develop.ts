@@ -28,6 +28,7 @@ export function developmentHandler<Name extends ProfileName>(
   settings: AppSettings,
   controlSettings: ControlSettings,
   service: () => ServiceInfo,
+  maxBodyBytes: number,
 ): Control {
   const itemsOf = (all: Stores, dispose: () => void): SandboxItems => {
     const store = all[profile.name]
@@ -56,6 +57,7 @@ export function developmentHandler<Name extends ProfileName>(
     verifyToken: settings.verifyDevToken ?? settings.verifyToken,
     faults: { ...controlSettings, random },
     ...controlSettings,
+    maxBodyBytes,
     now,
     info() {
       const { certificate, ...info } = service()

@@ -12,7 +12,8 @@ import { jsonLog, type Log, readableLog } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import { devCertificate } from '../server/dev-certificate.ts'
 import { noOverloadMonitor, overloadMonitor } from '../server/overload.ts'
-import { nativeRuntime } from '../server/runtime.ts'
+import { createResources } from '../server/resources.ts'
+import { heapLimitBytes, nativeRuntime } from '../server/runtime.ts'
 import { devTokenDefaults, devTokenIssuer } from '../tokens/dev-key.ts'
 import { signToken } from '../tokens/sign.ts'
 import { createTokenVerifier } from '../tokens/verify.ts'
@@ -21,7 +22,7 @@ import type { Command, Process } from './command.ts'
 import { readItemsFile } from './items-file.ts'
 import { createRuntime, type Runtime } from './runtime.ts'
 import { type RunningProfile, startProfile } from './start-profile.ts'
-import { type OpenStores, openFileStores, openStores } from './stores.ts'
+import { controlBodyBytes, type OpenStores, openFileStores, openStores } from './stores.ts'
 import { createTokenVerification } from './token-verification.ts'
 import { runWorkers } from './workers.ts'
 
@@ -69,6 +70,8 @@ Examples
     const code = await serveHere(context, worker)
     // The channel to the primary process would keep this one alive.
     worker?.disconnect()
+    // So may what a runtime keeps of requests that were given up: on Deno, a read of a body.
+    setTimeout(() => process.exit(code), exitTimeoutMs).unref()
     return code
   },
 }
@@ -134,6 +137,8 @@ async function serveHere(
   const overload =
     config.mode === 'development' ? noOverloadMonitor() : overloadMonitor(runtime.monotonicNow, log.notice)
   closers.push(async () => overload.stop())
+  const maxBodyBytes = Math.max(config.maxBodyBytes, config.control ? controlBodyBytes(config) : 0)
+  const resources = createResources(overload, maxBodyBytes, heapLimitBytes())
   const running: RunningProfile[] = []
   const startedAt = new Date()
   const service = () => ({ version, startedAt, store: opened.kind, profiles: running.map(({ urls }) => urls) })
@@ -143,7 +148,7 @@ async function serveHere(
     const stores = metrics?.stores ?? opened
     const { openAnother } = opened
     const started = await startProfile(served[name], {
-      ...{ stores, openAnother, appSettings, overload, credentials, service },
+      ...{ stores, openAnother, appSettings, resources, credentials, service },
       config: { ...config, limits: { ...config.limits, maxConnections } },
     })
     if (typeof started === 'string') {
@@ -231,6 +236,9 @@ function stopSignal(process: Process, isWorker: boolean): AbortSignal {
     })
   return stop.signal
 }
+
+/** After the stop, for a process that does not end by itself. */
+const exitTimeoutMs = 500
 
 /** npm, timeout and others send a signal to the process and to its group: it comes twice. */
 const repeatedSignalMs = 200

@@ -6,10 +6,10 @@ import type { ProfileUrls } from '../log.ts'
 import type { Profile, ProfileName } from '../profiles/profile.ts'
 import type { Credentials } from '../server/dev-certificate.ts'
 import { type Address, listen } from '../server/listen.ts'
-import type { OverloadMonitor } from '../server/overload.ts'
+import type { Resources } from '../server/resources.ts'
 import type { Stores } from '../store/store.ts'
 import type { ServiceInfo } from './develop.ts'
-import type { OpenStores } from './stores.ts'
+import { controlBodyBytes, type OpenStores } from './stores.ts'
 
 export interface RunningProfile {
   readonly urls: ProfileUrls
@@ -21,7 +21,7 @@ interface StartSettings {
   readonly openAnother: OpenStores['openAnother']
   readonly config: Config
   readonly appSettings: Omit<AppSettings, 'redirectPort' | 'redirectsToHttps'>
-  readonly overload: OverloadMonitor
+  readonly resources: Resources
   readonly credentials: Credentials | undefined
   /** For the page. */
   readonly service: () => Omit<ServiceInfo, 'certificate'>
@@ -30,7 +30,7 @@ interface StartSettings {
 /** Listens on the profile's ports; returns an error message where one cannot be bound. */
 export async function startProfile<Name extends ProfileName>(
   profile: Profile<Name>,
-  { stores, openAnother, config, appSettings, overload, credentials, service }: StartSettings,
+  { stores, openAnother, config, appSettings, resources, credentials, service }: StartSettings,
 ): Promise<RunningProfile | string> {
   const { host, port = profile.defaultPort, mode, httpsRedirectPort } = config
   const httpsPort = credentials && httpsPortOf(profile, config)
@@ -39,13 +39,18 @@ export async function startProfile<Name extends ProfileName>(
   // Not loaded in production.
   const development =
     config.control &&
-    (await import('./develop.ts')).developmentHandler(profile, stores, openAnother, settings, config.control, () => ({
-      ...service(),
-      certificate: httpsPort === undefined ? undefined : credentials?.cert,
-    }))
+    (await import('./develop.ts')).developmentHandler(
+      profile,
+      stores,
+      openAnother,
+      settings,
+      config.control,
+      () => ({ ...service(), certificate: httpsPort === undefined ? undefined : credentials?.cert }),
+      controlBodyBytes(config),
+    )
   const open = async (address: Address, redirectPort?: number) => {
     const handler = development ?? app(profile, stores, { ...settings, redirectPort })
-    return listen(handler, address, config.limits, overload, settings.now).catch((cause: NodeJS.ErrnoException) =>
+    return listen(handler, address, config.limits, resources, settings.now).catch((cause: NodeJS.ErrnoException) =>
       describeListenError(cause, profile.name, address, port),
     )
   }

@@ -1,10 +1,9 @@
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { getHeapStatistics } from 'node:v8'
 import type { Config } from '../config/config.ts'
 import { type Database, describeDatabase } from '../config/database-url.ts'
 import type { Log } from '../log.ts'
-import { nativeRuntime } from '../server/runtime.ts'
+import { heapLimitBytes } from '../server/runtime.ts'
 import { type MemoryStores, memoryStores } from '../store/memory.ts'
 import type { SqliteStores } from '../store/sqlite/store.ts'
 import type { PersistentStores, Serializers, Stores } from '../store/store.ts'
@@ -31,6 +30,7 @@ interface Runtime {
 }
 
 const retryIntervalMs = 500
+const maxControlBodyBytes = 64 * 2 ** 20
 /** For entity tags of items that stay: with the numbers of --seed they would repeat after a restart. */
 const random = Math.random
 
@@ -105,11 +105,18 @@ export async function openDatabaseStores(
 }
 
 export const openMemoryStores = (
-  { maxItems, maxMemoryBytes }: Pick<Config, 'maxItems' | 'maxMemoryBytes'>,
+  config: Pick<Config, 'maxItems' | 'maxMemoryBytes'>,
   serializers: Serializers,
   newId: () => string,
 ): MemoryStores =>
   memoryStores(serializers, newId().slice(0, 8), {
-    maxItems,
-    maxBytes: maxMemoryBytes ?? (nativeRuntime?.heapLimitBytes ?? getHeapStatistics().heap_size_limit) / 4,
+    maxItems: config.maxItems,
+    maxBytes: memoryBudgetBytes(config),
   })
+
+/** For items in memory. */
+const memoryBudgetBytes = ({ maxMemoryBytes }: Pick<Config, 'maxMemoryBytes'>) => maxMemoryBytes ?? heapLimitBytes() / 4
+
+/** Of a body that the control API accepts: it takes several times its size in memory. */
+export const controlBodyBytes = (config: Pick<Config, 'maxMemoryBytes'>) =>
+  Math.min(maxControlBodyBytes, Math.floor(memoryBudgetBytes(config) / 4))

@@ -37,6 +37,8 @@ export interface ControlOptions {
   readonly faults: FaultSettings
   readonly maxSandboxes: number
   readonly sandboxTtlMs: number
+  /** Of a body for the control API. */
+  readonly maxBodyBytes: number
   readonly now: () => Date
 }
 
@@ -59,8 +61,8 @@ const sandboxHeader = 'x-todo-sandbox'
 const adminPattern = /^\/(?:__admin|app)(?:[/?]|$)/i
 const sandboxName = /^[\w-]{1,64}$/
 const sandboxPrefix = /^\/(?:~|%7e)([^/?]*)/i
-const maxSeedBytes = 64 * 2 ** 20
-const maxSeedValues = 5_000_000
+/** Members and elements of a body: enough for `maxItems` items. */
+const maxValues = 200_000
 
 /** Serves a profile in development: with sandboxes, faults, a journal of requests, and the API that controls them. */
 export function control(options: ControlOptions): Control {
@@ -117,8 +119,8 @@ export function control(options: ControlOptions): Control {
       verifyToken: options.verifyToken,
       cors: [],
       noticeOrigin: () => {},
-      maxBodyBytes: maxSeedBytes,
-      maxJsonValues: maxSeedValues,
+      maxBodyBytes: options.maxBodyBytes,
+      maxJsonValues: maxValues,
       hooks: adminAccess,
       log: { ...settings.log, request: logFailure(settings.log) },
     }

@@ -1,10 +1,7 @@
 import type { IncomingMessage } from 'node:http'
-import type { Socket } from 'node:net'
-import { nextTick } from 'node:process'
 import type { ErrorCode } from '../http/errors.ts'
+import type { Upload, UploadBudget } from './uploads.ts'
 
-/** Memory for bodies that are still being received, of all connections together. */
-export const maxBufferedBytes = (limitBytes: number) => Math.max(20 * 2 ** 20, 2 * limitBytes)
 /** A body in many small buffers is copied into one after so many. */
 const maxBuffers = 1_000
 
@@ -13,42 +10,34 @@ const maxDiscardedBytes = 32 * 2 ** 20
 const discardTimeoutMs = 5_000
 const discardIdleTimeoutMs = 500
 
-/** A body that is being received. */
-export interface Upload {
-  fail(code: ErrorCode): void
+/** Reads no more before its turn. */
+interface ChunkReader {
+  waitForTurn(): void
 }
 
-/** Those that are incomplete, oldest first. */
-const uploads = new Set<Upload>()
-let bufferedBytes = 0
-
-/**
- * The whole body, or why it was not received. Beyond `maxBufferedBytes` the oldest upload is rejected, not the newest: a
- * client that stalls must not keep others from sending.
- */
+/** The whole body, or why it was not received. */
 export function receiveBody(
   incoming: IncomingMessage,
   { contentLength, isChunked }: { readonly contentLength: number; readonly isChunked: boolean },
   limitBytes: number,
-  connection: { upload: Upload | undefined },
+  connection: ChunkReader & { upload: Upload | undefined; readonly uploads: UploadBudget },
   done: (body: Buffer | ErrorCode) => void,
 ): void {
+  const { uploads } = connection
   let buffers: Buffer[] = []
   let length = 0
-  let heldBytes = 0
   let isSettled = false
   const settle = (result: Buffer | ErrorCode) => {
     if (isSettled) return
     isSettled = true
     buffers = []
-    uploads.delete(upload)
-    bufferedBytes -= heldBytes
+    uploads.remove(upload)
     connection.upload = undefined
     done(result)
   }
   const upload: Upload = { fail: settle }
   connection.upload = upload
-  if (isChunked) readInTurns(incoming)
+  if (isChunked) readInTurns(incoming, connection)
   incoming.on('data', (buffer: Buffer) => {
     if (isSettled) return
     length += buffer.length
@@ -57,16 +46,18 @@ export function receiveBody(
     // Nearly every body comes in one buffer.
     if (buffer.length === contentLength) return
     if (buffers.length === maxBuffers) buffers = [Buffer.concat(buffers)]
-    uploads.add(upload)
-    heldBytes += buffer.length
-    bufferedBytes += buffer.length
-    if (bufferedBytes > maxBufferedBytes(limitBytes)) uploads.values().next().value?.fail('uploads-exceeded')
+    uploads.add(upload, buffer.length)
   })
   incoming.on('end', () => settle(buffers.length === 1 ? (buffers[0] as Buffer) : Buffer.concat(buffers)))
 }
 
 /** Closing while the client still sends would reset the connection, and with it a response that is not read yet. */
-export function discardBody(incoming: IncomingMessage, isChunked: boolean, done: () => void): void {
+export function discardBody(
+  incoming: IncomingMessage,
+  isChunked: boolean,
+  connection: ChunkReader,
+  done: () => void,
+): void {
   let discardedBytes = 0
   let isDone = false
   const finish = () => {
@@ -78,7 +69,7 @@ export function discardBody(incoming: IncomingMessage, isChunked: boolean, done:
   }
   const timeout = setTimeout(finish, discardTimeoutMs)
   const idleTimeout = setTimeout(finish, discardIdleTimeoutMs)
-  if (isChunked && incoming.listenerCount('readable') === 0) readInTurns(incoming)
+  if (isChunked && incoming.listenerCount('readable') === 0) readInTurns(incoming, connection)
   incoming.on('data', (buffer: Buffer) => {
     if (isDone) return
     idleTimeout.refresh()
@@ -89,30 +80,10 @@ export function discardBody(incoming: IncomingMessage, isChunked: boolean, done:
   incoming.on('close', finish)
 }
 
-/** Connections with a chunked body that wait until they may send their next packet. */
-const waiting = new Set<Socket>()
-
-/**
- * A packet of one-byte chunks takes tens of milliseconds to parse. So in each turn of the event loop only one connection
- * with a chunked body may send another packet.
- */
-function readInTurns(incoming: IncomingMessage): void {
+/** A packet of one-byte chunks takes tens of milliseconds to parse: connections with a chunked body take turns. */
+function readInTurns(incoming: IncomingMessage, connection: ChunkReader): void {
   incoming.on('readable', () => {
     incoming.read()
-    // `read`, which emits `data`, resumes the socket in the next tick.
-    if (!incoming.complete) nextTick(waitForTurn, incoming.socket)
+    if (!incoming.complete) connection.waitForTurn()
   })
-}
-
-function waitForTurn(socket: Socket): void {
-  socket.pause()
-  if (waiting.size === 0) setImmediate(resumeNext)
-  waiting.add(socket)
-}
-
-function resumeNext(): void {
-  const [socket] = waiting
-  if (socket) waiting.delete(socket)
-  socket?.resume()
-  if (waiting.size > 0) setImmediate(resumeNext)
 }

@@ -6,7 +6,7 @@ declare const Bun: { serve(options: object): BunServer }
 
 interface BunServer {
   readonly port: number
-  requestIP(request: globalThis.Request): { readonly address: string } | null
+  requestIP(request: globalThis.Request): { readonly address: string; readonly port: number } | null
   /** In seconds; 0: none. */
   timeout(request: globalThis.Request, seconds: number): void
   stop(closeActiveConnections?: boolean): Promise<void>
@@ -18,6 +18,14 @@ type BunRequest = globalThis.Request & { readonly params?: Readonly<Record<strin
 const maxRequestBodySize = 2 ** 40
 /** No path of the service has more: what Bun makes of longer ones is never found. */
 const maxSegments = 5
+
+/**
+ * Bun handles all requests that it has received on a connection before it turns to another one. With many requests in a
+ * short time, a connection is closed after a few in a row.
+ */
+const manyRequests = 200
+const manyRequestsMs = 10
+const maxInARow = 10
 
 class BunExchange extends FetchExchange {
   readonly #listening: BunServer
@@ -31,15 +39,40 @@ class BunExchange extends FetchExchange {
     return this.#listening.requestIP(this.request)?.address ?? ''
   }
 
+  /** Of the client. */
+  get remotePort(): number {
+    return this.#listening.requestIP(this.request)?.port ?? 0
+  }
+
+  closeConnection(): void {
+    this.isLast = true
+  }
+
   protected override onStream(): void {
     this.#listening.timeout(this.request, 0)
   }
 }
 
 /** Bun.serve. */
-export const bind: Bind = (handler, { host, port, credentials }, limits, overload, now) => {
-  const state = fetchServer(handler, limits, overload, now, credentials !== undefined)
-  const handle = (request: BunRequest, target: string) => new BunExchange(request, target, state, listening).handle()
+export const bind: Bind = (handler, { host, port, credentials }, limits, resources, now) => {
+  const state = fetchServer(handler, limits, resources, now, credentials !== undefined)
+  let received = 0
+  let inARow = 0
+  let lastPort = 0
+  const handle = (request: BunRequest, target: string) => {
+    const exchange = new BunExchange(request, target, state, listening)
+    if (++received > manyRequests) {
+      const { remotePort } = exchange
+      inARow = remotePort === lastPort ? inARow + 1 : 0
+      lastPort = remotePort
+      if (inARow > maxInARow) exchange.closeConnection()
+    } else if (received === 1)
+      setTimeout(() => {
+        received = 0
+        inARow = 0
+      }, manyRequestsMs)
+    return exchange.handle()
+  }
   const byParameters = (request: BunRequest) => handle(request, targetOf(request))
   const listening = Bun.serve({
     // `::` is every interface, as in Node.

@@ -4,19 +4,25 @@ import { TLSSocket } from 'node:tls'
 import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
 import type { Response } from '../http/response.ts'
-import { discardBody, type Upload } from './body.ts'
+import { discardBody } from './body.ts'
 import { Exchange } from './exchange.ts'
-import type { OverloadMonitor } from './overload.ts'
+import type { HeldMemory } from './held-memory.ts'
+import type { Reader } from './read-turns.ts'
+import type { Resources } from './resources.ts'
+import type { Upload, UploadBudget } from './uploads.ts'
 
 /** What the connections of a server share. */
-export interface ServerState {
+export interface ServerState extends Resources {
   readonly handler: HttpHandler
-  readonly overload: OverloadMonitor
   /** Set on shutdown: responses then carry `Connection: close`. */
   isDraining: boolean
 }
 
-export interface IdleTimeouts {
+export interface TimeLimits {
+  /** For the head of a request. */
+  readonly headersTimeoutMs: number
+  /** For a whole request. */
+  readonly requestTimeoutMs: number
   /** Between requests. */
   readonly keepAliveTimeoutMs: number
   /** For a client that reads nothing of its response. */
@@ -25,8 +31,16 @@ export interface IdleTimeouts {
 
 /** An unread body up to this size is read, so that the connection can be kept. */
 const maxDrainedBytes = 64 * 1024
-/** Pipelined requests that wait for the ones in front of them. */
-const maxQueuedRequests = 1_000
+/**
+ * Requests that wait for the ones in front of them, or that come in one packet. Clients that pipeline send a handful; Node
+ * parses what it receives, whatever waits, so a connection with more is closed.
+ */
+export const maxPipelinedRequests = 100
+/** A client that sends more requests at once waits for its turn before it is read again. */
+const maxPacketBytes = 16 * 1024
+const maxQueuedBytes = 256 * 1024
+/** Objects of a request that waits, besides its head. */
+const requestOverheadBytes = 2_000
 /** How long a client has to read an error response before the connection is destroyed. */
 const closeTimeoutMs = 1_000
 
@@ -34,7 +48,7 @@ const closeTimeoutMs = 1_000
  * A client's connection. Node emits pipelined requests as it parses them; here each is handled when the one before it has
  * its response, and none behind a response that closes the connection.
  */
-export class Connection {
+export class Connection implements Reader {
   readonly #socket: Socket
   readonly #server: ServerState
   /** Beyond the limit of connections: its requests get 503. */
@@ -44,21 +58,31 @@ export class Connection {
   /** In `#handleNext`: a response that is there at once must not call it again. */
   #isInLoop = false
   #isClosing = false
-  /** No more requests are accepted: the connection is closed after the last one in the queue. */
-  #isFull = false
+  #queuedBytes = 0
+  /** When the last request was received. */
+  #bytesRead = 0
+  /** Requests received since `#bytesRead` changed: those of one packet. */
+  #packetRequests = 0
   #sentBytes = 0
   #idleMs = 0
+  /** Since the first byte of a request that is not complete. */
+  #receivingMs = 0
   /** The request that was handled last, or is being handled. */
   #last: Exchange | undefined
   /** What is wrong with the bytes behind the requests in the queue, as status and for the log. */
   #failure: { readonly status: number; readonly reason: string } | undefined
+  packets = 0
   parseError: ErrorCode | undefined
   upload: Upload | undefined
+  readonly uploads: UploadBudget
+  readonly held: HeldMemory
 
   constructor(socket: Socket, server: ServerState, isSurplus: boolean) {
     this.#socket = socket
     this.#server = server
     this.#isSurplus = isSurplus
+    this.uploads = server.uploads
+    this.held = server.held
   }
 
   receive(
@@ -67,18 +91,72 @@ export class Connection {
     expectsContinue?: boolean,
     protocolError?: ErrorCode,
   ): void {
+    this.#countPacket()
     if (this.#isClosing) return
     const overloadReason = this.#isSurplus
       ? 'the limit of connections is reached (--max-connections)'
       : this.#server.overload.reason
     const exchange = new Exchange(incoming, outgoing, this, overloadReason, expectsContinue, protocolError)
     if (!this.#isBusy) this.#handle(exchange)
-    else if (!this.#isFull) {
-      this.#isFull = this.#queue.push(exchange) === maxQueuedRequests
-      // Node would go on parsing requests, and keep them.
-      if (this.#isFull) this.#socket.pause()
-    }
+    else this.#enqueue(exchange)
   }
+
+  /** Requests of one packet are received at the same count of bytes. */
+  #countPacket(): void {
+    const { bytesRead } = this.#socket
+    if (bytesRead === this.#bytesRead) {
+      if (++this.#packetRequests > maxPipelinedRequests) this.#refuseFlood()
+      return
+    }
+    if (bytesRead - this.#bytesRead > maxPacketBytes) this.waitForTurn()
+    this.#bytesRead = bytesRead
+    this.#packetRequests = 0
+    this.packets++
+  }
+
+  #enqueue(exchange: Exchange): void {
+    this.#queue.push(exchange)
+    this.#queuedBytes += sizeOf(exchange)
+    if (this.#queue.length > maxPipelinedRequests || this.#queuedBytes > maxQueuedBytes) this.#refuseFlood()
+    else this.held.add(this, sizeOf(exchange))
+  }
+
+  /** Closes the connection. Other clients may do the same: they are read in turns. */
+  #refuseFlood(): void {
+    if (this.#isClosing) return
+    this.destroy()
+    this.#server.turns.waitAll()
+  }
+
+  destroy(): void {
+    this.#isClosing = true
+    // Node makes an error for each request without a response: its stack trace would take most of the time.
+    const { stackTraceLimit } = Error
+    this.#socket.prependOnceListener('close', () => {
+      Error.stackTraceLimit = 0
+    })
+    this.#socket.once('close', () => {
+      Error.stackTraceLimit = stackTraceLimit
+    })
+    this.#socket.destroy()
+  }
+
+  waitForTurn(): void {
+    this.#server.turns.wait(this)
+  }
+
+  pause(): void {
+    this.#socket.on('resume', this.#keepPaused)
+    this.#socket.pause()
+  }
+
+  resume(): void {
+    this.#socket.off('resume', this.#keepPaused)
+    this.#socket.resume()
+  }
+
+  /** Node resumes the socket after each request. */
+  readonly #keepPaused = () => this.#socket.pause()
 
   /** The bytes on the connection are no HTTP request, or were not received in time. */
   fail(status: number, code: ErrorCode, reason: string): void {
@@ -93,18 +171,37 @@ export class Connection {
   /** The peer is gone. */
   closed(): void {
     this.#isClosing = true
+    this.held.release(this)
+    this.#server.turns.remove(this)
     this.upload?.fail('request-incomplete')
   }
 
-  /** Called at an interval; Node's own timeouts for this would set a timer for each response. */
-  closeIfIdle(intervalMs: number, { keepAliveTimeoutMs, stalledTimeoutMs }: IdleTimeouts): void {
+  /** Called at an interval; Node's own timeouts would set a timer for each response. */
+  check(intervalMs: number, limits: TimeLimits): void {
     if (this.#last?.outgoing.writableFinished && this.#last.incoming.complete) this.#last = undefined
+    this.#receivingMs = this.#isReceiving ? this.#receivingMs + intervalMs : 0
+    const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, stalledTimeoutMs } = limits
+    if (this.#receivingMs >= (this.#last ? requestTimeoutMs : Math.min(headersTimeoutMs, requestTimeoutMs)))
+      this.fail(408, 'request-timeout', 'the request was not received in time')
     const { bytesWritten, writableLength } = this.#socket
     const sentBytes = bytesWritten - writableLength
     const isIdle = sentBytes === this.#sentBytes && (writableLength > 0 || !this.#isBusy)
     this.#sentBytes = sentBytes
     this.#idleMs = isIdle ? this.#idleMs + intervalMs : 0
     if (this.#idleMs >= (writableLength > 0 ? stalledTimeoutMs : keepAliveTimeoutMs)) this.#socket.destroy()
+  }
+
+  /** Whether a request has begun and is not complete; a connection begins with one. */
+  get #isReceiving(): boolean {
+    if (this.#last?.incoming.complete === false) return true
+    return !this.#isBusy && (this.#socket.bytesRead !== this.#bytesRead || this.packets === 0)
+  }
+
+  /** On shutdown. */
+  closeIfUnused(): void {
+    const { bytesRead, writableLength } = this.#socket
+    if (!this.#isBusy && !this.#last?.outgoing.writableLength && writableLength === 0 && bytesRead === this.#bytesRead)
+      this.#socket.destroy()
   }
 
   #handle(exchange: Exchange): void {
@@ -120,9 +217,14 @@ export class Connection {
     this.#server.overload.load.inFlight--
     this.#send(response, exchange)
     // The next response waits until the client has read a large one, or a stream: not in memory, but as a request.
-    if (outgoing.writableNeedDrain || typeof response.body === 'function')
-      outgoing.once('close', () => this.#handleNext())
-    else if (this.#isInLoop || (this.#queue.length === 0 && !this.#failure)) this.#isBusy = false
+    if (outgoing.writableNeedDrain || typeof response.body === 'function') {
+      const bytes = this.#socket.writableLength
+      this.held.add(this, bytes)
+      outgoing.once('close', () => {
+        this.held.remove(this, bytes)
+        this.#handleNext()
+      })
+    } else if (this.#isInLoop || (this.#queue.length === 0 && !this.#failure)) this.#isBusy = false
     else this.#handleNext()
   }
 
@@ -140,7 +242,10 @@ export class Connection {
     this.#isBusy = false
     this.#isInLoop = true
     while (!this.#isBusy && !this.#isClosing && this.#queue.length > 0) {
-      this.#handle(this.#queue.shift() as Exchange)
+      const exchange = this.#queue.shift() as Exchange
+      this.#queuedBytes -= sizeOf(exchange)
+      this.held.remove(this, sizeOf(exchange))
+      this.#handle(exchange)
     }
     this.#isInLoop = false
     if (this.#failure && !this.#isBusy && !this.#isClosing) this.#respondToFailure(this.#failure)
@@ -153,7 +258,7 @@ export class Connection {
     const closes =
       response.closesConnection === true ||
       this.#isSurplus ||
-      ((this.#server.isDraining || this.#isFull) && this.#queue.length === 0) ||
+      (this.#server.isDraining && this.#queue.length === 0) ||
       // Node cannot keep an HTTP/1.0 connection open after a response without Content-Length.
       exchange.isHttp10 ||
       // Node does not parse what follows a request with Upgrade in the same packet.
@@ -164,7 +269,7 @@ export class Connection {
       if (isIncomplete && closes && !this.parseError)
         exchange.write(response, closes, () => {
           outgoing.flushHeaders()
-          discardBody(incoming, exchange.isChunked, () => outgoing.end())
+          discardBody(incoming, exchange.isChunked, this, () => outgoing.end())
         })
       else exchange.write(response, closes)
     } catch {
@@ -192,3 +297,7 @@ export class Connection {
     else respond()
   }
 }
+
+/** Of a request that waits. */
+const sizeOf = ({ target, rawHeaders }: Exchange) =>
+  rawHeaders.reduce((sum, { length }) => sum + length, requestOverheadBytes + target.length)

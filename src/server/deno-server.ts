@@ -9,6 +9,8 @@ declare const Deno: {
   ): { readonly addr: { readonly port: number }; readonly finished: Promise<void>; shutdown(): Promise<void> }
 }
 
+type DenoServer = ReturnType<typeof Deno.serve>
+
 interface Info {
   readonly remoteAddr: { readonly hostname: string; readonly port: number }
 }
@@ -16,16 +18,27 @@ interface Info {
 /** A port of a client is not used again so soon (TIME_WAIT). */
 const closingMs = 1_000
 
-/** Clients that got a final response. Deno keeps their connection open: requests behind it are refused here. */
-const closing = new Set<string>()
+/** After Deno has stopped to listen. */
+const reopenDelayMs = 100
+const pieceBytes = 16 * 1024
 const clientOf = ({ remoteAddr: { hostname, port } }: Info) => `${hostname} ${port}`
 
 class DenoExchange extends FetchExchange {
   readonly #info: Info
+  /** Clients that got a final response. Deno keeps their connection open: requests behind it are refused here. */
+  readonly #closing: Set<string>
 
-  constructor(request: globalThis.Request, target: string, host: string | undefined, server: FetchServer, info: Info) {
+  constructor(
+    request: globalThis.Request,
+    target: string,
+    host: string | undefined,
+    server: FetchServer,
+    info: Info,
+    closing: Set<string>,
+  ) {
     super(request, target, host, server)
     this.#info = info
+    this.#closing = closing
   }
 
   get remoteAddress(): string {
@@ -36,31 +49,91 @@ class DenoExchange extends FetchExchange {
     // HTTP/2, where no request is behind another.
     if (this.header('host') === undefined) return
     const client = clientOf(this.#info)
+    const closing = this.#closing
     closing.add(client)
     setTimeout(() => closing.delete(client), closingMs).unref()
+  }
+
+  protected override pieces(): AsyncIterable<Uint8Array> {
+    const { body } = this.request
+    try {
+      if (body) return piecesOf(body.getReader({ mode: 'byob' }))
+    } catch {
+      // It has been received already.
+    }
+    return super.pieces()
+  }
+}
+
+/** Into one buffer: Deno keeps that of a read which stays pending, after the client has left too. */
+async function* piecesOf(reader: ReadableStreamBYOBReader): AsyncIterable<Uint8Array> {
+  let view = new Uint8Array(pieceBytes)
+  try {
+    for (;;) {
+      const { done, value } = await reader.read(view)
+      if (done || !value) return
+      yield value
+      view = new Uint8Array(value.buffer)
+    }
+  } finally {
+    reader.cancel().catch(() => {})
   }
 }
 
 /** Deno.serve. */
-export const bind: Bind = (handler, { host, port, credentials }, limits, overload, now) => {
-  const state = fetchServer(handler, limits, overload, now, credentials !== undefined)
+export const bind: Bind = (handler, { host, port, credentials }, limits, resources, now) => {
+  const state = fetchServer(handler, limits, resources, now, credentials !== undefined)
   const scheme = state.isEncrypted ? 'https://' : 'http://'
   const abort = new AbortController()
-  const listening = Deno.serve(
-    // `::` is every interface, as in Node.
-    { hostname: host ?? '::', port, ...credentials, signal: abort.signal, onListen: () => {}, onError },
-    (request, info) => {
-      if (closing.size > 0 && closing.has(clientOf(info))) return closingResponse(400)
-      const named = request.headers.get('host') ?? undefined
-      return new DenoExchange(request, targetOf(request.url, scheme, named), named, state, info).handle()
-    },
-  )
-  state.localPort = listening.addr.port
+  const closing = new Set<string>()
+  /** The one that listens, and those that have stopped and have connections. */
+  const servers = new Set<DenoServer>()
+  let isStopping = false
+  let giveUp: (() => void) | undefined
+
+  function open(at: number): number {
+    const server = Deno.serve(
+      // `::` is every interface, as in Node.
+      { hostname: host ?? '::', port: at, ...credentials, signal: abort.signal, onListen: () => {}, onError },
+      (request, info) => {
+        if (closing.size > 0 && closing.has(clientOf(info))) return closingResponse(400)
+        const named = request.headers.get('host') ?? undefined
+        return new DenoExchange(request, targetOf(request.url, scheme, named), named, state, info, closing).handle()
+      },
+    )
+    servers.add(server)
+    const finished = () => servers.delete(server)
+    // Out of file descriptors, Deno stops to listen. Its idle connections are closed, which frees some.
+    server.finished.then(finished, () => {
+      server.shutdown().then(finished, finished)
+      reopen()
+    })
+    return server.addr.port
+  }
+
+  function reopen(): void {
+    if (isStopping) return
+    try {
+      open(state.localPort)
+    } catch {
+      setTimeout(reopen, reopenDelayMs)
+    }
+  }
+
+  state.localPort = open(port)
   return fetchListening(state, {
-    stop: () => listening.shutdown(),
+    stop() {
+      isStopping = true
+      const gaveUp = new Promise<void>((resolve) => {
+        giveUp = resolve
+      })
+      return Promise.race([gaveUp, Promise.all([...servers].map((server) => server.shutdown()))])
+    },
     async destroy() {
-      abort.abort()
-      await listening.finished
+      isStopping = true
+      // After shutdown() an abort would be an uncaught exception.
+      if (giveUp) giveUp()
+      else abort.abort()
     },
   })
 }

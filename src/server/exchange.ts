@@ -4,9 +4,14 @@ import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority } from '../http/proxy.ts'
 import type { Request } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
-import { receiveBody, type Upload } from './body.ts'
+import { receiveBody } from './body.ts'
+import type { HeldMemory, Holder } from './held-memory.ts'
+import type { Upload, UploadBudget } from './uploads.ts'
 
-interface Transport {
+interface Transport extends Holder {
+  readonly uploads: UploadBudget
+  readonly held: HeldMemory
+  waitForTurn(): void
   /** Set where the rest of the connection's bytes cannot be parsed. */
   readonly parseError: ErrorCode | undefined
   upload: Upload | undefined
@@ -174,7 +179,7 @@ export class Exchange implements Request {
         return
       }
       if (length > writeSizeBytes) {
-        writeInPieces(outgoing, typeof body === 'string' ? [Buffer.from(body)] : body, end)
+        writeInPieces(outgoing, typeof body === 'string' ? [Buffer.from(body)] : body, this.#transport, end)
         return
       }
       if (typeof body !== 'string' && body.length === 1 && !end) {
@@ -199,8 +204,10 @@ export class Exchange implements Request {
 async function writeInPieces(
   outgoing: ServerResponse,
   body: readonly Buffer[],
+  transport: Transport,
   end: () => void = () => outgoing.end(),
 ): Promise<void> {
+  const { held } = transport
   let corkedBytes = 0
   let isDrained = true
   const flush = async () => {
@@ -208,7 +215,8 @@ async function writeInPieces(
     if (!isDrained) await new Promise((drained) => outgoing.once('drain', drained))
     corkedBytes = 0
   }
-  for (const part of body)
+  held.addBuffers(transport, body)
+  for (const part of body) {
     for (let start = 0; start < part.length; start += writeSizeBytes) {
       const piece = part.subarray(start, start + writeSizeBytes)
       if (corkedBytes === 0) outgoing.socket?.cork()
@@ -216,6 +224,8 @@ async function writeInPieces(
       corkedBytes += piece.length
       if (corkedBytes >= writeSizeBytes) await flush()
     }
+    held.removeBuffer(transport, part)
+  }
   await flush()
   end()
 }

@@ -4,24 +4,29 @@ import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority } from '../http/proxy.ts'
 import type { Request } from '../http/request.ts'
 import { jsonType, noContent, type Response } from '../http/response.ts'
-import { maxBufferedBytes } from './body.ts'
+import type { HeldMemory, Holder } from './held-memory.ts'
 import type { Listening } from './listen.ts'
 import type { ServerLimits } from './node-server.ts'
-import type { OverloadMonitor } from './overload.ts'
+import type { Resources } from './resources.ts'
+import type { Upload } from './uploads.ts'
 
 type FetchRequest = globalThis.Request
 type FetchResponse = globalThis.Response
 
 /** What the requests of a server share, where the runtime's own server takes a fetch Request and returns a Response. */
-export interface FetchServer {
+export interface FetchServer extends Resources {
   readonly handler: HttpHandler
   readonly limits: ServerLimits
-  readonly overload: OverloadMonitor
   readonly now: () => Date
   readonly isEncrypted: boolean
   localPort: number
   /** Set on shutdown: responses then carry `Connection: close`. */
   isDraining: boolean
+  readonly receiving: Set<FetchUpload>
+  /** The end of the last turn of the event loop that an upload waits for. */
+  lastTurn: Promise<unknown>
+  /** A list that has not changed is the same buffer again. */
+  lastList: { readonly bytes: Buffer; readonly text: string } | undefined
 }
 
 const checkIntervalMs = 1_000
@@ -31,48 +36,84 @@ const maxQuietWaitMs = 500
 /** Of a stream of events, for a client that does not keep up. */
 const streamBufferBytes = 64 * 1024
 const maxTextBytes = 16 * 1024
+/** Longer bodies are sent piece by piece. */
+const maxWholeBytes = 64 * 1024
+const pieceBytes = 64 * 1024
+/** Longer bodies are received piece by piece: what has been received of others cannot be discarded on Deno. */
+const maxWholeUploadBytes = 16 * 1024
 const initialBufferBytes = 1024
-const chunksPerTurn = 16
+const piecesPerTurn = 16
 /** A response is cut off when its first half has been sent. */
 const truncateAfterMs = 50
 
 /** A body that is being received. */
-class Upload {
-  readonly server: FetchServer
-  /** As announced by Content-Length; in chunks, as many as there may be. */
-  readonly bytes: number
+class FetchUpload implements Upload {
   /** In checks of the timeout. */
   age = 0
+  isSettled = false
+  readonly #server: FetchServer
   readonly #done: (body: Buffer | ErrorCode) => void
+  /** Of a body that is received piece by piece. */
+  #buffer = noBytes
+  #length = 0
 
-  constructor(server: FetchServer, bytes: number, done: (body: Buffer | ErrorCode) => void) {
-    this.server = server
-    this.bytes = bytes
+  constructor(server: FetchServer, done: (body: Buffer | ErrorCode) => void) {
+    this.#server = server
     this.#done = done
-    uploads.add(this)
-    uploadBytes += bytes
+    server.receiving.add(this)
+  }
+
+  /** Counts bytes against the memory of all uploads. */
+  count(bytes: number): void {
+    this.#server.uploads.add(this, bytes)
+  }
+
+  append(piece: Uint8Array): void {
+    const end = this.#length + piece.length
+    if (end > this.#buffer.length)
+      this.#buffer = Buffer.concat([this.#buffer], Math.max(initialBufferBytes, end, 2 * this.#buffer.length))
+    this.#buffer.set(piece, this.#length)
+    this.#length = end
+    this.count(piece.length)
+  }
+
+  get received(): Buffer {
+    return this.#buffer.subarray(0, this.#length)
   }
 
   /** Once: what comes later is ignored. */
   settle(body: Buffer | ErrorCode): void {
-    if (!uploads.delete(this)) return
-    uploadBytes -= this.bytes
+    if (this.isSettled) return
+    this.isSettled = true
+    // On Deno a read that stays pending keeps the upload.
+    this.#buffer = noBytes
+    this.#server.receiving.delete(this)
+    this.#server.uploads.remove(this)
     this.#done(body)
+  }
+
+  fail(code: ErrorCode): void {
+    this.settle(code)
   }
 }
 
-/** Of all servers, oldest first. */
-const uploads = new Set<Upload>()
-let uploadBytes = 0
+const noBytes = Buffer.alloc(0)
 
 /** `localPort` is known once the server listens. */
 export const fetchServer = (
   handler: HttpHandler,
   limits: ServerLimits,
-  overload: OverloadMonitor,
+  resources: Resources,
   now: () => Date,
   isEncrypted: boolean,
-): FetchServer => ({ handler, limits, overload, now, isEncrypted, localPort: 0, isDraining: false })
+): FetchServer => ({
+  ...{ ...resources, handler, limits, now, isEncrypted },
+  localPort: 0,
+  isDraining: false,
+  receiving: new Set(),
+  lastTurn: Promise.resolve(),
+  lastList: undefined,
+})
 
 /** A request, as dispatch sees it, and its response. */
 export abstract class FetchExchange implements Request {
@@ -81,6 +122,8 @@ export abstract class FetchExchange implements Request {
   readonly target: string
   readonly protocolError: ErrorCode | undefined
   protected readonly server: FetchServer
+  /** Whether the connection is closed after the response. */
+  protected isLast: boolean
   #contentLength: string | null
   #response: FetchResponse | undefined
   #resolve: ((response: FetchResponse) => void) | undefined
@@ -90,6 +133,7 @@ export abstract class FetchExchange implements Request {
     this.method = request.method
     this.target = target
     this.server = server
+    this.isLast = false
     this.#response = undefined
     this.#resolve = undefined
     this.#contentLength = null
@@ -152,19 +196,24 @@ export abstract class FetchExchange implements Request {
 
   readBody(limitBytes: number, done: (body: Buffer | ErrorCode) => void): void {
     const length = this.#contentLength
-    const bytes = Number(length ?? limitBytes)
-    if (bytes > limitBytes) {
+    if (Number(length) > limitBytes) {
       done('body-too-large')
       return
     }
-    const upload = new Upload(this.server, bytes, done)
-    // The oldest makes room: a client that stalls must not keep others from sending.
-    while (uploadBytes > maxBufferedBytes(limitBytes)) uploads.values().next().value?.settle('uploads-exceeded')
-    const body = length === null ? readChunks(this.request, limitBytes) : this.request.arrayBuffer()
-    body.then(
-      (result) => upload.settle(result instanceof ArrayBuffer ? Buffer.from(result) : result),
-      () => upload.settle('request-incomplete'),
-    )
+    const upload = new FetchUpload(this.server, done)
+    const onError = () => upload.settle('request-incomplete')
+    if (length === null || Number(length) > maxWholeUploadBytes) {
+      receivePieces(this.pieces(), upload, limitBytes, this.server).catch(onError)
+      return
+    }
+    // The runtime does not tell how much of it has been received.
+    upload.count(Number(length))
+    this.request.arrayBuffer().then((bytes) => upload.settle(Buffer.from(bytes)), onError)
+  }
+
+  /** The body as it is received. */
+  protected pieces(): AsyncIterable<Uint8Array> {
+    return this.request.body ?? noPieces()
   }
 
   respond(response: Response): void {
@@ -192,7 +241,7 @@ export abstract class FetchExchange implements Request {
   }
 
   #toFetch(response: Response): FetchResponse {
-    if (response === noContent && !this.server.isDraining) return noContentResponse
+    if (response === noContent && !this.isLast && !this.server.isDraining) return noContentResponse
     const { status, headers, body = '', isTruncated, closesConnection } = response
     let content: string | Buffer | ReadableStream | null = null
     let contentLength: string | undefined
@@ -206,7 +255,12 @@ export abstract class FetchExchange implements Request {
     } else if (body.length > 0) {
       // Over HTTP/2, Deno would send the body in response to HEAD, too.
       if (this.method === 'HEAD') contentLength = `${byteLengthOf(body)}`
-      else content = contentOf(body, headers?.['content-type'] === jsonType)
+      else if (isLong(body)) {
+        const buffers = typeof body === 'string' ? [Buffer.from(body)] : body
+        // Bun leaves it out.
+        contentLength = `${byteLengthOf(buffers)}`
+        content = streamOf(buffers, this.server.held)
+      } else content = this.#contentOf(body, headers?.['content-type'] === jsonType)
     }
     // In Deno, a response with a text takes a microsecond less if it gets its headers like this.
     const result = new Response(content, status === 200 || !headers ? { status } : { status, headers })
@@ -214,8 +268,18 @@ export abstract class FetchExchange implements Request {
     if (contentLength !== undefined) result.headers.set('content-length', contentLength)
     // Bun leaves it out.
     if (this.method === 'HEAD' && !headers?.date) result.headers.set('date', this.server.now().toUTCString())
-    if (closesConnection || this.server.isDraining) result.headers.set('connection', 'close')
+    if (closesConnection || this.isLast || this.server.isDraining) result.headers.set('connection', 'close')
     return result
+  }
+
+  /** JSON as text, unless it is large: Deno sends it with less effort than bytes. */
+  #contentOf(body: string | readonly Buffer[], isJson: boolean): string | Buffer {
+    if (typeof body === 'string') return body
+    const bytes = body[0] as Buffer
+    if (!isJson || bytes.length > maxTextBytes) return bytes
+    const { server } = this
+    if (server.lastList?.bytes !== bytes) server.lastList = { bytes, text: bytes.toString() }
+    return server.lastList.text
   }
 }
 
@@ -225,21 +289,8 @@ const noContentResponse = new Response(null, { status: 204 })
 const byteLengthOf = (body: string | readonly Buffer[]) =>
   typeof body === 'string' ? Buffer.byteLength(body) : body.reduce((sum, { length }) => sum + length, 0)
 
-/** A list that has not changed is the same buffer again. */
-let lastBytes: Buffer | undefined
-let lastText = ''
-
-/** JSON as text, unless it is large: Deno sends it with less effort than bytes. */
-function contentOf(body: string | readonly Buffer[], isJson: boolean): string | Buffer {
-  if (typeof body === 'string') return body
-  const bytes = body.length === 1 ? (body[0] as Buffer) : Buffer.concat(body)
-  if (!isJson || bytes.length > maxTextBytes) return bytes
-  if (bytes !== lastBytes) {
-    lastBytes = bytes
-    lastText = bytes.toString()
-  }
-  return lastText
-}
+const isLong = (body: string | readonly Buffer[]) =>
+  typeof body === 'string' ? body.length > maxWholeBytes : body.length > 1 || (body[0]?.length ?? 0) > maxWholeBytes
 
 /** Its connection is closed before the end of the response. */
 export const closingResponse = (status: number) => new Response(failingStream(), { status })
@@ -252,26 +303,52 @@ function findFramingError(headers: Headers, contentLength: string | null): Error
   return coding === null || coding.toLowerCase() === 'chunked' ? undefined : 'framing-ambiguous'
 }
 
-/** The end of the last turn that a chunked body waits for. */
-let lastTurn: Promise<unknown> = Promise.resolve()
+async function* noPieces(): AsyncIterable<Uint8Array> {}
 
-/** Chunks may be single bytes: they are copied into one buffer, of a few bodies in each turn of the event loop. */
-async function readChunks({ body }: FetchRequest, limitBytes: number): Promise<Buffer | ErrorCode> {
-  let bytes = Buffer.alloc(initialBufferBytes)
-  let length = 0
-  let chunks = 0
-  for await (const chunk of body ?? []) {
-    if (++chunks % chunksPerTurn === 0) {
-      lastTurn = lastTurn.then(() => nextTurn())
-      await lastTurn
+/** Pieces may be single bytes: they are copied into one buffer, those of a few bodies in each turn of the event loop. */
+async function receivePieces(
+  pieces: AsyncIterable<Uint8Array>,
+  upload: FetchUpload,
+  limitBytes: number,
+  server: FetchServer,
+): Promise<void> {
+  let count = 0
+  for await (const piece of pieces) {
+    if (++count % piecesPerTurn === 0) {
+      server.lastTurn = server.lastTurn.then(() => nextTurn())
+      await server.lastTurn
     }
-    const end = length + chunk.length
-    if (end > limitBytes) return 'body-too-large'
-    if (end > bytes.length) bytes = Buffer.concat([bytes], Math.max(end, 2 * bytes.length))
-    bytes.set(chunk, length)
-    length = end
+    if (upload.isSettled) return
+    if (upload.received.length + piece.length > limitBytes) return upload.settle('body-too-large')
+    upload.append(piece)
   }
-  return bytes.subarray(0, length)
+  upload.settle(upload.received)
+}
+
+/** Sends the buffers piece by piece, as the client reads them: they are shared with other responses. */
+function streamOf(buffers: readonly Buffer[], held: HeldMemory): ReadableStream {
+  let index = 0
+  let start = 0
+  let holder: Holder
+  return new ReadableStream(
+    {
+      start(controller) {
+        holder = { destroy: () => controller.error() }
+        held.addBuffers(holder, buffers)
+      },
+      pull(controller) {
+        const buffer = buffers[index] as Buffer
+        controller.enqueue(buffer.subarray(start, start + pieceBytes))
+        start += pieceBytes
+        if (start < buffer.length) return
+        held.removeBuffer(holder, buffer)
+        start = 0
+        if (++index === buffers.length) controller.close()
+      },
+      cancel: () => held.release(holder),
+    },
+    { highWaterMark: 0 },
+  )
 }
 
 const failingStream = (bytes?: Buffer) =>
@@ -332,9 +409,8 @@ export function fetchListening(
 ): Listening {
   const { limits, overload } = state
   const uploadCheck = setInterval(() => {
-    for (const upload of [...uploads])
-      if (upload.server === state && ++upload.age * checkIntervalMs > limits.requestTimeoutMs)
-        upload.settle('request-timeout')
+    for (const upload of state.receiving)
+      if (++upload.age * checkIntervalMs > limits.requestTimeoutMs) upload.fail('request-timeout')
   }, checkIntervalMs)
   uploadCheck.unref()
   return {
@@ -348,8 +424,14 @@ export function fetchListening(
         received = overload.load.received
         await sleep(quietMs)
       }
-      const force = setTimeout(destroy, limits.drainTimeoutMs)
-      await stop()
+      let isOver = false
+      const force = setTimeout(() => {
+        isOver = true
+        destroy()
+      }, limits.drainTimeoutMs)
+      // Deno 2.9.6 refuses them once it is shut down.
+      while (state.receiving.size > 0 && !isOver) await sleep(quietMs)
+      if (!isOver) await stop()
       clearTimeout(force)
       clearInterval(uploadCheck)
     },

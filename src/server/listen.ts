@@ -1,8 +1,9 @@
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, createServer, type Server } from 'node:net'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { HttpHandler } from '../http/dispatch.ts'
 import type { Credentials } from './dev-certificate.ts'
 import { nodeServer, type ServerLimits } from './node-server.ts'
-import type { OverloadMonitor } from './overload.ts'
+import type { Resources } from './resources.ts'
 import { nativeRuntime } from './runtime.ts'
 
 export interface Listening {
@@ -25,22 +26,30 @@ export async function listen(
   handler: HttpHandler,
   address: Address,
   limits: ServerLimits,
-  overload: OverloadMonitor,
+  resources: Resources,
   now: () => Date,
 ): Promise<Listening> {
   const native = await nativeRuntime?.load()
   const bind = async (at: Address): Promise<Listening> => {
-    if (native) return native.bind(handler, at, limits, overload, now)
+    if (native) return native.bind(handler, at, limits, resources, now)
     const { host, port, credentials } = at
-    const { server, close, destroy } = nodeServer(handler, limits, overload, credentials)
+    const server = nodeServer(handler, limits, resources, credentials)
+    const listener = createServer(listenerOptions, server.accept)
     await new Promise<void>((listening, failed) => {
-      server.once('error', failed)
-      server.listen({ host, port }, () => {
-        server.off('error', failed)
+      listener.once('error', failed)
+      listener.listen({ host, port }, () => {
+        listener.off('error', failed)
         listening()
       })
     })
-    return { port: (server.address() as AddressInfo).port, close, destroy }
+    return {
+      port: (listener.address() as AddressInfo).port,
+      close: () => server.close(() => stopListening(listener)),
+      async destroy() {
+        listener.close()
+        server.destroy()
+      },
+    }
   }
   if (address.host !== 'localhost') return bind(address)
   const first = await bind({ ...address, host: '127.0.0.1' })
@@ -57,7 +66,21 @@ export async function listen(
     // A machine without IPv6.
     if (['EADDRNOTAVAIL', 'EAFNOSUPPORT'].includes(code)) return first
     await first.close()
-    if (address.port === 0 && code === 'EADDRINUSE') return listen(handler, address, limits, overload, now)
+    if (address.port === 0 && code === 'EADDRINUSE') return listen(handler, address, limits, resources, now)
     throw cause
   }
+}
+
+/** As those of a server of node:http. */
+const listenerOptions = { allowHalfOpen: true, noDelay: true }
+
+/** Clients that got `Connection: close` reconnect; they are accepted before the listener is closed, which would reset them. */
+async function stopListening(listener: Server): Promise<void> {
+  let accepted = 0
+  listener.on('connection', () => accepted++)
+  for (let turns = 0, before = -1; before !== accepted && turns < 1_000; turns++) {
+    before = accepted
+    await nextTurn()
+  }
+  listener.close()
 }

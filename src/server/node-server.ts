@@ -1,17 +1,15 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { createServer as createSecureServer } from 'node:https'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createServer as createTlsServer } from 'node:tls'
 import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
-import { Connection, type IdleTimeouts, type ServerState } from './connection.ts'
+import { Connection, maxPipelinedRequests, type ServerState, type TimeLimits } from './connection.ts'
 import type { Credentials } from './dev-certificate.ts'
 import { maxHeaders } from './exchange.ts'
-import type { OverloadMonitor } from './overload.ts'
+import type { Resources } from './resources.ts'
 
-export interface ServerLimits extends IdleTimeouts {
-  readonly headersTimeoutMs: number
-  readonly requestTimeoutMs: number
+export interface ServerLimits extends TimeLimits {
   readonly drainDelayMs: number
   readonly drainTimeoutMs: number
   readonly maxConnections: number
@@ -21,45 +19,56 @@ export interface ServerLimits extends IdleTimeouts {
 const maxHeaderBytes = 32 * 1024
 const checkIntervalMs = 1_000
 /** HTTPS: pipelined requests that a client may send before it reads the responses. */
-const maxPausedBytes = 2 ** 20
+const maxPausedBytes = 128 * 1024
 /** Connections beyond the limit that still get a 503. */
 const maxSurplusConnections = 1_000
 /** On shutdown, connections that were idle for so long are closed: a request may be on its way on the others. */
 const idleGraceMs = 500
 
-/** A node:http server that hands requests to `handler`; HTTPS with credentials. */
+/** Serves connections, wherever they were accepted. */
+export interface NodeServer {
+  accept(socket: Socket): void
+  /** Without failing a request: see "Stopping" in docs/operations.md. No more connections come after `stopListening`. */
+  close(stopListening: () => Promise<void>): Promise<void>
+  /** At once: requests in flight get no response. */
+  destroy(): void
+}
+
+/** Hands requests to `handler`, by node:http; HTTPS with credentials. */
 export function nodeServer(
   handler: HttpHandler,
   limits: ServerLimits,
-  overload: OverloadMonitor,
+  resources: Resources,
   credentials?: Credentials,
-): { readonly server: Server; close(): Promise<void>; destroy(): Promise<void> } {
-  const { load } = overload
-  const state: ServerState = { handler, overload, isDraining: false }
-  const options = {
+): NodeServer {
+  const { load } = resources.overload
+  const state: ServerState = { ...resources, handler, isDraining: false }
+  /** It listens on no port: connections come by `accept`, and timeouts are those of Connection. */
+  const server = createServer({
     maxHeaderSize: maxHeaderBytes,
-    headersTimeout: Math.min(limits.headersTimeoutMs, limits.requestTimeoutMs),
-    requestTimeout: limits.requestTimeoutMs,
-    connectionsCheckingInterval: checkIntervalMs,
     keepAliveTimeout: 0,
     // Node would answer itself, and go on with the requests behind that response.
     requireHostHeader: false,
-  }
-  const server = credentials
-    ? createSecureServer({
-        ...options,
-        ...credentials,
-        minVersion: 'TLSv1.2',
-        handshakeTimeout: limits.headersTimeoutMs,
-      })
-    : createServer(options)
+  })
   // Node drops what is beyond: one more than allowed tells that there are too many.
   server.maxHeadersCount = maxHeaders + 1
+  const tls =
+    credentials &&
+    createTlsServer({
+      ...credentials,
+      ALPNProtocols: ['http/1.1'],
+      minVersion: 'TLSv1.2',
+      handshakeTimeout: limits.headersTimeoutMs,
+    })
+  tls?.on('secureConnection', serve)
+  tls?.on('tlsClientError', (_error, socket) => socket.destroy())
 
   /** By the socket that requests name: with TLS, the one on top. */
   const connections = new Map<Socket, Connection>()
   const sockets = new Set<Socket>()
-  server.on('connection', (socket: Socket) => {
+  let onLastClosed = () => {}
+
+  function accept(socket: Socket): void {
     if (load.connections >= limits.maxConnections + maxSurplusConnections) {
       socket.destroy()
       return
@@ -69,20 +78,42 @@ export function nodeServer(
     socket.once('close', () => {
       load.connections--
       sockets.delete(socket)
+      if (sockets.size === 0) onLastClosed()
     })
-  })
-  server.on(credentials ? 'secureConnection' : 'connection', (socket: Socket) => {
+    if (tls) tls.emit('connection', socket)
+    else serve(socket)
+  }
+
+  function serve(socket: Socket): void {
     if (socket.destroyed) return
-    connections.set(socket, new Connection(socket, state, load.connections > limits.maxConnections))
+    const connection = new Connection(socket, state, load.connections > limits.maxConnections)
+    connections.set(socket, connection)
+    // Until node:http does.
+    socket.on('error', () => {})
+    const end = () => socket.destroy()
+    socket.once('end', end)
+    socket.once('data', (first: Buffer) => {
+      socket.off('end', end)
+      if (hasTooManyRequests(first)) {
+        socket.destroy()
+        return
+      }
+      socket.pause()
+      server.emit('connection', socket)
+      socket.unshift(first)
+      socket.resume()
+      resources.turns.add(connection)
+    })
     socket.once('close', () => {
-      connections.get(socket)?.closed()
+      connection.closed()
       connections.delete(socket)
     })
-  })
-  const idleCheck = setInterval(() => {
-    for (const connection of connections.values()) connection.closeIfIdle(checkIntervalMs, limits)
+  }
+
+  const check = setInterval(() => {
+    for (const connection of connections.values()) connection.check(checkIntervalMs, limits)
   }, checkIntervalMs)
-  idleCheck.unref()
+  check.unref()
   server.on('request', (incoming: IncomingMessage, outgoing: ServerResponse) =>
     connections.get(incoming.socket)?.receive(incoming, outgoing),
   )
@@ -104,51 +135,56 @@ export function nodeServer(
     }
     // Behind a request with `Connection: close`: Node closes the connection after the response.
     if (error.code === 'HPE_CLOSED_CONNECTION') return
-    // No connection: the TLS handshake failed.
     if (connection && socket.writable) connection.fail(...parserFailure(error), error.reason ?? error.message)
     else socket.destroy()
   })
 
-  /** Stops without failing a request: see "Stopping" in docs/operations.md. */
-  async function close(): Promise<void> {
-    state.isDraining = true
-    await sleep(limits.drainDelayMs)
-    for (let waitedMs = 0; sockets.size > 0 && waitedMs < idleGraceMs; waitedMs += 20) await sleep(20)
-    await acceptBacklog(server)
-    const closeUnused = setInterval(() => {
-      for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy()
-      server.closeIdleConnections()
-    }, idleGraceMs)
-    const destroyAll = setTimeout(() => {
+  const closeUnused = () => {
+    // Without a TLS handshake.
+    for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy()
+    for (const connection of connections.values()) connection.closeIfUnused()
+  }
+
+  return {
+    accept,
+    async close(stopListening) {
+      state.isDraining = true
+      await sleep(limits.drainDelayMs)
+      for (let waitedMs = 0; sockets.size > 0 && waitedMs < idleGraceMs; waitedMs += 20) await sleep(20)
+      await stopListening()
+      const closed = new Promise<void>((resolve) => {
+        onLastClosed = resolve
+      })
+      const unusedTimer = setInterval(closeUnused, idleGraceMs)
+      const forceTimer = setTimeout(() => {
+        for (const socket of sockets) socket.destroy()
+      }, limits.drainTimeoutMs)
+      for (const connection of connections.values()) connection.closeIfUnused()
+      if (sockets.size > 0) await closed
+      clearInterval(unusedTimer)
+      clearTimeout(forceTimer)
+      clearInterval(check)
+    },
+    destroy() {
       for (const socket of sockets) socket.destroy()
-    }, limits.drainTimeoutMs)
-    await new Promise((closed) => server.close(closed))
-    clearInterval(closeUnused)
-    clearTimeout(destroyAll)
-    clearInterval(idleCheck)
+      clearInterval(check)
+    },
   }
-
-  /** Stops at once: requests in flight get no response. */
-  async function destroy(): Promise<void> {
-    const closed = new Promise((done) => server.close(done))
-    for (const socket of sockets) socket.destroy()
-    await closed
-    clearInterval(idleCheck)
-  }
-  return { server, close, destroy }
 }
 
-/** Clients that got `Connection: close` reconnect; accept them before closing the listener, which would reset them. */
-async function acceptBacklog(server: Server): Promise<void> {
-  let accepted = 0
-  const count = () => accepted++
-  server.on('connection', count)
-  for (let turns = 0, before = -1; before !== accepted && turns < 1_000; turns++) {
-    before = accepted
-    await nextTurn()
-  }
-  server.off('connection', count)
+/**
+ * Whether the first packet of a connection has more requests than a connection may have. Found before node:http parses
+ * them: that takes tens of milliseconds and megabytes.
+ */
+function hasTooManyRequests(packet: Buffer): boolean {
+  let count = 0
+  let index = -1
+  do index = packet.indexOf(endOfRequestLine, index + 1)
+  while (index >= 0 && ++count <= maxPipelinedRequests)
+  return index >= 0
 }
+
+const endOfRequestLine = Buffer.from(' HTTP/1.1\r\n')
 
 /** `clientError`: what the parser rejected, and where. */
 interface ParserError extends NodeJS.ErrnoException {

@@ -1,8 +1,9 @@
 import { totalmem } from 'node:os'
+import { getHeapStatistics } from 'node:v8'
 import type { HttpHandler } from '../http/dispatch.ts'
 import type { Address, Listening } from './listen.ts'
 import type { ServerLimits } from './node-server.ts'
-import type { OverloadMonitor } from './overload.ts'
+import type { Resources } from './resources.ts'
 
 /** A runtime other than Node, with a server of its own. */
 export interface NativeRuntime {
@@ -19,7 +20,7 @@ export type Bind = (
   handler: HttpHandler,
   address: Address,
   limits: ServerLimits,
-  overload: OverloadMonitor,
+  resources: Resources,
   now: () => Date,
 ) => Listening
 
@@ -60,3 +61,5 @@ function findRuntime(): NativeRuntime | undefined {
 
 /** Undefined: Node. */
 export const nativeRuntime = findRuntime()
+
+export const heapLimitBytes = () => nativeRuntime?.heapLimitBytes ?? getHeapStatistics().heap_size_limit

@@ -57,7 +57,8 @@ export function faultyServer(client: Client, mutate: Mutation): Server {
 
 /** An agent whose connections lead to a faulty server in this process. */
 export async function faultyAgent(t: TestContext, profile: 'a' | 'b', mutate: Mutation): Promise<Agent> {
-  const agent = agentInto(faultyServer(await transports['in process'](t, profile), mutate))
+  const server = faultyServer(await transports['in process'](t, profile), mutate)
+  const agent = agentInto((stream) => server.emit('connection', stream))
   t.after(() => agent.destroy())
   return agent
 }

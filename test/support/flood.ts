@@ -51,6 +51,11 @@ export const floods: Readonly<Record<string, Flood>> = {
     readsNothing: true,
   },
   'pipelined POSTs': { repeated: repeat(postOf('{"name":1}').toString()) },
+  'pipelined POSTs behind a first request, no response read': {
+    first: `GET ${items} HTTP/1.1\r\nHost: x\r\n\r\n`,
+    repeated: repeat(postOf('{"isComplete":true}').toString()),
+    readsNothing: true,
+  },
   'pipelined requests with tokens, no response read': {
     repeated: repeat('GET /secret HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a.b.c\r\n\r\n'),
     readsNothing: true,

@@ -1,7 +1,7 @@
 import { createSecretKey, randomBytes } from 'node:crypto'
-import { Agent, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { duplexPair } from 'node:stream'
+import { Agent } from 'node:http'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { type Duplex, duplexPair } from 'node:stream'
 import type { TestContext } from 'node:test'
 import { app, profiles } from '../../src/app.ts'
 import type { Mode } from '../../src/config/token-options.ts'
@@ -10,6 +10,7 @@ import { jsonLog, type Log } from '../../src/log.ts'
 import type { ProfileName } from '../../src/profiles/profile.ts'
 import { nodeServer, type ServerLimits } from '../../src/server/node-server.ts'
 import { noOverloadMonitor } from '../../src/server/overload.ts'
+import { createResources } from '../../src/server/resources.ts'
 import { memoryStores } from '../../src/store/memory.ts'
 import type { Stores } from '../../src/store/store.ts'
 import { devTokenDefaults, devTokenIssuer } from '../../src/tokens/dev-key.ts'
@@ -95,7 +96,8 @@ function serverOf(
     random: Math.random,
   }
   const handler = app(profiles[name], stores, settings)
-  return nodeServer(handler, { ...defaultLimits, ...limits }, noOverloadMonitor())
+  const resources = createResources(noOverloadMonitor(), 2 ** 20, 2 ** 30)
+  return nodeServer(handler, { ...defaultLimits, ...limits }, resources)
 }
 
 const silentLog = jsonLog(
@@ -105,11 +107,11 @@ const silentLog = jsonLog(
 )
 
 /** An agent whose connections are pairs of streams into the server, without a socket. */
-export function agentInto(server: Server): Agent {
+export function agentInto(accept: (stream: Duplex) => void): Agent {
   const agent = new Agent()
   agent.createConnection = () => {
     const [client, served] = duplexPair()
-    server.emit('connection', served)
+    accept(served)
     return client as never
   }
   return agent
@@ -118,22 +120,23 @@ export function agentInto(server: Server): Agent {
 /** Ways to reach a fresh service, which is closed when the test ends. */
 export const transports = {
   async 'in process'(t: TestContext, name: ProfileName, options: ServiceOptions = {}): Promise<Client> {
-    const { server } = serverOf(name, options)
-    const agent = agentInto(server)
+    const server = serverOf(name, options)
+    const agent = agentInto((stream) => server.accept(stream as Socket))
     t.after(() => agent.destroy())
     return createClient('http://in.process', { agent, token: await tokenFor('ada') })
   },
 
   async 'over a socket'(t: TestContext, name: ProfileName, options: ServiceOptions = {}): Promise<Client> {
-    const { server } = serverOf(name, options)
-    await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
+    const server = serverOf(name, options)
+    const listener = createServer({ allowHalfOpen: true }, server.accept)
+    await new Promise<void>((listening) => listener.listen(0, '127.0.0.1', listening))
     const agent = new Agent({ keepAlive: true })
     t.after(async () => {
       agent.destroy()
-      server.closeAllConnections()
-      await new Promise((closed) => server.close(closed))
+      server.destroy()
+      await new Promise((closed) => listener.close(closed))
     })
-    return createClient(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, {
+    return createClient(`http://127.0.0.1:${(listener.address() as AddressInfo).port}`, {
       agent,
       token: await tokenFor('ada'),
     })

@@ -129,7 +129,7 @@ suite('verify accepts what the specification leaves open', () => {
         .writeHead(isValid ? 200 : 401, { 'content-type': 'text/plain' })
         .end(isValid ? 'Hello user-7, swordfish' : '')
     })
-    const agent = agentInto(server)
+    const agent = agentInto((stream) => server.emit('connection', stream))
     t.after(() => agent.destroy())
     const verification = await verify({ url: 'http://sub.example', profile: 'a', agent, token, only: ['S3'] })
     assert.deepEqual(titles(verification, 'failed'), [])
