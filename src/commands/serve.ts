@@ -11,6 +11,7 @@ import { rateLimiter } from '../http/rate-limit.ts'
 import { jsonLog, type Log, readableLog } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import { devCertificate } from '../server/dev-certificate.ts'
+import { listen as listenHere } from '../server/listen.ts'
 import { noOverloadMonitor, overloadMonitor } from '../server/overload.ts'
 import { createResources } from '../server/resources.ts'
 import { heapLimitBytes, nativeRuntime } from '../server/runtime.ts'
@@ -140,6 +141,7 @@ async function serveHere(
   const maxBodyBytes = Math.max(config.maxBodyBytes, config.control ? controlBodyBytes(config) : 0)
   const resources = createResources(overload, maxBodyBytes, heapLimitBytes())
   const running: RunningProfile[] = []
+  const listen = worker ? (await import('../server/handover.ts')).primaryListener(worker) : listenHere
   const startedAt = new Date()
   const service = () => ({ version, startedAt, store: opened.kind, profiles: running.map(({ urls }) => urls) })
   closers.push(() => Promise.all(running.map(({ close }) => close())))
@@ -148,7 +150,7 @@ async function serveHere(
     const stores = metrics?.stores ?? opened
     const { openAnother } = opened
     const started = await startProfile(served[name], {
-      ...{ stores, openAnother, appSettings, resources, credentials, service },
+      ...{ stores, openAnother, appSettings, resources, credentials, service, listen },
       config: { ...config, limits: { ...config.limits, maxConnections } },
     })
     if (typeof started === 'string') {
@@ -190,6 +192,7 @@ async function serveInWorkers({ config, count, log, stop, runtime, fail }: Conte
   const { drainDelayMs, drainTimeoutMs } = config.limits
   const isStarted = await runWorkers({
     ...{ count, log, stop, monotonicNow: runtime.monotonicNow },
+    maxConnections: config.limits.maxConnections,
     stopTimeoutMs: drainDelayMs + drainTimeoutMs + 5_000,
     onStarted: (message) => log.started({ ...message, metrics: metrics?.url, workers: count }),
   })

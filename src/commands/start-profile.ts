@@ -5,7 +5,7 @@ import type { Mode } from '../config/token-options.ts'
 import type { ProfileUrls } from '../log.ts'
 import type { Profile, ProfileName } from '../profiles/profile.ts'
 import type { Credentials } from '../server/dev-certificate.ts'
-import { type Address, listen } from '../server/listen.ts'
+import type { Address, listen } from '../server/listen.ts'
 import type { Resources } from '../server/resources.ts'
 import type { Stores } from '../store/store.ts'
 import type { ServiceInfo } from './develop.ts'
@@ -23,6 +23,7 @@ interface StartSettings {
   readonly appSettings: Omit<AppSettings, 'redirectPort' | 'redirectsToHttps'>
   readonly resources: Resources
   readonly credentials: Credentials | undefined
+  readonly listen: typeof listen
   /** For the page. */
   readonly service: () => Omit<ServiceInfo, 'certificate'>
 }
@@ -30,7 +31,7 @@ interface StartSettings {
 /** Listens on the profile's ports; returns an error message where one cannot be bound. */
 export async function startProfile<Name extends ProfileName>(
   profile: Profile<Name>,
-  { stores, openAnother, config, appSettings, resources, credentials, service }: StartSettings,
+  { stores, openAnother, config, appSettings, resources, credentials, service, listen }: StartSettings,
 ): Promise<RunningProfile | string> {
   const { host, port = profile.defaultPort, mode, httpsRedirectPort } = config
   const httpsPort = credentials && httpsPortOf(profile, config)

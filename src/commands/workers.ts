@@ -1,7 +1,8 @@
-import cluster, { type Worker } from 'node:cluster'
+import cluster from 'node:cluster'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Log, StartMessage } from '../log.ts'
+import { Handover } from '../server/handover.ts'
 
 interface WorkerOptions {
   readonly count: number
@@ -9,33 +10,36 @@ interface WorkerOptions {
   readonly stop: AbortSignal
   /** After the signal; then they are killed. */
   readonly stopTimeoutMs: number
+  readonly maxConnections: number
   readonly monotonicNow: () => number
   onStarted(message: StartMessage): void
 }
 
-/** A worker that lived for less died of what will kill the next one, too: the next one starts after a pause. */
+/** Workers that fail within this time are restarted with a growing delay. */
 const minLifeMs = 10_000
 const minPauseMs = 100
-const maxPauseMs = 10_000
+const maxPauseMs = 1_000
 
 /** Runs this program in several processes until the signal; false when the first of them does not start. */
 export async function runWorkers(options: WorkerOptions): Promise<boolean> {
-  const { count, stop, stopTimeoutMs, onStarted } = options
+  const { count, stop, stopTimeoutMs, maxConnections, onStarted } = options
+  if (stop.aborted) return true
+  const handover = new Handover(maxConnections)
   let timer: NodeJS.Timeout | undefined
   const stopAll = () => {
     killAll('SIGTERM')
     timer = setTimeout(killAll, stopTimeoutMs, 'SIGKILL')
   }
-  if (stop.aborted) return true
   stop.addEventListener('abort', stopAll)
-  // The first one finds out whether the ports are free.
-  const first = cluster.fork()
-  const message = await Promise.race([startOf(first), once(first, 'exit').then(() => undefined)])
+  // It finds out whether the ports are free.
+  const first = startWorker(handover, stop)
+  const message = await Promise.race([first.started, first.ended.then(() => undefined)])
   if (message && !stop.aborted) {
-    const rest = Array.from({ length: count - 1 }, () => cluster.fork())
+    const rest = Array.from({ length: count - 1 }, () => startWorker(handover, stop))
     onStarted(message)
-    await Promise.all([first, ...rest].map((worker) => keepRunning(worker, options)))
-  } else if (message) await once(first, 'exit')
+    await Promise.all([first, ...rest].map((worker) => keepRunning(worker, handover, options)))
+  } else if (message) await first.ended
+  await handover.close()
   clearTimeout(timer)
   return message !== undefined || stop.aborted
 }
@@ -44,25 +48,63 @@ function killAll(signal: NodeJS.Signals): void {
   for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill(signal)
 }
 
-/** A worker sends it when it listens. */
-async function startOf(worker: Worker): Promise<StartMessage> {
-  for (;;) {
-    const [message] = (await once(worker, 'message')) as [Partial<StartMessage>]
-    if (message.profiles) return message as StartMessage
+interface RunningWorker {
+  readonly id: number
+  /** What it sends when it can serve. */
+  readonly started: Promise<StartMessage>
+  /** It was asked to stop, and still serves. */
+  readonly stopping: Promise<'stopping'>
+  /** How it ended. */
+  readonly ended: Promise<string>
+}
+
+function startWorker(handover: Handover, stop: AbortSignal): RunningWorker {
+  const worker = cluster.fork()
+  return {
+    id: worker.id,
+    started: new Promise((resolve) => {
+      worker.on('message', (message: Partial<StartMessage>) => {
+        if (!message.profiles) return
+        handover.ready(worker)
+        resolve(message as StartMessage)
+      })
+    }),
+    stopping: new Promise((resolve) => {
+      handover.add(worker, () => {
+        // All of them do.
+        if (stop.aborted) void handover.close()
+        resolve('stopping')
+      })
+    }),
+    ended: once(worker, 'exit').then(([code, signal]) => signal ?? `exit code ${code}`),
   }
 }
 
-/** Replaces a worker that ends, until the signal. */
-async function keepRunning(worker: Worker, { log, stop, monotonicNow }: WorkerOptions): Promise<void> {
+/** Replaces a worker that ends or is asked to stop, until the signal. */
+async function keepRunning(
+  worker: RunningWorker,
+  handover: Handover,
+  { log, stop, monotonicNow }: WorkerOptions,
+): Promise<void> {
+  const replaced: Promise<unknown>[] = []
   let pauseMs = 0
-  for (let current = worker; ; current = cluster.fork()) {
+  for (let current = worker; ; current = startWorker(handover, stop)) {
     const startedAt = monotonicNow()
-    const [code, signal] = await once(current, 'exit')
-    if (stop.aborted) return
-    pauseMs = monotonicNow() - startedAt < minLifeMs ? Math.min(maxPauseMs, Math.max(minPauseMs, 2 * pauseMs)) : 0
+    const how = await Promise.race([current.ended, current.stopping])
+    if (stop.aborted) {
+      await Promise.all([current.ended, ...replaced])
+      return
+    }
+    const hasFailed = how !== 'stopping' && monotonicNow() - startedAt < minLifeMs
+    pauseMs = hasFailed ? Math.min(maxPauseMs, Math.max(minPauseMs, 2 * pauseMs)) : 0
     const when = pauseMs === 0 ? 'now' : `in ${pauseMs / 1000} s`
-    log.notice(`Worker ${current.id} ended (${signal ?? `exit code ${code}`}); another one starts ${when}.`)
+    const what = how === 'stopping' ? 'is stopping' : `ended (${how})`
+    log.notice(`Worker ${current.id} ${what}; another one starts ${when}.`)
+    if (how === 'stopping') replaced.push(current.ended)
     await sleep(pauseMs, undefined, { signal: stop }).catch(() => {})
-    if (stop.aborted) return
+    if (stop.aborted) {
+      await Promise.all(replaced)
+      return
+    }
   }
 }

@@ -197,11 +197,11 @@ export class Connection implements Reader {
     return !this.#isBusy && (this.#socket.bytesRead !== this.#bytesRead || this.packets === 0)
   }
 
-  /** On shutdown. */
-  closeIfUnused(): void {
+  /** On shutdown: closes the connection between two requests. The first one of a new connection may be on its way. */
+  closeIfIdle(): void {
     const { bytesRead, writableLength } = this.#socket
-    if (!this.#isBusy && !this.#last?.outgoing.writableLength && writableLength === 0 && bytesRead === this.#bytesRead)
-      this.#socket.destroy()
+    const isSent = !this.#last?.outgoing.writableLength && writableLength === 0
+    if (!this.#isBusy && isSent && this.packets > 0 && bytesRead === this.#bytesRead) this.#socket.destroy()
   }
 
   #handle(exchange: Exchange): void {

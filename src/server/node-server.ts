@@ -139,10 +139,8 @@ export function nodeServer(
     else socket.destroy()
   })
 
-  const closeUnused = () => {
-    // Without a TLS handshake.
-    for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy()
-    for (const connection of connections.values()) connection.closeIfUnused()
+  const closeIdle = () => {
+    for (const connection of connections.values()) connection.closeIfIdle()
   }
 
   return {
@@ -155,11 +153,14 @@ export function nodeServer(
       const closed = new Promise<void>((resolve) => {
         onLastClosed = resolve
       })
-      const unusedTimer = setInterval(closeUnused, idleGraceMs)
+      const unusedTimer = setInterval(() => {
+        for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy()
+        closeIdle()
+      }, idleGraceMs)
       const forceTimer = setTimeout(() => {
         for (const socket of sockets) socket.destroy()
       }, limits.drainTimeoutMs)
-      for (const connection of connections.values()) connection.closeIfUnused()
+      closeIdle()
       if (sockets.size > 0) await closed
       clearInterval(unusedTimer)
       clearTimeout(forceTimer)

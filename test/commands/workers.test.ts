@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
+import { Agent } from 'node:http'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { createClient } from '../../src/verify/client.ts'
 import { jsonLines, run, type Service, serve, start } from '../support/cli.ts'
 import { newDatabase } from '../support/database.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { Instance, item, Writers } from '../support/instance.ts'
 import { freePort } from '../support/port.ts'
+import { descriptorsOf } from '../support/process.ts'
 
 const production = ['--mode', 'production', '--workers', '2', '--log-level', 'info']
 
@@ -30,9 +33,44 @@ const workersIn = ({ running }: Service) =>
 
 /** The process ids of the workers, which the operating system lists as children. */
 const workerPids = ({ running: { process } }: Service) =>
-  readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').trim().split(' ').map(Number)
+  (readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').match(/\d+/g) ?? []).map(Number)
 
 const isLinux = process.platform === 'linux'
+const rounds = Number(process.env.TODO_TEST_ROUNDS ?? 3)
+
+/** Clients that send requests one after the other until they are stopped. */
+class Load {
+  /** How many requests got this status or error. */
+  readonly outcomes: Record<string, number> = {}
+  readonly #clients: Promise<unknown>
+  #isStopping = false
+
+  constructor(url: string, keepAlive: boolean) {
+    const agent = new Agent({ keepAlive })
+    const client = createClient(url, { agent })
+    const clients = Array.from({ length: 4 }, async () => {
+      while (!this.#isStopping) {
+        const outcome = await client.send('GET', '/api/todoitems').then(
+          ({ status }) => `${status}`,
+          ({ message }: Error) => (/ECONNRESET|closed|hang up/.test(message) ? 'ECONNRESET' : message),
+        )
+        this.outcomes[outcome] = (this.outcomes[outcome] ?? 0) + 1
+      }
+    })
+    this.#clients = Promise.all(clients).finally(() => agent.destroy())
+  }
+
+  /** Waits for so many more successes. */
+  async waitFor(count: number): Promise<void> {
+    const target = (this.outcomes[200] ?? 0) + count
+    while ((this.outcomes[200] ?? 0) < target) await sleep(5)
+  }
+
+  stop(): Promise<unknown> {
+    this.#isStopping = true
+    return this.#clients
+  }
+}
 
 suite('serve --workers', { concurrency: 2 }, () => {
   test('both workers serve; the start message and the log say so', async (t) => {
@@ -98,25 +136,39 @@ suite('serve --workers', { concurrency: 2 }, () => {
     while (!workersIn(service).has(5)) await send(service.url, '/health/ready')
   })
 
-  test('SIGTERM to a worker fails no request; it is replaced', {
-    skip: !isLinux && 'finds workers in /proc',
-  }, async (t) => {
-    const service = await startWorkers(t)
-    const statuses: number[] = []
-    let isStopping = false
-    // A connection for each request: one that is kept open may be closed while the next request is on its way.
-    const clients = Array.from({ length: 4 }, async () => {
-      while (!isStopping) statuses.push((await send(service.url, '/api/todoitems')).status)
-    })
-    for (let round = 1; round <= 3; round++) {
-      const [pid] = workerPids(service)
-      process.kill(pid as number, 'SIGTERM')
-      await service.running.prints(new RegExp(`(?:Worker \\d+ ended[^]*){${round}}`))
-    }
-    isStopping = true
-    await Promise.all(clients)
-    assert.deepEqual(new Set(statuses), new Set([200]))
-  })
+  for (const keepAlive of [false, true])
+    for (const signal of ['SIGTERM', 'SIGKILL'] as const)
+      for (const which of ['one', 'all'] as const)
+        test(`${signal} to ${which} under load, ${keepAlive ? 'keep-alive clients' : 'a connection for each request'}`, {
+          skip: !isLinux && 'finds workers in /proc',
+          timeout: 120_000,
+        }, async (t) => {
+          const service = await startWorkers(t)
+          const primary = service.running.process.pid as number
+          while (workersIn(service).size < 2) await send(service.url, '/health/ready')
+          const idleDescriptors = descriptorsOf(primary)
+          const load = new Load(service.url, keepAlive)
+          const signalled = new Set<number>()
+          const others = () => workerPids(service).filter((pid) => !signalled.has(pid))
+          for (let round = 0; round < rounds; round++) {
+            while (others().length < 2) await sleep(5)
+            await load.waitFor(20)
+            for (const pid of which === 'all' ? others() : others().slice(0, 1)) {
+              process.kill(pid, signal)
+              signalled.add(pid)
+            }
+          }
+          await load.waitFor(50)
+          await load.stop()
+          // A worker that is killed loses the requests that it had; nothing else fails, is refused or waits for ever.
+          const allowed = signal === 'SIGKILL' ? ['200', 'ECONNRESET'] : ['200']
+          assert.deepEqual(
+            Object.keys(load.outcomes).filter((outcome) => !allowed.includes(outcome)),
+            [],
+            JSON.stringify(load.outcomes),
+          )
+          while (descriptorsOf(primary) > idleDescriptors) await sleep(20)
+        })
 
   test('the primary process ends with its workers when it is stopped under load: no acknowledged item is lost', async (t) => {
     const file = join(temporaryFolder(t), 'todo.db')

@@ -1,0 +1,209 @@
+import type { Worker } from 'node:cluster'
+import type { Socket } from 'node:net'
+import type { HttpHandler } from '../http/dispatch.ts'
+import { type Address, acceptConnections, type Listener, type Listening } from './listen.ts'
+import { nodeServer, type ServerLimits } from './node-server.ts'
+import type { Resources } from './resources.ts'
+
+/*
+ * With several workers the primary process accepts all connections and hands each to a worker. So the ports stay open
+ * whichever workers end, and a connection that a worker has not taken when it ends goes to another one.
+ */
+
+interface ListenRequest {
+  readonly listen: Omit<Address, 'credentials'>
+  /** Of the listener. */
+  readonly name: string
+}
+
+/** To the primary process. */
+type WorkerMessage =
+  | ListenRequest
+  /** The worker has the connection, and has read nothing of it yet. */
+  | { readonly taken: true }
+  /** The worker stops as soon as it is told that it gets no more connections. */
+  | { readonly stopping: true }
+
+type ListenReply =
+  | { readonly name: string; readonly port: number }
+  | { readonly name: string; readonly error: { readonly code?: string | undefined; readonly message: string } }
+
+/** To a worker. */
+type PrimaryMessage =
+  | ListenReply
+  /** With a connection. */
+  | { readonly take: string }
+  | { readonly released: true }
+
+interface Connection {
+  readonly name: string
+  readonly socket: Socket
+}
+
+interface WorkerState {
+  isReady: boolean
+  isStopping: boolean
+  /** Sent to it and not taken. */
+  sent: Connection | undefined
+}
+
+/** The side of the primary process. */
+export class Handover {
+  readonly #maxWaiting: number
+  readonly #listeners = new Map<string, Promise<Listener>>()
+  /** In turn. */
+  readonly #workers = new Map<Worker, WorkerState>()
+  readonly #waiting: Connection[] = []
+  #isClosed = false
+
+  /** Beyond so many connections that no worker has taken, further ones are closed. */
+  constructor(maxWaiting: number) {
+    this.#maxWaiting = maxWaiting
+  }
+
+  /** `onStopping` is called when the worker begins to stop. */
+  add(worker: Worker, onStopping: () => void): void {
+    const state: WorkerState = { isReady: false, isStopping: false, sent: undefined }
+    this.#workers.set(worker, state)
+    worker.on('message', (message: WorkerMessage) => {
+      if ('listen' in message) this.#listen(worker, message)
+      else if ('taken' in message) this.#onTaken(state)
+      else if ('stopping' in message) {
+        state.isStopping = true
+        onStopping()
+        this.#release()
+      }
+    })
+    worker.once('exit', () => {
+      this.#workers.delete(worker)
+      if (state.sent) this.#waiting.unshift(state.sent)
+      this.#distribute()
+    })
+  }
+
+  /** The worker may get connections. */
+  ready(worker: Worker): void {
+    const state = this.#workers.get(worker)
+    if (state) state.isReady = true
+    this.#distribute()
+    this.#release()
+  }
+
+  /** Accepts no more connections. Those that were accepted are handed over, then the workers may stop. */
+  async close(): Promise<void> {
+    for (const listener of await Promise.allSettled(this.#listeners.values()))
+      if (listener.status === 'fulfilled') await listener.value.close()
+    this.#isClosed = true
+    this.#release()
+  }
+
+  async #listen(worker: Worker, { listen, name }: ListenRequest): Promise<void> {
+    // All workers have the same configuration: the first one that asks finds out whether the port is free.
+    const listener =
+      this.#listeners.get(name) ?? acceptConnections(listen, (socket) => this.#accept({ name, socket }), true)
+    this.#listeners.set(name, listener)
+    const reply: ListenReply = await listener.then(
+      ({ port }) => ({ name, port }),
+      ({ code, message }: NodeJS.ErrnoException) => ({ name, error: { code, message } }),
+    )
+    if (worker.isConnected()) worker.send(reply)
+  }
+
+  #accept(connection: Connection): void {
+    if (this.#waiting.length >= this.#maxWaiting) {
+      connection.socket.destroy()
+      return
+    }
+    // The client may leave before it is handed over.
+    connection.socket.on('error', () => {})
+    this.#waiting.push(connection)
+    this.#distribute()
+  }
+
+  #distribute(): void {
+    for (let worker = this.#free(); worker && this.#waiting.length > 0; worker = this.#free()) {
+      const state = this.#workers.get(worker) as WorkerState
+      // To the end: they take turns.
+      this.#workers.delete(worker)
+      this.#workers.set(worker, state)
+      state.sent = this.#waiting.shift() as Connection
+      const { name, socket } = state.sent
+      const message: PrimaryMessage = { take: name }
+      // A worker that has ended emits `exit`, which takes the connection back.
+      worker.send(message, socket, { keepOpen: true }, () => {})
+    }
+    if (this.#isClosed && this.#workers.size === 0) for (const { socket } of this.#waiting) socket.destroy()
+  }
+
+  /** One that is to stop gets connections as long as there is no other. */
+  #free(): Worker | undefined {
+    const hasOther = [...this.#workers.values()].some(({ isReady, isStopping }) => isReady && !isStopping)
+    for (const [worker, { isReady, isStopping, sent }] of this.#workers)
+      if (isReady && !sent && !(isStopping && hasOther) && worker.isConnected()) return worker
+    return undefined
+  }
+
+  #onTaken(state: WorkerState): void {
+    state.sent?.socket.destroy()
+    state.sent = undefined
+    this.#distribute()
+    this.#release()
+  }
+
+  /** Lets workers stop that will get no more connections. */
+  #release(): void {
+    const hasOther = [...this.#workers.values()].some(({ isReady, isStopping }) => isReady && !isStopping)
+    const isOver = this.#isClosed && this.#waiting.length === 0
+    for (const [worker, state] of this.#workers) {
+      if (!state.isStopping || !state.isReady || state.sent || !(hasOther || isOver)) continue
+      state.isReady = false
+      const message: PrimaryMessage = { released: true }
+      if (worker.isConnected()) worker.send(message)
+    }
+  }
+}
+
+/** The side of a worker: listens on ports of the primary process. */
+export function primaryListener(worker: Worker) {
+  const servers = new Map<string, (socket: Socket) => void>()
+  const replies = new Map<string, (reply: ListenReply) => void>()
+  let onReleased = () => {}
+  const released = new Promise<void>((resolve) => {
+    onReleased = resolve
+  })
+  worker.on('message', (message: PrimaryMessage, socket?: Socket) => {
+    if ('take' in message) take(servers.get(message.take), socket)
+    else if ('released' in message) onReleased()
+    else if ('name' in message) replies.get(message.name)?.(message)
+  })
+
+  function take(accept: ((socket: Socket) => void) | undefined, socket: Socket | undefined): void {
+    worker.send({ taken: true } satisfies WorkerMessage)
+    // The client has left meanwhile.
+    if (!socket) return
+    socket.allowHalfOpen = true
+    if (accept) accept(socket)
+    else socket.destroy()
+  }
+
+  return async (
+    handler: HttpHandler,
+    { host, port, credentials }: Address,
+    limits: ServerLimits,
+    resources: Resources,
+  ): Promise<Listening> => {
+    const name = `${credentials ? 'https' : 'http'} ${host} ${port}`
+    const server = nodeServer(handler, limits, resources, credentials)
+    servers.set(name, server.accept)
+    const reply = await new Promise<ListenReply>((resolve) => {
+      replies.set(name, resolve)
+      worker.send({ listen: { host, port }, name } satisfies WorkerMessage)
+    })
+    if ('error' in reply) throw Object.assign(new Error(reply.error.message), reply.error)
+    const stopListening = () => {
+      worker.send({ stopping: true } satisfies WorkerMessage)
+      return released
+    }
+    return { port: reply.port, close: () => server.close(stopListening), destroy: async () => server.destroy() }
+  }
+}
