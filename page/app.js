@@ -133,7 +133,7 @@ async function follow() {
       (...event) => (waiting ? waiting.push(event) : onEvent(...event)),
     )
     document.removeEventListener('visibilitychange', onHide)
-    if (status === 401) return askForToken()
+    if (status === 401 || status === 403) return askForToken()
     if (document.hidden) continue
     setOnline(false)
     await new Promise((done) => setTimeout(done, reconnectIntervalMs))
@@ -180,12 +180,16 @@ function askForToken() {
         }
         const [, reason] = /error_description="([^"]*)"/.exec(response.headers.get('www-authenticate') ?? '') ?? []
         error.textContent =
-          response.status === 401 ? `The service rejects this token. ${reason ?? ''}` : messageOf(response)
+          response.status === 401
+            ? `The service rejects this token. ${reason ?? ''}`
+            : response.status === 403
+              ? 'This token is not for this page: create it with --scope control.'
+              : messageOf(response)
       },
     },
     h('h1', {}, 'A token, please'),
     h('p', {}, 'From another machine this page needs a token. Create one where the service runs:'),
-    h('pre', { class: 'body' }, 'npx todo-service token'),
+    h('pre', { class: 'body' }, 'npx todo-service token --scope control'),
     h('label', { class: 'field' }, h('span', {}, 'Token'), input),
     error,
     h('button', { class: 'primary' }, 'Open'),
@@ -194,5 +198,12 @@ function askForToken() {
   main.replaceChildren(form)
   input.focus()
 }
+
+/** A token of the service is short-lived. After a pause of the page, `synchronize` gets another one. */
+setInterval(async () => {
+  if (!app.info?.token || document.hidden) return
+  const { status, text } = await admin('GET', 'info')
+  if (status === 200) useToken(JSON.parse(text).token, false)
+}, 20 * 60_000)
 
 follow()

@@ -52,7 +52,13 @@ export function clientName(userAgent, address) {
 }
 
 const maxArgumentLength = 100_000
-const quote = (text) => `'${text.replaceAll("'", "'\\''")}'`
+/** For a POSIX shell. Control characters could control the terminal into which the command is pasted. */
+function quote(text) {
+  if (!/\p{Cc}/u.test(text)) return `'${text.replaceAll("'", "'\\''")}'`
+  return `$'${text.replace(/[\p{Cc}\\']/gu, escapeBytes)}'`
+}
+const escapeBytes = (character) =>
+  [...new TextEncoder().encode(character)].map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('')
 /** curl sets them itself, or they belong to the connection of the client. */
 const ownHeaders =
   /^(?:host|connection|content-length|accept-encoding|user-agent|accept|transfer-encoding|origin|referer|cache-control|pragma|accept-language|sec-.*)$/
@@ -60,14 +66,15 @@ const ownHeaders =
 /** A shell command that repeats a request. The journal has no tokens, so the command refers to one in $TOKEN. */
 export function toCurl(origin, { method, path, query, headers = {}, body }, isSecured) {
   const parts = [`curl -i${method === 'HEAD' ? ' --head' : ''}`]
-  if (method !== 'GET' && method !== 'HEAD') parts.push(`-X ${method}`)
+  if (method !== 'GET' && method !== 'HEAD') parts.push(`-X ${/^[A-Z]+$/.test(method) ? method : quote(method)}`)
   parts.push(quote(`${origin}${path}${query}`))
   if (isSecured) parts.push('-H "Authorization: Bearer $TOKEN"')
   for (const [name, value] of Object.entries(headers))
     if (!ownHeaders.test(name)) parts.push(`-H ${quote(`${name}: ${value}`)}`)
   if (body) {
     if (!headers['content-type']) parts.push("-H 'content-type:'")
-    parts.push(`--data-binary ${quote(body.slice(0, maxArgumentLength))}`)
+    // Unlike --data-binary it reads no file.
+    parts.push(`--data-raw ${quote(body.slice(0, maxArgumentLength))}`)
   }
   return parts.join(' ')
 }

@@ -63,6 +63,18 @@ function nameIn(bearer) {
   return unique_name ?? name ?? sub ?? 'a caller without a name'
 }
 
+/** A token of the service is short-lived: the page asks for another one in time. */
+const renewAfterMs = 20 * 60_000
+let renewedAt = Date.now()
+async function renew(ui) {
+  if (document.hidden || Date.now() - renewedAt < renewAfterMs) return
+  const response = await fetch(location.pathname, { cache: 'no-store' }).catch(() => undefined)
+  const [, renewed] = /name="development-token" content="([^"]+)"/.exec((await response?.text()) ?? '') ?? []
+  if (!renewed) return
+  ui.preauthorizeApiKey('bearer', renewed)
+  renewedAt = Date.now()
+}
+
 /** Requests go to the origin of the page, not to the public URL in the description. */
 function show(description, bearer) {
   const ui = SwaggerUIBundle({
@@ -73,4 +85,7 @@ function show(description, bearer) {
     validatorUrl: null,
     onComplete: () => ui.preauthorizeApiKey('bearer', bearer),
   })
+  if (!localToken) return
+  setInterval(() => renew(ui), 60_000)
+  document.addEventListener('visibilitychange', () => renew(ui))
 }

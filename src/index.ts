@@ -6,7 +6,7 @@ import { developmentHandler } from './commands/develop.ts'
 import { createRuntime } from './commands/runtime.ts'
 import { controlBodyBytes, openMemoryStores } from './commands/stores.ts'
 import { type Config, type ControlSettings, readConfig } from './config/config.ts'
-import { ruleErrors } from './control/faults.ts'
+import { maxRules, ruleErrors, tooManyRules } from './control/faults.ts'
 import type { FaultRule, JournalEntry } from './control/types.ts'
 import { originNotices } from './http/cors.ts'
 import { ApiError, describeError } from './http/errors.ts'
@@ -104,7 +104,7 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
     return (await signToken({ ...defaults, ...request }, key, new Date())).token
   }
   const { log: write } = options
-  const log = readableLog((text) => write?.(text.trimEnd()), write ? 'info' : 'silent')
+  const log = readableLog(write ? (text) => callSafely(write, text.trimEnd()) : () => {}, write ? 'info' : 'silent')
   const settings: AppSettings = {
     ...config,
     ...runtime,
@@ -168,6 +168,7 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
     requests: (range) => journal.list(range),
     async fail(...rules) {
       const mistakes = rules.flatMap((rule) => ruleErrors(rule, faults))
+      if (faults.rules.length + rules.length > maxRules) mistakes.push(tooManyRules)
       if (mistakes.length > 0) throw new Error(`fail: ${mistakes.join(' ')}`)
       for (const rule of rules) faults.add(rule)
     },
@@ -198,6 +199,15 @@ function readStartOptions(
   if ('problems' in config || mistakes.length > 0) throw new Error(`start: ${mistakes.join('; ')}.`)
   // Development mode without --no-admin.
   return config as Config & { readonly control: ControlSettings }
+}
+
+/** What the caller's function throws must not change a response: it becomes a warning. */
+function callSafely(log: (line: string) => void, line: string): void {
+  try {
+    log(line)
+  } catch (error) {
+    process.emitWarning(`start: log has thrown: ${error}`)
+  }
 }
 
 const describeListenError = ({ code, message }: NodeJS.ErrnoException, port: number) =>

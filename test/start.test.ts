@@ -286,6 +286,23 @@ suite('start', () => {
     assert.match(lines[1] ?? '', /^GET \/missing 404 /)
   })
 
+  test('a log function that throws changes no response, and becomes a warning', async (t) => {
+    const { code, stderr } = await runModule(
+      t,
+      `const { start } = await import('PACKAGE')
+      const log = () => { throw new Error('disk full') }
+      const server = await start({ profile: 'a', log })
+      const item = { method: 'POST', body: '{"isComplete":true}', headers: { 'content-type': 'application/json' } }
+      const statuses = []
+      for (const [path, init] of [['/api/todoitems', item], ['/api/todoitems/1'], ['/missing'], ['/secret']])
+        statuses.push((await fetch(server.url + path, init)).status)
+      await server.close()
+      if (statuses.join() !== '201,200,404,401') throw new Error(statuses.join())`,
+    )
+    assert.equal(code, 0, stderr)
+    assert.equal(stderr.match(/Warning: start: log has thrown: Error: disk full/g)?.length, 4)
+  })
+
   test('takes no configuration from the environment', async (t) => {
     const { code, stderr } = await runModule(
       t,

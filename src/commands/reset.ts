@@ -113,8 +113,8 @@ function controlledProfile(document: string): string | undefined {
 }
 
 function describeRejection({ status, headers, text }: Response, { url }: Client): string {
-  if (status === 401)
-    return `The service at ${url} requires a token from this client: add --token "$(todo-service token -o token)".`
+  if (status === 401 || status === 403)
+    return `The service at ${url} requires a token from this client: add --token "$(todo-service token --scope control -o token)".`
   const title = headers['content-type'] === 'application/problem+json' && status !== 404 ? titleOf(text) : undefined
   if (title !== undefined) return `${url} is not reset: ${title}`
   return `The server at ${url} has no control API: it is in production mode, has --no-admin, or is another program.`

@@ -290,7 +290,7 @@ const httpsNotes = ({ mode, https, httpsRedirectPort }: Config) =>
 const newPageToken = async (key: KeyObject) =>
   (
     await signToken(
-      { ...devTokenDefaults, id: randomUUID().slice(0, 8), name: 'developer', validForSeconds: 86_400 },
+      { ...devTokenDefaults, id: randomUUID().slice(0, 8), name: 'developer', validForSeconds: 3600 },
       key,
       new Date(),
     )

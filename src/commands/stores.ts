@@ -118,5 +118,5 @@ export const openMemoryStores = (
 const memoryBudgetBytes = ({ maxMemoryBytes }: Pick<Config, 'maxMemoryBytes'>) => maxMemoryBytes ?? heapLimitBytes() / 4
 
 /** Of a body that the control API accepts: it takes several times its size in memory. */
-export const controlBodyBytes = (config: Pick<Config, 'maxMemoryBytes'>) =>
-  Math.min(maxControlBodyBytes, Math.floor(memoryBudgetBytes(config) / 4))
+export const controlBodyBytes = (config: Pick<Config, 'maxMemoryBytes' | 'maxBodyBytes'>) =>
+  Math.max(config.maxBodyBytes, Math.min(maxControlBodyBytes, Math.floor(memoryBudgetBytes(config) / 4)))

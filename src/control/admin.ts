@@ -9,7 +9,7 @@ import { type DescribedBody, type Route, readerRoute, route } from '../http/rout
 import { arrayReader, type FromSchema, type ObjectSchema } from '../http/schema.ts'
 import type { Awaitable, Full, ListRepresentation } from '../store/store.ts'
 import { type Faults, problem, readFaultRules } from './faults.ts'
-import type { Journal, JournalEvent } from './journal.ts'
+import { type Journal, type JournalEvent, maxSubscriptions } from './journal.ts'
 import type { FaultRule } from './types.ts'
 
 const adminPath = '/__admin'
@@ -36,6 +36,8 @@ export type ReplaceOutcome = 'replaced' | 'unstorable' | Full
 
 const tag = 'Control'
 const heartbeatIntervalMs = 15_000
+/** Of one PUT. */
+const maxItems = 100_000
 
 /** The control API: its routes, and the errors as problem documents. */
 export function adminApi(api: Api, controlled: Controlled): Api {
@@ -75,7 +77,7 @@ export const adminAccess: DispatchHooks = {
   },
 }
 
-const ownOrigin = ({ origin: { isSecure, authority } }: RequestContext) =>
+export const ownOrigin = ({ origin: { isSecure, authority } }: RequestContext) =>
   `${isSecure ? 'https' : 'http'}://${authority}`
 
 function adminRoutes(api: Api, controlled: Controlled): Route[] {
@@ -138,7 +140,7 @@ function adminRoutes(api: Api, controlled: Controlled): Route[] {
       method: 'PUT',
       path: itemsPath,
       secured: true,
-      readBody: arrayReader(itemSchema, 'id'),
+      readBody: arrayReader(itemSchema, 'id', maxItems),
       execute: ({ body }: ItemsInput) => putItems(body),
       respond: (outcome: ReplaceOutcome, { body }: ItemsInput) => respondToReplace(outcome, body),
     }),
@@ -168,13 +170,21 @@ function adminRoutes(api: Api, controlled: Controlled): Route[] {
     route({
       operation: 'getEvents',
       docs: {
-        ...docs('Server-sent events: request, item, reset, clear and faults', 200, eventsBody),
+        ...docs(
+          'Server-sent events: request, item, reset, clear and faults',
+          200,
+          eventsBody,
+          'too-many-event-streams',
+        ),
         parameters: [{ name: 'Last-Event-ID', in: 'header', schema: { type: 'integer' } }],
       },
       method: 'GET',
       path: `${adminPath}/events`,
       secured: true,
-      execute: ({ request }) => eventStream(journal, request.header('last-event-id')),
+      execute: ({ request }) =>
+        journal.hasRoom
+          ? eventStream(journal, request.header('last-event-id'))
+          : new ApiError('too-many-event-streams', undefined, `at most ${maxSubscriptions} at a time.`),
     }),
     route({
       operation: 'getFaults',
@@ -334,5 +344,4 @@ function eventStream(journal: Journal, lastEventId: string | undefined): Respons
   }
 }
 
-const formatEvent = ({ id, event, data }: JournalEvent) =>
-  `id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`
+const formatEvent = ({ id, event, json: data }: JournalEvent) => `id: ${id}\nevent: ${event}\ndata: ${data}\n\n`

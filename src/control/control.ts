@@ -1,10 +1,19 @@
-import { type Api, type ApiHandler, type DispatchSettings, type HttpHandler, httpHandler } from '../http/dispatch.ts'
-import type { Request } from '../http/request.ts'
+import { requireScope } from '../http/auth.ts'
+import { type CorsPolicy, isOriginAllowed } from '../http/cors.ts'
+import {
+  type Api,
+  type ApiHandler,
+  type DispatchHooks,
+  type DispatchSettings,
+  type HttpHandler,
+  httpHandler,
+} from '../http/dispatch.ts'
+import type { Request, RequestContext } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import type { FromSchema, ObjectSchema } from '../http/schema.ts'
 import type { Log } from '../log.ts'
 import type { Awaitable, ListRepresentation } from '../store/store.ts'
-import { adminAccess, adminApi, type Controlled, type ReplaceOutcome } from './admin.ts'
+import { adminAccess, adminApi, type Controlled, ownOrigin, type ReplaceOutcome } from './admin.ts'
 import { type FaultSettings, Faults, problem } from './faults.ts'
 import { Journal, JournalBudget, type RuleOf } from './journal.ts'
 
@@ -51,18 +60,24 @@ export interface Control extends HttpHandler {
 
 interface Sandbox extends Controlled {
   readonly handler: ApiHandler
-  readonly admin: HttpHandler
+  readonly admin: ApiHandler
   usedAt: number
+  /** Whether its items are others than at the start. */
+  readonly hasChanged: () => boolean
   dispose(): void
 }
 
 const sandboxHeader = 'x-todo-sandbox'
+/** Of tokens for the control API. */
+const controlScope = 'control'
 /** The control API, and the page that uses it. */
 const adminPattern = /^\/(?:__admin|app)(?:[/?]|$)/i
 const sandboxName = /^[\w-]{1,64}$/
 const sandboxPrefix = /^\/(?:~|%7e)([^/?]*)/i
-/** Members and elements of a body: enough for `maxItems` items. */
-const maxValues = 200_000
+/** Members and elements of a body: more than the items have that it may contain. */
+const maxValues = 1_000_000
+/** A sandbox whose items have changed is kept for a minute before an empty one takes its place. */
+const keptMs = 60_000
 
 /** Serves a profile in development: with sandboxes, faults, a journal of requests, and the API that controls them. */
 export function control(options: ControlOptions): Control {
@@ -81,9 +96,13 @@ export function control(options: ControlOptions): Control {
     const instance = `${options.instance}-${++opened}`
     const journal = new Journal(budget, options.now, options.ruleOf)
     const faults = new Faults(api, options.faults)
-    const hooks = {
+    let hasChanged = false
+    const hooks: DispatchHooks = {
       findFault: faults.find.bind(faults),
-      record: journal.record.bind(journal),
+      record(context, response, milliseconds) {
+        hasChanged ||= ['POST', 'PUT', 'DELETE'].includes(context.method) && response.status < 300
+        journal.record(context, response, milliseconds)
+      },
     }
     const controlled: Controlled = {
       journal,
@@ -103,6 +122,7 @@ export function control(options: ControlOptions): Control {
       async reset() {
         const outcome = await items.reset()
         if (outcome !== 'replaced') return outcome
+        hasChanged = false
         controlled.setFaults([])
         controlled.clearJournal()
         journal.notify('reset')
@@ -110,13 +130,15 @@ export function control(options: ControlOptions): Control {
       },
       async putItems(sent) {
         const outcome = await items.putItems(sent)
-        if (outcome === 'replaced') journal.notify('reset')
+        if (outcome !== 'replaced') return outcome
+        hasChanged = true
+        journal.notify('reset')
         return outcome
       },
     }
     const adminSettings = {
       ...settings,
-      verifyToken: options.verifyToken,
+      verifyToken: requireScope(options.verifyToken, controlScope),
       cors: [],
       noticeOrigin: () => {},
       maxBodyBytes: options.maxBodyBytes,
@@ -129,6 +151,7 @@ export function control(options: ControlOptions): Control {
       handler: httpHandler(api, { ...settings, hooks }),
       admin: httpHandler(adminApi(api, controlled), adminSettings),
       usedAt: monotonicNow(),
+      hasChanged: () => hasChanged,
       dispose() {
         journal.close()
         items.dispose()
@@ -136,23 +159,18 @@ export function control(options: ControlOptions): Control {
     }
   }
 
-  function sandboxNamed(name: string, open: NonNullable<typeof openSandbox>): Sandbox | 'memory-limit' {
-    const sandbox = sandboxes.get(name) ?? newSandbox(open, name)
-    if (sandbox === 'memory-limit') return sandbox
+  /** Undefined: there is none of this name. */
+  function findSandbox(name: string): Sandbox | undefined {
+    const sandbox = sandboxes.get(name)
+    if (!sandbox) return undefined
     sandbox.usedAt = monotonicNow()
     sandboxes.delete(name)
     sandboxes.set(name, sandbox)
     return sandbox
   }
 
-  function newSandbox(open: NonNullable<typeof openSandbox>, name: string): Sandbox | 'memory-limit' {
-    const [oldest] = sandboxes.keys()
-    if (sandboxes.size >= maxSandboxes && oldest !== undefined) drop(oldest)
-    const items = open()
-    return items === 'memory-limit' ? items : sandboxOf(items, name)
-  }
-
-  function findSandbox(name: string): Sandbox | Response {
+  /** Why there can be no sandbox of this name. */
+  function findProblem(name: string): Response | undefined {
     if (!sandboxName.test(name))
       return problem(400, 'The name of a sandbox must have 1 to 64 of A-Z, a-z, 0-9, _ and -.')
     if (!openSandbox)
@@ -160,10 +178,31 @@ export function control(options: ControlOptions): Control {
         400,
         'There are no sandboxes, because the items are not in memory: start without --data and --database-url.',
       )
-    const sandbox = sandboxNamed(name, openSandbox)
-    return sandbox === 'memory-limit'
-      ? problem(503, 'There is no memory for another sandbox: raise --max-memory, or lower --sandbox-ttl.')
-      : sandbox
+    return undefined
+  }
+
+  function newSandbox(name: string, context: RequestContext): Sandbox | Response {
+    if (isFromOtherSite(context, settings.cors))
+      return problem(403, 'Pages of other sites may not create a sandbox: --cors allows their origin.')
+    const isEmpty = context.method === 'GET' || context.method === 'HEAD'
+    if (sandboxes.size >= maxSandboxes && !dropOne(isEmpty))
+      return problem(503, `All ${maxSandboxes} sandboxes are in use: wait a minute, or raise --max-sandboxes.`)
+    const items = openSandbox?.()
+    if (items === undefined || items === 'memory-limit')
+      return problem(503, 'There is no memory for another sandbox: raise --max-memory, or lower --sandbox-ttl.')
+    const sandbox = sandboxOf(items, name)
+    sandboxes.set(name, sandbox)
+    return sandbox
+  }
+
+  /** The least recently used one. Where an empty one is to take its place, not one that somebody would miss. */
+  function dropOne(forEmpty: boolean): boolean {
+    for (const [name, { usedAt, hasChanged }] of sandboxes) {
+      if (forEmpty && hasChanged() && monotonicNow() - usedAt < keptMs) continue
+      drop(name)
+      return true
+    }
+    return false
   }
 
   function drop(name: string): void {
@@ -185,10 +224,16 @@ export function control(options: ControlOptions): Control {
       const match = path.charCodeAt(1) === tilde || path.charCodeAt(1) === percent ? sandboxPrefix.exec(path) : null
       const name = match ? match[1] : request.header(sandboxHeader)
       const prefix = match?.[0] ?? ''
-      const sandbox = name === undefined || request.protocolError ? main : findSandbox(name)
-      if ('status' in sandbox) main.handler.reject(request, sandbox)
-      else if (adminPattern.test(path.slice(prefix.length))) sandbox.admin.dispatch(request, prefix)
-      else sandbox.handler.dispatch(request, prefix)
+      const part = adminPattern.test(path.slice(prefix.length)) ? 'admin' : 'handler'
+      const found = name === undefined || request.protocolError ? main : findSandbox(name)
+      const rejection = found || name === undefined ? undefined : findProblem(name)
+      if (found) found[part].dispatch(request, prefix)
+      else if (rejection) main.handler.reject(request, rejection)
+      else
+        main[part].dispatch(request, prefix, (context) => {
+          const created = newSandbox(name as string, context)
+          return 'status' in created ? created : created[part]
+        })
     },
     malformed: main.handler.malformed,
     close() {
@@ -197,6 +242,13 @@ export function control(options: ControlOptions): Control {
       for (const { journal } of sandboxes.values()) journal.close()
     },
   }
+}
+
+/** Whether a page sent the request whose origin may not use the service. A page that cannot read the response sends no Origin. */
+function isFromOtherSite(context: RequestContext, cors: CorsPolicy): boolean {
+  const origin = context.request.header('origin')
+  if (origin === undefined) return context.request.header('sec-fetch-site') === 'cross-site'
+  return origin !== ownOrigin(context) && !isOriginAllowed(origin, cors)
 }
 
 /** The page reads the items and rules again after each change. */

@@ -197,6 +197,7 @@ export const problem = (status: number, title: string, details: object = {}): Re
 export function readFaultRules(text: string, faults: Faults) {
   const value: unknown = JSON.parse(text)
   if (!Array.isArray(value)) return new ApiError('body-invalid', { '': ['The body must be an array of rules.'] })
+  if (value.length > maxRules) return new ApiError('body-invalid', { '': [tooManyRules] })
   const errors: Record<string, string[]> = {}
   for (const [index, rule] of value.entries()) {
     const messages = ruleErrors(rule, faults)
@@ -204,6 +205,10 @@ export function readFaultRules(text: string, faults: Faults) {
   }
   return Object.keys(errors).length > 0 ? new ApiError('body-invalid', errors) : (value as FaultRule[])
 }
+
+/** Each request looks for the first that matches. */
+export const maxRules = 1_000
+export const tooManyRules = `There may be at most ${maxRules} rules.`
 
 const memberChecks: Record<keyof FaultRule, (value: unknown) => string | undefined> = {
   method: (value) =>

@@ -41,6 +41,8 @@ const maxJournalBytes = 16 * 2 ** 20
 const entryOverheadBytes = 500
 /** Of a string, besides its characters. */
 const stringOverheadBytes = 24
+/** Clients that receive events, of all journals together. */
+export const maxSubscriptions = 100
 
 /** The items were replaced, the journal was emptied, or the rules for failures have changed. */
 type Notice = 'reset' | 'clear' | 'faults'
@@ -48,7 +50,8 @@ type Notice = 'reset' | 'clear' | 'faults'
 export interface JournalEvent {
   readonly id: number
   readonly event: 'request' | 'item' | Notice
-  readonly data: object
+  /** Its data. */
+  readonly json: string
 }
 
 /** The rule by which a request was rejected. */
@@ -73,6 +76,7 @@ interface Subscription {
 export class JournalBudget {
   readonly #journals = new Set<Journal>()
   bytes = 0
+  subscriptions = 0
   /** Numbers the entries of all journals. */
   lastNumber = 0
 
@@ -109,6 +113,8 @@ export class Journal {
   #lastId = 0
   /** The id of the last one of each kind. */
   readonly #notices = new Map<Notice, number>()
+  /** The newest entry, for all subscribers. */
+  #formatted: { readonly id: number; readonly json: string } | undefined
 
   constructor(budget: JournalBudget, now: () => Date, ruleOf: RuleOf) {
     this.#budget = budget
@@ -187,6 +193,10 @@ export class Journal {
     this.#notify()
   }
 
+  get hasRoom(): boolean {
+    return this.#budget.subscriptions < maxSubscriptions
+  }
+
   /**
    * Sends what is newer than `lastId`, then what follows. A client that does not keep up gets the rest when it does, as far
    * as the journal still has it: nothing is kept for it.
@@ -204,10 +214,13 @@ export class Journal {
           if (subscription.isWaiting) return
         }
       },
-      cancel: () => this.#subscriptions.delete(subscription),
+      cancel: () => {
+        if (this.#subscriptions.delete(subscription)) this.#budget.subscriptions--
+      },
       onClose,
     }
     this.#subscriptions.add(subscription)
+    this.#budget.subscriptions++
     subscription.resume()
     if (this.#isClosed) onClose()
     return subscription
@@ -218,8 +231,10 @@ export class Journal {
     this.#isClosed = true
     this.clear()
     this.#budget.remove(this)
-    for (const { onClose } of this.#subscriptions) onClose()
-    this.#subscriptions.clear()
+    for (const { cancel, onClose } of this.#subscriptions) {
+      cancel()
+      onClose()
+    }
   }
 
   #notify(): void {
@@ -233,14 +248,19 @@ export class Journal {
   }
 
   #eventsAfter(lastId: number): JournalEvent[] {
-    const notices = [...this.#notices].map(([event, id]): JournalEvent => ({ id, event, data: {} }))
+    const notices = [...this.#notices].map(([event, id]): JournalEvent => ({ id, event, json: '{}' }))
     // The event about an item comes behind that of its request.
     const requests = this.#newerThan(lastId - 2).flatMap((entry) => {
       const item = itemChange(entry)
-      const request: JournalEvent = { id: entry.id, event: 'request', data: this.#format(entry) }
-      return item ? [request, { id: entry.id + 1, event: 'item' as const, data: item }] : [request]
+      const request: JournalEvent = { id: entry.id, event: 'request', json: this.#toJson(entry) }
+      return item ? [request, { id: entry.id + 1, event: 'item' as const, json: JSON.stringify(item) }] : [request]
     })
     return [...requests, ...notices].filter(({ id }) => id > lastId).sort((one, other) => one.id - other.id)
+  }
+
+  #toJson(entry: Recorded): string {
+    if (this.#formatted?.id !== entry.id) this.#formatted = { id: entry.id, json: JSON.stringify(this.#format(entry)) }
+    return this.#formatted.json
   }
 
   #format(entry: Recorded): JournalEntry {
@@ -302,12 +322,13 @@ function headersOf(rawHeaders: readonly string[]): Message['headers'] {
   return withoutSecrets(pairs)
 }
 
-const secretHeaders = ['authorization', 'proxy-authorization', 'cookie', 'set-cookie']
+/** Credentials: Authorization, Cookie, X-Api-Key, X-Auth-Token and the like. */
+const secretHeader = /auth(?!enticate|ority)|cookie|api-?key|token|secret|passw|credential|session|signature/
 
 function withoutSecrets(pairs: readonly (readonly [string, string])[]): Message['headers'] {
   const headers = new Map<string, string>()
   for (const [name, value] of pairs)
-    if (!secretHeaders.includes(name)) headers.set(name, headers.has(name) ? `${headers.get(name)}, ${value}` : value)
+    if (!secretHeader.test(name)) headers.set(name, headers.has(name) ? `${headers.get(name)}, ${value}` : value)
   return Object.fromEntries(headers)
 }
 

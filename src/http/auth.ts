@@ -9,6 +9,8 @@ export type Claims = Readonly<Record<string, unknown>>
 export type VerifyToken = (token: string) => Promise<
   | { readonly claims: Claims }
   | { readonly errorDescription: string; readonly reason: string }
+  /** The token is valid, but not for this (RFC 6750, 3.1). */
+  | { readonly missingScope: string }
   /** There is no key yet that could tell whether the token is valid. */
   | { readonly undecidedReason: string }
 >
@@ -27,12 +29,28 @@ export async function authenticate(
     reason: `${cause}`,
   }))
   if ('claims' in result) return result
+  if ('missingScope' in result)
+    return {
+      ...empty(403, { 'www-authenticate': `Bearer error="insufficient_scope", scope="${result.missingScope}"` }),
+      reason: `the token has no scope ${result.missingScope}`,
+    }
   if ('undecidedReason' in result) return new ApiError('keys-unavailable', undefined, result.undecidedReason)
   return challenge(`Bearer error="invalid_token", error_description="${result.errorDescription}"`, result.reason)
 }
 
 /** Two Authorization headers, joined with ", " by a server that did not find them. In one, `=` follows a name there. */
 const repeated = /, (?:[^\s,="]+(?: |$)|$)/
+
+/** Accepts only tokens that were made for this. */
+export const requireScope =
+  (verifyToken: VerifyToken, scope: string): VerifyToken =>
+  async (token) => {
+    const result = await verifyToken(token)
+    if (!('claims' in result)) return result
+    const { scope: granted = [] } = result.claims
+    const scopes = typeof granted === 'string' ? granted.split(' ') : granted
+    return Array.isArray(scopes) && scopes.includes(scope) ? result : { missingScope: scope }
+  }
 
 export const challenge = (value: string, reason: string): Response => ({
   ...empty(401, { 'www-authenticate': value }),

@@ -1,6 +1,6 @@
 import type { Log } from '../log.ts'
 import { UnavailableError } from '../store/store.ts'
-import { authenticate, type VerifyToken } from './auth.ts'
+import { authenticate, type Claims, type VerifyToken } from './auth.ts'
 import { type CorsPolicy, isOriginAllowed, withCors } from './cors.ts'
 import { ApiError, closesConnection, describeError } from './errors.ts'
 import { isJson, parseJson } from './json-body.ts'
@@ -65,9 +65,16 @@ export interface HttpHandler {
 }
 
 export interface ApiHandler extends HttpHandler {
+  /** With `open`, what it returns handles the request, but only if this handler would. */
+  dispatch(request: Request, pathPrefix?: string, open?: Open): void
+  /** Handles a request that another handler would handle. */
+  proceed(request: Request, pathPrefix: string, caller: Claims | undefined): void
   /** Sends this response, whatever the request. */
   reject(request: Request, response: Response): void
 }
+
+/** Another handler for the request, or the response. */
+type Open = (context: RequestContext) => ApiHandler | Response
 
 export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
   const {
@@ -90,21 +97,39 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
    * The life of a request, top to bottom. Results are passed on by callback, not by `await`: with items in memory a request
    * needs no promise. With `async` functions here, requests took 6 to 9 % more CPU time.
    */
-  function dispatch(request: Request, pathPrefix = ''): void {
+  function dispatch(request: Request, pathPrefix = '', open?: Open): void {
     const context = contextOf(request, pathPrefix)
     const match = findMatch(context.path)
     const route = typeof match === 'object' ? match.resource.methods.get(request.method) : undefined
     context.route = route
     const early = respondToHead(context, match)
     if (early || !route || typeof match !== 'object') finish(context, early ?? new ApiError('path-unknown'))
-    else if (!route.secured || hooks?.isExempt?.(context)) readInput(context, route, match.segment)
+    else if (!route.secured || hooks?.isExempt?.(context)) accept(context, route, match.segment, open)
     else
       authenticate(request, verifyToken).then((result) => {
         if ('claims' in result) {
           context.caller = result.claims
-          readInput(context, route, match.segment)
+          accept(context, route, match.segment, open)
         } else finish(context, result)
       })
+  }
+
+  function accept(context: RequestContext, route: Route, segment: string | undefined, open?: Open): void {
+    if (!open) {
+      readInput(context, route, segment)
+      return
+    }
+    const opened = open(context)
+    if ('status' in opened) finish(context, opened)
+    else opened.proceed(context.request, context.pathPrefix, context.caller)
+  }
+
+  function proceed(request: Request, pathPrefix: string, caller: Claims | undefined): void {
+    const context = contextOf(request, pathPrefix)
+    const match = findMatch(context.path) as Match
+    context.route = match.resource.methods.get(request.method)
+    context.caller = caller
+    readInput(context, context.route as Route, match.segment)
   }
 
   const contextOf = (request: Request, pathPrefix: string) =>
@@ -114,6 +139,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
   function respondToHead(context: RequestContext, match: Match | 'malformed' | undefined) {
     const { request, route, query, targetAuthority } = context
     if (request.protocolError) return new ApiError(request.protocolError)
+    context.isPage = typeof match === 'object' && match.resource.isPage
     if (match === 'malformed' || (query !== '' && !queryPattern.test(query))) return new ApiError('target-malformed')
     if (targetAuthority !== undefined && !isAuthority(targetAuthority)) return new ApiError('target-malformed')
     if (!route?.isHealthCheck) {
@@ -121,7 +147,8 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
       const client = allowRequest && clientAddress(request, trustProxy)
       if (client !== undefined && !allowRequest?.(client))
         return new ApiError('too-many-requests', undefined, `the limit for ${client} is reached (--rate-limit)`)
-      if (redirectPort !== undefined && !context.origin.isSecure) return redirectToHttps(context, redirectPort)
+      if (redirectPort !== undefined && !context.origin.isSecure)
+        return redirectToHttps(context, settings.baseUrl, redirectPort)
     }
     const accessError = hooks?.findAccessError?.(context)
     if (accessError) return accessError
@@ -175,22 +202,29 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
   }
 
   function run(context: RequestContext, route: Route): void {
+    let outcome: unknown
     try {
-      const outcome = route.execute(context)
-      if (outcome instanceof Promise) runLater(context, route, outcome)
-      else finish(context, outcome instanceof ApiError ? outcome : route.respond(outcome, context))
+      outcome = route.execute(context)
     } catch (cause) {
       finish(context, toError(cause, context))
+      return
     }
+    if (outcome instanceof Promise)
+      outcome.then(
+        (value) => respond(context, route, value),
+        (cause: unknown) => finish(context, toError(cause, context)),
+      )
+    else respond(context, route, outcome)
   }
 
-  async function runLater(context: RequestContext, route: Route, pending: Promise<unknown>): Promise<void> {
+  function respond(context: RequestContext, route: Route, outcome: unknown): void {
+    let result: Response | ApiError
     try {
-      const outcome = await pending
-      finish(context, outcome instanceof ApiError ? outcome : route.respond(outcome, context))
+      result = outcome instanceof ApiError ? outcome : route.respond(outcome, context)
     } catch (cause) {
-      finish(context, toError(cause, context))
+      result = toError(cause, context)
     }
+    finish(context, result)
   }
 
   function finish(context: RequestContext, result: Response | ApiError): void {
@@ -199,7 +233,8 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     if (route?.secured) response = withHeaders(response, { 'cache-control': 'no-store' })
     if (hsts && context.origin.isSecure)
       response = withHeaders(response, { 'strict-transport-security': 'max-age=31536000' })
-    if (cors.length > 0) response = withCors(response, context, cors, hooks !== undefined)
+    // What a page contains is for this origin alone.
+    if (cors.length > 0 && !context.isPage) response = withCors(response, context, cors, hooks !== undefined)
     const origin = context.request.header('origin')
     if (origin !== undefined && !isOriginAllowed(origin, cors) && !isOwnOrigin(origin, context)) noticeOrigin(origin)
     if (date !== undefined) response = withHeaders(response, { date })
@@ -238,6 +273,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
 
   return {
     dispatch,
+    proceed,
     reject: (request, response) => finish(contextOf(request, ''), response),
     malformed(status, reason) {
       log.malformedRequest(api.name, status, reason)
@@ -252,8 +288,10 @@ const queryPattern = /^\?[!$-;=?-~]*$/
 /** Browsers send Origin with requests to the page's own origin, too. */
 const isOwnOrigin = (origin: string, { origin: { authority } }: RequestContext) => origin.endsWith(`://${authority}`)
 
-/** B12: the same path and query over HTTPS. */
-function redirectToHttps({ origin, path, query }: RequestContext, port: number): Response {
-  const host = (origin.authority ?? 'localhost').replace(/:\d*$/, '')
+/** B12: the same path and query over HTTPS, at the public URL if there is one. */
+function redirectToHttps({ origin, path, query }: RequestContext, baseUrl: string | undefined, port: number): Response {
+  if (baseUrl?.startsWith('https:')) return empty(307, { location: `${baseUrl}${path}${query}` })
+  const authority = baseUrl === undefined ? origin.authority : new URL(baseUrl).host
+  const host = (authority ?? 'localhost').replace(/:\d*$/, '')
   return empty(307, { location: `https://${host}${port === 443 ? '' : `:${port}`}${path}${query}` })
 }

@@ -36,6 +36,8 @@ export const errors = {
   'store-unavailable': { status: 503, title: 'The items cannot be reached at the moment.' },
   'keys-unavailable': { status: 503, title: 'The token cannot be checked at the moment.' },
   'store-full': { status: 503, title: 'There is no room for more items.' },
+  /** Only in the control API. */
+  'too-many-event-streams': { status: 503, title: 'Too many clients receive events.' },
   'too-many-requests': { status: 429, title: 'This client sends too many requests.' },
   'uploads-exceeded': { status: 503, title: 'The bodies that are being received take too much memory.' },
   overloaded: { status: 503, title: 'The service is overloaded.' },

@@ -12,12 +12,14 @@ export function int64(text: string | undefined): string | undefined {
  */
 export function int64Member(text: string, name: string, value: unknown): string | undefined {
   if (typeof value !== 'number') return undefined
-  // Fast path for nearly every client: the first member, its digits those of a number that is exact.
+  // Fast path for nearly every client: the first member, its digits those of a number that is exact, no other member with
+  // this name, which may be written with escapes.
   const digits = `${value}`
   const start = name.length + 4
   if (Number.isSafeInteger(value) && text.startsWith(digits, start) && text.startsWith(name, 2)) {
     const next = text[start + digits.length]
-    if (text.startsWith('{"') && text.startsWith('":', start - 2) && (next === ',' || next === '}')) return digits
+    const isFirst = text.startsWith('{"') && text.startsWith('":', start - 2) && (next === ',' || next === '}')
+    if (isFirst && !text.includes(`"${name}"`, start) && !text.includes('\\', start)) return digits
   }
   return int64(numberSource(text, name))
 }

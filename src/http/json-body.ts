@@ -10,6 +10,7 @@ const replacementCharacter = '\ufffd'
 /** G5: the members of the JSON body that the schema names, or what is wrong with it. */
 export function parseJson<Body>(bytes: Buffer, read: BodyReader<Body>, maxValues = defaultMaxValues) {
   const error = findCostlyJson(bytes, maxValues)
+  if (error === 'body-too-large') return new ApiError(error, undefined, `it has more than ${maxValues} values.`)
   if (error) return new ApiError(error)
   // In Deno, a TextDecoder that rejects malformed UTF-8 takes four times as long.
   const text = bytes.toString()

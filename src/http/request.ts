@@ -79,6 +79,8 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
   body: FromSchema<ObjectSchema>
   /** Of the request, where requests are recorded. */
   bodyBytes: Buffer | undefined
+  /** Whether a page or one of its files was asked for. */
+  isPage: boolean
   /** What takes the place of the handler, or of its response. */
   fault: Fault | undefined
   caller: Claims | undefined
@@ -95,6 +97,7 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
     this.id = undefined
     this.body = noMembers
     this.bodyBytes = undefined
+    this.isPage = false
     this.fault = undefined
     this.pathPrefix = pathPrefix
     this.caller = undefined

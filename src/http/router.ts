@@ -81,6 +81,8 @@ interface Resource {
   readonly segments: readonly string[]
   readonly methods: ReadonlyMap<string, Route>
   readonly allow: string
+  /** Of a page, or one of its files. */
+  readonly isPage: boolean
 }
 
 export interface Match {
@@ -136,7 +138,12 @@ function resourceAt(path: string, routes: readonly Route[]): Resource {
     methods.set(candidate.method, candidate)
     if (candidate.method === 'GET') methods.set('HEAD', candidate)
   }
-  return { segments: path.split('/').slice(1), methods, allow: [...methods.keys()].join(', ') }
+  return {
+    segments: path.split('/').slice(1),
+    methods,
+    allow: [...methods.keys()].join(', '),
+    isPage: methods.get('GET')?.isPageFile === true,
+  }
 }
 
 function decode(segment: string): string | undefined {

@@ -73,10 +73,22 @@ const checksOf = (members: Members): MemberCheck[] =>
   Object.entries(members).map(([name, member]) => ({ name, member, findError: memberCheck(member) }))
 
 /** A JSON array of objects, no two with the same `key`. */
-export function arrayReader<S extends ObjectSchema>(schema: S, key: string): BodyReader<readonly FromSchema<S>[]> {
+export function arrayReader<S extends ObjectSchema>(
+  schema: S,
+  key: string,
+  maxItems = Number.POSITIVE_INFINITY,
+): BodyReader<readonly FromSchema<S>[]> {
   const check = arrayCheck(schema, key)
-  return (text) => check(JSON.parse(text), JSON.parse(quoteNumbers(text)))
+  return (text) => {
+    const array: unknown = JSON.parse(text)
+    if (Array.isArray(array) && array.length > maxItems)
+      return new ApiError('body-too-large', undefined, `it has ${array.length} items, and may have ${maxItems}.`)
+    return check(array, JSON.parse(quoteNumbers(text)))
+  }
 }
+
+/** Of an array, in one response. */
+const maxArrayErrors = 1_000
 
 /** Checks an array with all its numbers, and as strings with all their digits. Errors have a position: `[2].name`. */
 export function arrayCheck<S extends Pick<ObjectSchema, 'members'>>({ members }: S, key: string) {
@@ -84,10 +96,14 @@ export function arrayCheck<S extends Pick<ObjectSchema, 'members'>>({ members }:
   return (array: unknown, numbers: readonly unknown[]): readonly FromMembers<S['members']>[] | ApiError => {
     if (!Array.isArray(array)) return new ApiError('body-invalid', { '': ['The body must be an array.'] })
     const errors: Record<string, readonly string[]> = {}
+    let errorCount = 0
+    const addError = (position: string, message: string) => {
+      if (errorCount++ < maxArrayErrors) errors[position] = [`${position} ${message}.`]
+    }
     const positions = new Map<unknown, number>()
     const result = array.map((object: unknown, index) => {
       if (!isObject(object)) {
-        errors[`[${index}]`] = [`[${index}] must be an object.`]
+        addError(`[${index}]`, 'must be an object')
         return {}
       }
       const values = checks.map(({ name, member, findError }) => {
@@ -102,14 +118,12 @@ export function arrayCheck<S extends Pick<ObjectSchema, 'members'>>({ members }:
           if (first === undefined) positions.set(value, index)
           else message = `is the same as [${first}].${name}`
         }
-        if (message !== undefined) errors[`[${index}].${name}`] = [`[${index}].${name} ${message}.`]
+        if (message !== undefined) addError(`[${index}].${name}`, message)
         return [name, value]
       })
       return Object.fromEntries(values)
     })
-    return Object.keys(errors).length > 0
-      ? new ApiError('body-invalid', errors)
-      : (result as FromMembers<S['members']>[])
+    return errorCount > 0 ? new ApiError('body-invalid', errors) : (result as FromMembers<S['members']>[])
   }
 }
 

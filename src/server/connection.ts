@@ -59,7 +59,7 @@ export class Connection implements Reader {
   #isInLoop = false
   #isClosing = false
   #queuedBytes = 0
-  /** When the last request was received. */
+  /** Up to the packet with the last request's head, or with the end of its body. */
   #bytesRead = 0
   /** Requests received since `#bytesRead` changed: those of one packet. */
   #packetRequests = 0
@@ -213,8 +213,12 @@ export class Connection implements Reader {
   }
 
   respond(exchange: Exchange, response: Response): void {
-    const { outgoing } = exchange
+    const { incoming, outgoing } = exchange
     this.#server.overload.load.inFlight--
+    if (exchange.hasBody) {
+      if (incoming.complete) this.#onReceived()
+      else incoming.once('end', this.#onReceived)
+    }
     this.#send(response, exchange)
     // The next response waits until the client has read a large one, or a stream: not in memory, but as a request.
     if (outgoing.writableNeedDrain || typeof response.body === 'function') {
@@ -226,6 +230,10 @@ export class Connection implements Reader {
       })
     } else if (this.#isInLoop || (this.#queue.length === 0 && !this.#failure)) this.#isBusy = false
     else this.#handleNext()
+  }
+
+  readonly #onReceived = () => {
+    this.#bytesRead = this.#socket.bytesRead
   }
 
   /** Closes the connection without a response to the current request. */

@@ -277,9 +277,9 @@ export abstract class FetchExchange implements Request {
     if (typeof body === 'string') return body
     const bytes = body[0] as Buffer
     if (!isJson || bytes.length > maxTextBytes) return bytes
-    const { server } = this
-    if (server.lastList?.bytes !== bytes) server.lastList = { bytes, text: bytes.toString() }
-    return server.lastList.text
+    const state = this.server
+    if (state.lastList?.bytes !== bytes) state.lastList = { bytes, text: bytes.toString() }
+    return state.lastList.text
   }
 }
 
@@ -310,13 +310,13 @@ async function receivePieces(
   pieces: AsyncIterable<Uint8Array>,
   upload: FetchUpload,
   limitBytes: number,
-  server: FetchServer,
+  state: FetchServer,
 ): Promise<void> {
   let count = 0
   for await (const piece of pieces) {
     if (++count % piecesPerTurn === 0) {
-      server.lastTurn = server.lastTurn.then(() => nextTurn())
-      await server.lastTurn
+      state.lastTurn = state.lastTurn.then(() => nextTurn())
+      await state.lastTurn
     }
     if (upload.isSettled) return
     if (upload.received.length + piece.length > limitBytes) return upload.settle('body-too-large')

@@ -199,7 +199,11 @@ export function primaryListener(worker: Worker) {
       replies.set(name, resolve)
       worker.send({ listen: { host, port }, name } satisfies WorkerMessage)
     })
-    if ('error' in reply) throw Object.assign(new Error(reply.error.message), reply.error)
+    if ('error' in reply) {
+      const error: NodeJS.ErrnoException = new Error(reply.error.message)
+      error.code = reply.error.code
+      throw error
+    }
     const stopListening = () => {
       worker.send({ stopping: true } satisfies WorkerMessage)
       return released

@@ -11,7 +11,8 @@ interface Held {
 
 /**
  * Memory of requests that wait and of responses that clients have not read, of all listeners of a service. Beyond the
- * limit the holder with most is destroyed: clients that do not read must not exhaust the heap.
+ * limit the holder with most is destroyed: clients that do not read must not exhaust the heap. One alone is not: its client
+ * may be reading a list that is larger than the limit.
  */
 export class HeldMemory {
   readonly #limitBytes: number
@@ -93,7 +94,7 @@ export class HeldMemory {
   }
 
   #makeRoom(): void {
-    while (this.#usedBytes > this.#limitBytes) {
+    while (this.#usedBytes > this.#limitBytes && this.#holders.size > 1) {
       let largest: Holder | undefined
       let most = 0
       for (const [holder, { bytes }] of this.#holders) if (bytes > most) [largest, most] = [holder, bytes]

@@ -196,7 +196,6 @@ interface ParserError extends NodeJS.ErrnoException {
 
 /** By error code: the status where there is no request to answer, and the error of one whose body is being received. */
 const parserFailures: Record<string, [status: number, code: ErrorCode]> = {
-  ERR_HTTP_REQUEST_TIMEOUT: [408, 'request-timeout'],
   HPE_HEADER_OVERFLOW: [431, 'request-incomplete'],
   HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, 'body-too-large'],
 }

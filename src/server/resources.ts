@@ -13,6 +13,7 @@ export interface Resources {
 
 /** Of the heap limit: for requests that wait and responses that are not read. */
 const heldShare = 1 / 16
+const minHeldBytes = 32 * 2 ** 20
 
 /** `maxBodyBytes` is that of the largest body that the service accepts. */
 export const createResources = (
@@ -22,6 +23,6 @@ export const createResources = (
 ): Resources => ({
   overload,
   uploads: new UploadBudget(maxBodyBytes),
-  held: new HeldMemory(heldShare * heapLimitBytes),
+  held: new HeldMemory(Math.max(minHeldBytes, heldShare * heapLimitBytes)),
   turns: new ReadTurns(),
 })

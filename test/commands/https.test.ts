@@ -173,6 +173,18 @@ suite('HTTPS in production', () => {
     }
   })
 
+  test('B12: redirects to --base-url, whatever Host says', async (t) => {
+    for (const [baseUrl, target] of [
+      ['https://todo.example', 'https://todo.example/x?y=z'],
+      ['https://todo.example:9443/tasks', 'https://todo.example:9443/tasks/x?y=z'],
+      ['http://todo.example:8080', 'https://todo.example:8443/x?y=z'],
+    ] as const) {
+      const { http } = await startService(t, [...production, '--https-redirect-port', '8443', '--base-url', baseUrl])
+      const { status, headers } = await http.send('GET', '/x?y=z', undefined, { host: 'evil.example' })
+      assert.deepEqual([status, headers.location], [307, target])
+    }
+  })
+
   test('B12: does not redirect when no HTTPS port is known, and logs a note at startup', async (t) => {
     const { running, http } = await startService(t, production)
     assert.equal((await http.send('GET', items)).status, 200)

@@ -376,6 +376,18 @@ suite('response headers with --cors and --hsts', () => {
     assert.equal(preflight.headers.get('access-control-allow-credentials'), null)
   })
 
+  test('S5 of the pages and their files never allow another origin: the page has a token', async (t) => {
+    const { url } = await serve(t, ['--cors', '*'])
+    for (const base of [service.url, url])
+      for (const path of ['/swagger', '/swagger/index.html', '/swagger/page.js', '/app', '/app/app.js'])
+        for (const method of ['GET', 'OPTIONS']) {
+          const headers = { origin: 'http://localhost:3000', 'access-control-request-method': 'GET' }
+          const response = await fetch(`${base}${path}`, { method, headers, redirect: 'manual' })
+          const names = [...response.headers.keys()].filter((name) => name.startsWith('access-control'))
+          assert.deepEqual(names, [], `${method} ${path}`)
+        }
+  })
+
   test('have Strict-Transport-Security over HTTPS only', async () => {
     const hstsOver = async (scheme: string) => {
       const { headers } = await fetch(`${service.url}/`, { headers: { 'x-forwarded-proto': scheme } })
@@ -451,7 +463,7 @@ suite('log', { concurrency: true }, () => {
       `POST ${items} 413 [\\d.]+ ms \\(a, trace \\w+\\): The body is too large\\.`,
       `POST ${items} 400 [\\d.]+ ms \\(a, trace \\w+\\): The request is malformed or incomplete\\.`,
       'Malformed request: 400 \\(a\\): Invalid header value char',
-      'Malformed request: 408 \\(a\\): Request timeout',
+      'Malformed request: 408 \\(a\\): the request was not received in time',
       'Malformed request: 431 \\(a\\): Header overflow',
       'Malformed request: 501 \\(a\\): Invalid method encountered',
     ])

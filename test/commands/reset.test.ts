@@ -125,7 +125,7 @@ suite('reset', () => {
     const remote = await otherServer(t, (_, response) => response.writeHead(401).end())
     assert.match(
       (await run(t, ['reset', remote.url])).stderr,
-      /^todo-service: The service at http:\S+ requires a token from this client: add --token "\$\(todo-service token -o token\)"\.\n$/,
+      /^todo-service: The service at http:\S+ requires a token from this client: add --token "\$\(todo-service token --scope control -o token\)"\.\n$/,
     )
   })
 

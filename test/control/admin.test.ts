@@ -9,6 +9,7 @@ import { signToken } from '../../src/tokens/sign.ts'
 import { type Client, createClient } from '../../src/verify/client.ts'
 import { cli, run, type Service, serve, sharedService } from '../support/cli.ts'
 import {
+  controlToken,
   developmentToken,
   itemsPath,
   journalOf,
@@ -18,6 +19,7 @@ import {
   problemOf,
   putFaults,
 } from '../support/control.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { openApiValidation } from '../support/openapi-validation.ts'
 
 const adminItems = '/__admin/items'
@@ -190,6 +192,61 @@ suite('control API', { concurrency: true }, () => {
   })
 })
 
+suite('limits of the control API', { concurrency: true }, () => {
+  test('more than 100,000 items, or a million values, are refused before they are checked', async () => {
+    const client = newSandbox(a)
+    const refused = async (body: string) => problemOf(await client.send('PUT', adminItems, body)).title
+    assert.equal(
+      await refused(`[${'1,'.repeat(100_000)}1]`),
+      'The body is too large: it has 100001 items, and may have 100000.',
+    )
+    const startedAt = performance.now()
+    assert.equal(
+      await refused(`[${'1,'.repeat(4_900_000)}1]`),
+      'The body is too large: it has more than 1000000 values.',
+    )
+    assert.ok(performance.now() - startedAt < 10_000)
+    const { errors = {} } = problemOf(await client.send('PUT', adminItems, `[${'1,'.repeat(99_999)}1]`))
+    assert.equal(Object.keys(errors).length, 1_000)
+  })
+
+  test('a body that would not fit into a small heap is refused', async (t) => {
+    const { url } = await serve(t, [], { NODE_OPTIONS: '--max-old-space-size=200' })
+    const client = createClient(url, { timeout: 60_000 })
+    const items = (bytes: number) => JSON.stringify([{ id: 1, name: 'x'.repeat(bytes), isComplete: true }])
+    assert.equal((await client.send('PUT', adminItems, items(60 * 2 ** 20))).status, 413)
+    assert.equal((await client.send('PUT', adminItems, items(8 * 2 ** 20))).status, 204)
+    assert.equal((await client.send('GET', '/')).status, 200)
+  })
+
+  test('more than 1,000 rules are refused', async () => {
+    const client = newSandbox(a)
+    const rules = (count: number) => Array.from({ length: count }, () => ({ method: 'POST', code: 503 }))
+    const refused = await client.send('PUT', '/__admin/faults', rules(100_000))
+    assert.deepEqual([refused.status, problemOf(refused).errors], [400, { '': ['There may be at most 1000 rules.'] }])
+    assert.equal((await client.send('PUT', '/__admin/faults', rules(1_000))).status, 204)
+  })
+
+  test('more than 100 clients that receive events are refused; one that leaves makes room', async (t) => {
+    const { url } = await serve(t, [])
+    const clients = [createClient(url), createClient(`${url}/~ada`)]
+    const abort = new AbortController()
+    t.after(() => abort.abort())
+    const open = (index: number, signal = abort.signal) =>
+      fetch(`${clients[index % 2]?.url}/__admin/events`, { signal })
+    const first = new AbortController()
+    const streams = await Promise.all([open(0, first.signal), ...Array.from({ length: 99 }, (_, index) => open(index))])
+    assert.deepEqual(new Set(streams.map(({ status }) => status)), new Set([200]))
+    const refused = await open(0)
+    assert.deepEqual(
+      [refused.status, problemOf({ text: await refused.text() }).title],
+      [503, 'Too many clients receive events: at most 100 at a time.'],
+    )
+    first.abort()
+    while ((await open(0)).status !== 200);
+  })
+})
+
 test('a store that is full: 503 with the flag that would help, nothing changed', async (t) => {
   const service = await serve(t, ['--profile', 'b', '--max-items', '4', '--max-memory', '100k'])
   const client = createClient(service.url)
@@ -312,14 +369,27 @@ suite('access to the control API', { concurrency: true }, () => {
     await assertUnchanged()
   })
 
-  test('from elsewhere a development token gives access, another one does not', async () => {
-    const client = newSandbox(service)
-    const token = await developmentToken(service)
+  test('from elsewhere a development token with the scope control gives access, another one does not', async (t) => {
+    const XDG_CONFIG_HOME = temporaryFolder(t)
+    const own = await serve(t, [], { XDG_CONFIG_HOME })
+    const client = createClient(own.url)
+    const token = await controlToken(XDG_CONFIG_HOME)
     const host = '192.168.1.5:5080'
     const send = (authorization: string) => client.send('GET', adminItems, undefined, { host, authorization })
     assert.deepEqual([(await send(`Bearer ${token}`)).status, (await send(`Bearer ${token}x`)).status], [200, 401])
     const { status, headers } = await send('Basic x')
     assert.deepEqual([status, headers['www-authenticate']], [401, 'Bearer'])
+    // Neither the token of a page nor any other that was made for clients.
+    const { stdout } = await run(t, ['token', '--scope', 'items', '-o', 'token'], { XDG_CONFIG_HOME })
+    for (const other of [await developmentToken(own), stdout.trim()]) {
+      const refused = await send(`Bearer ${other}`)
+      assert.deepEqual(
+        [refused.status, refused.headers['www-authenticate']],
+        [403, 'Bearer error="insufficient_scope", scope="control"'],
+      )
+      const secret = await client.send('GET', '/secret', undefined, { host, authorization: `Bearer ${other}` })
+      assert.equal(secret.status, 200)
+    }
   })
 
   test('a body that is not JSON gets 415 and has no effect, where a body is expected and where it is not', async () => {
@@ -334,16 +404,21 @@ suite('access to the control API', { concurrency: true }, () => {
 
 test('a token of the configured issuer does not give access from elsewhere', async (t) => {
   const key = randomBytes(32)
+  const XDG_CONFIG_HOME = temporaryFolder(t)
   const service = await serve(t, ['--jwt-issuer', 'https://issuer.example', '--jwt-audience', 'todo'], {
     TODO_JWT_KEY: key.toString('base64'),
+    XDG_CONFIG_HOME,
   })
-  const claims = { id: 'x', name: 'ada', issuer: 'https://issuer.example', audiences: ['todo'], validForSeconds: 600 }
+  const claims = {
+    ...{ id: 'x', name: 'ada', issuer: 'https://issuer.example', audiences: ['todo'] },
+    ...{ scopes: ['control'], validForSeconds: 600 },
+  }
   const { token } = await signToken(claims, createSecretKey(key), new Date())
   const headers = { host: '192.168.1.5', authorization: `Bearer ${token}` }
   const client = createClient(service.url)
   assert.equal((await client.send('GET', '/secret', undefined, headers)).status, 200)
   assert.equal((await client.send('GET', adminItems, undefined, headers)).status, 401)
-  headers.authorization = `Bearer ${await developmentToken(service)}`
+  headers.authorization = `Bearer ${await controlToken(XDG_CONFIG_HOME)}`
   assert.equal((await client.send('GET', adminItems, undefined, headers)).status, 200)
 })
 

@@ -56,19 +56,25 @@ suite('journal', { concurrency: true }, () => {
 
   test('limit and since choose entries; DELETE empties it', async () => {
     const client = newSandbox(a)
-    for (const path of ['/1', '/2', '/3', '/4']) await client.send('GET', path)
+    for (const path of [`${itemsPath}/1`, `${itemsPath}/2`, `${itemsPath}/3`, `${itemsPath}/4`])
+      await client.send('GET', path)
     const paths = async (query: string) => (await journalOf(client, query)).map(({ path }) => path)
     const [, second] = await journalOf(client)
-    assert.deepEqual(await paths('?limit=2'), ['/3', '/4'])
-    assert.deepEqual(await paths(`?since=${second?.id}`), ['/3', '/4'])
-    assert.deepEqual(await paths(`?limit=1&since=${second?.id}`), ['/4'])
+    assert.deepEqual(await paths('?limit=2'), [`${itemsPath}/3`, `${itemsPath}/4`])
+    assert.deepEqual(await paths(`?since=${second?.id}`), [`${itemsPath}/3`, `${itemsPath}/4`])
+    assert.deepEqual(await paths(`?limit=1&since=${second?.id}`), [`${itemsPath}/4`])
     assert.deepEqual(await paths('?limit=0'), [])
-    assert.deepEqual(await paths('?limit=1000000'), ['/1', '/2', '/3', '/4'])
+    assert.deepEqual(await paths('?limit=1000000'), [
+      `${itemsPath}/1`,
+      `${itemsPath}/2`,
+      `${itemsPath}/3`,
+      `${itemsPath}/4`,
+    ])
     assert.deepEqual(await paths('?since=1000000'), [])
     assert.equal((await client.send('DELETE', '/__admin/requests')).status, 204)
     assert.deepEqual(await journalOf(client), [])
-    await client.send('GET', '/5')
-    assert.deepEqual(await paths(`?since=${second?.id}`), ['/5'])
+    await client.send('GET', `${itemsPath}/5`)
+    assert.deepEqual(await paths(`?since=${second?.id}`), [`${itemsPath}/5`])
   })
 
   test('a query that is invalid gets 400 with every mistake', async () => {
@@ -89,10 +95,16 @@ suite('journal', { concurrency: true }, () => {
     )
   })
 
-  test('has neither Authorization nor cookies, nor have the events', async (t) => {
+  test('has neither Authorization nor cookies nor other credentials, nor have the events', async (t) => {
     const client = newSandbox(a)
     const stream = await EventStream.open(t, client)
-    await client.send('GET', '/secret', undefined, {
+    await client.send('GET', '/', undefined, {
+      'X-Api-Key': 'canary',
+      'X-Auth-Token': 'canary',
+      'X-CSRF-Token': 'canary',
+      'X-Amz-Security-Token': 'canary',
+      ApiKey: 'canary',
+      'X-Client-Secret': 'canary',
       AUTHORIZATION: 'Bearer canary',
       'Proxy-Authorization': 'Basic canary',
       Cookie: 'session=canary',
@@ -138,7 +150,7 @@ suite('journal', { concurrency: true }, () => {
 
   test('has at most 1,000 entries', async () => {
     const client = newSandbox(a)
-    await repeat(1_010, (index) => client.send('GET', `/${index}`))
+    await repeat(1_010, (index) => client.send('GET', `${itemsPath}/${index}`))
     const entries = await journalOf(client)
     assert.equal(entries.length, 1_000)
     const [first, last] = [entries[0]?.id, entries.at(-1)?.id]

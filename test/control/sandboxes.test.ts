@@ -182,8 +182,68 @@ suite('end of a sandbox', { concurrency: true }, () => {
     await create(z, 'z')
     assert.deepEqual(await namesIn(x), ['x'])
     assert.deepEqual(await namesIn(z), ['z'])
-    assert.deepEqual(await namesIn(y), [])
+    // One that is only looked at does not take the place of one with items that was just used.
+    const refused = await y.send('GET', itemsPath)
+    assert.deepEqual(
+      [refused.status, problemOf(refused).title],
+      [503, 'All 2 sandboxes are in use: wait a minute, or raise --max-sandboxes.'],
+    )
+    await create(y, 'y')
+    assert.deepEqual(await namesIn(z), ['z'])
+    assert.deepEqual(await namesIn(y), ['y'])
+    assert.equal((await z.send('POST', '/__admin/reset')).status, 204)
+    assert.deepEqual(await namesIn(y), ['y'])
     assert.deepEqual(await namesIn(x), [])
+  })
+
+  test('a request that is not served, or comes from a page of another site, creates none', async (t) => {
+    const { url } = await serve(t, ['--rate-limit', '1000/s'])
+    const service = createClient(url)
+    const names = async () => JSON.parse((await service.send('GET', '/__admin/info')).text).sandboxes
+    const foreign = { origin: 'https://evil.example' }
+    for (const [method, path, headers, status] of [
+      ['GET', '/~a/nothing', {}, 404],
+      ['GET', '/~a/secret', {}, 401],
+      ['PATCH', '/~a/api/todoitems', {}, 405],
+      ['OPTIONS', '/~a/api/todoitems', {}, 204],
+      ['GET', '/~a/__admin/nothing', {}, 404],
+      ['GET', '/~a/__admin/items', { host: 'evil.example' }, 401],
+      ['GET', '/~a/', { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' }, 403],
+      ['GET', '/~a/api/todoitems', foreign, 403],
+      ['POST', '/~a/api/todoitems', foreign, 403],
+      ['GET', '/~a/__admin/items', foreign, 403],
+      ['GET', '/', { 'x-todo-sandbox': 'a', ...foreign }, 403],
+    ] as const)
+      assert.equal((await service.send(method, path, undefined, headers)).status, status, `${method} ${path}`)
+    assert.deepEqual(await names(), [])
+    // A page that may use the service, from whichever site, and what no page has sent.
+    for (const [name, headers] of [
+      ['page', { origin: 'http://localhost:5173', 'sec-fetch-site': 'cross-site' }],
+      ['own', { origin: url, 'sec-fetch-site': 'same-origin' }],
+      ['typed', { 'sec-fetch-site': 'none' }],
+      ['curl', {}],
+    ] as const)
+      assert.equal((await service.send('GET', `/~${name}/`, undefined, headers)).status, 200, name)
+    assert.deepEqual(await names(), ['page', 'own', 'typed', 'curl'])
+  })
+
+  test('a thousand requests of a page of another site drop none', async (t) => {
+    const { url } = await serve(t, ['--max-sandboxes', '10', '--log-level', 'error'])
+    const ada = createClient(`${url}/~ada`)
+    await create(ada, 'x')
+    const agent = new Agent({ keepAlive: true })
+    t.after(() => agent.destroy())
+    const page = createClient(url, { agent })
+    for (let count = 0; count < 100; count++)
+      await Promise.all(
+        Array.from({ length: 10 }, (_, at) =>
+          page.send('GET', `/~e${count * 10 + at}/`, undefined, { 'sec-fetch-site': 'cross-site' }),
+        ),
+      )
+    assert.deepEqual(await namesIn(ada), ['x'])
+    // Nor do as many of a program that only look.
+    for (let count = 0; count < 30; count++) await page.send('GET', `/~f${count}/`)
+    assert.deepEqual(await namesIn(ada), ['x'])
   })
 
   test('the memory budget counts all sandboxes, and gets back what a dropped one had', async (t) => {

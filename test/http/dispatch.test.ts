@@ -119,6 +119,15 @@ for (const [transport, connect] of Object.entries(transports)) {
       const stores = memoryStores(startingWith({ a, b: [] }), 'test')
       const service = await connect(t, 'a', { stores })
       const path = `${items}/9007199254740993`
+      // G4: the last of two equal names wins, wherever it stands and however it is written.
+      for (const id of ['1.0', '1e0', '01', '2', '"1"', 'null'])
+        for (const name of ['id', '\\u0069d'])
+          for (const text of [
+            `{"id":1,"name":"x","isComplete":true,"${name}":${id}}`,
+            `{"name":"x","id":1,"isComplete":true,"${name}":${id}}`,
+          ])
+            assert.equal((await service.send('PUT', `${items}/1`, text)).status, 400, text)
+      assert.equal((await service.send('PUT', `${items}/1`, '{"id":2,"isComplete":true,"id":1}')).status, 404)
       assert.equal((await service.send('GET', path)).text, '{"id":9007199254740993,"name":"x","isComplete":false}')
       const body = (id: string) => `{"id":${id},"name":"y","isComplete":true}`
       assert.equal((await service.send('PUT', path, body('9007199254740992'))).status, 400)

@@ -180,10 +180,15 @@ suite('pipelined requests', () => {
   })
 
   test('behind a request that takes time, with more than 256 KiB of headers, close the connection', async (t) => {
-    const { raw } = await connectTo(t)
-    raw.socket.write(slow())
+    const { raw, service } = await connectTo(t)
+    const large = JSON.stringify({ name: 'x'.repeat(900_000), isComplete: true })
+    for (let count = 0; count < 12; count++) await service.send('POST', items, large)
+    // It is not sent before the client has read it.
+    raw.socket.pause()
+    raw.socket.write(get())
     raw.flood(Buffer.from(get(`X: ${'x'.repeat(30_000)}\r\nHost: x\r\n`)))
     await raw.closed
+    assert.deepEqual(raw.statuses, [])
   })
 
   test('more than 100 in one packet close the connection; others are answered', async (t) => {
@@ -194,18 +199,20 @@ suite('pipelined requests', () => {
     assert.equal((await service.send('GET', items)).status, 200)
   })
 
-  test('without limit are answered while none takes time', async (t) => {
+  test('100 at once, again and again, are answered', async (t) => {
     const { raw } = await connectTo(t)
-    raw.socket.write(get().repeat(5_000))
-    assert.equal((await raw.responses(5_000)).length, 5_000)
+    for (let count = 100; count <= 5_000; count += 100) {
+      raw.socket.write(get().repeat(100))
+      assert.equal((await raw.responses(count)).length, count)
+    }
   })
 
-  test('with bodies in later packets, behind more requests than are queued, are answered in order', async (t) => {
+  test('with bodies in later packets, behind others that take time, are answered in order', async (t) => {
     const { service, raw } = await connectTo(t)
-    raw.socket.write(`${slow(service.token).repeat(100)}${post(length, body.slice(0, 10))}`)
+    raw.socket.write(`${slow(service.token).repeat(90)}${post(length, body.slice(0, 10))}`)
     await raw.responses(1)
     raw.socket.write(`${body.slice(10)}${get()}`)
-    assert.deepEqual(await raw.responses(102), [...Array.from({ length: 100 }, () => 200), 201, 200])
+    assert.deepEqual(await raw.responses(92), [...Array.from({ length: 90 }, () => 200), 201, 200])
   })
 
   for (const [name, first] of Object.entries({
@@ -364,6 +371,29 @@ suite('request bodies', () => {
     await raw.closed
     assert.equal((await service.send('GET', items)).text, '[]')
   })
+
+  for (const [name, head, content, status] of [
+    ['in two packets', post(length, ''), body, 201],
+    ['in two packets of chunks', post(chunked, ''), chunks, 201],
+    ['that arrive after a rejection', post(length, '').replace('application/json', 'text/x'), body, 415],
+  ] as const)
+    test(`${name} leave an idle connection, which --header-timeout does not close`, async (t) => {
+      const { open } = await connectTo(t, 'a', { limits: { headersTimeoutMs: 1_000 } })
+      const headerTimeout = async () => {
+        const stalled = open()
+        stalled.socket.write('GET / HT')
+        assert.deepEqual(await stalled.responses(1), [408])
+      }
+      const raw = open()
+      raw.socket.write(`${head}${content.slice(0, 5)}`)
+      await headerTimeout()
+      raw.socket.write(content.slice(5))
+      assert.deepEqual(await raw.responses(1), [status])
+      await headerTimeout()
+      await headerTimeout()
+      raw.socket.write(get())
+      assert.deepEqual(await raw.responses(2), [status, 200])
+    })
 
   for (const [name, request, status] of [
     ['A14 over the limit', post('Content-Length: 999999999\r\n', ''), 413],

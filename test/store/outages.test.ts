@@ -81,6 +81,26 @@ suite('while the database is unreachable or slow', { concurrency: 3 }, () => {
     await instance.assertRecovers()
   })
 
+  test('a statement that cannot be prepared fails alone: those pipelined behind it are sent again', async (t) => {
+    const { instance, database } = await startBehindProxy(t)
+    const cluster = await sharedPostgres()
+    await instance.send('POST', '', item('x'))
+    const blocker = openSql(cluster.url(database))
+    t.after(() => blocker.end())
+    await blocker`begin; lock table todo.numbered_items`
+    const requests = Promise.all(Array.from({ length: 50 }, () => instance.send('GET', '/1')))
+    let cancelled: object[] = []
+    while (cancelled.length === 0)
+      cancelled = await cluster.sql`
+        select pg_cancel_backend(pid) from pg_stat_activity where datname = ${database} and wait_event_type = 'Lock'`
+    await blocker`commit`
+    const statuses = (await requests).map(({ status }) => status)
+    assert.deepEqual(
+      statuses.toSorted(),
+      statuses.map((_, index) => (index < statuses.length - cancelled.length ? 200 : 503)),
+    )
+  })
+
   test('a statement that waits for a lock does not hold up the requests after it', async (t) => {
     const { instance, database } = await startBehindProxy(t)
     const cluster = await sharedPostgres()

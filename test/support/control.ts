@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import type { TestContext } from 'node:test'
+import { configDirectory } from '../../src/config/config-directory.ts'
 import type { JournalEntry } from '../../src/control/types.ts'
+import { devTokenDefaults, readOrCreateDevKey } from '../../src/tokens/dev-key.ts'
+import { signToken } from '../../src/tokens/sign.ts'
 import { type Client, createClient, type Response } from '../../src/verify/client.ts'
 import type { Service } from './cli.ts'
 
@@ -33,6 +37,13 @@ export async function developmentToken({ url }: Pick<Service, 'url'>): Promise<s
   const [, token = ''] = /name="development-token" content="([^"]+)"/.exec(text) ?? []
   assert.notEqual(token, '')
   return token
+}
+
+/** A token for the control API of a service that has this directory for its configuration. */
+export async function controlToken(XDG_CONFIG_HOME: string): Promise<string> {
+  const { key } = await readOrCreateDevKey(configDirectory({ XDG_CONFIG_HOME }), randomBytes)
+  const request = { ...devTokenDefaults, id: 'x', name: 'ada', scopes: ['control'], validForSeconds: 600 }
+  return (await signToken(request, key, new Date())).token
 }
 
 export interface ServerEvent {

@@ -23,14 +23,17 @@ export const sqlStateOf = (error: unknown) => (error instanceof DatabaseError ? 
 
 export const isReadOnlyTransaction = (error: unknown) => sqlStateOf(error) === '25006'
 
-/** The server rolled the statement back: read-only transaction, serialization failure. */
-export const wasRolledBack = (error: unknown) => ['25006', '40001'].includes(sqlStateOf(error) ?? '')
+/**
+ * The statement had no effect, and may succeed: read-only transaction, serialization failure. Or it was pipelined behind
+ * one that was to prepare it and failed: it is not prepared, or by then prepared again.
+ */
+export const mayBeRetried = (error: unknown) => ['25006', '40001', '26000', '42P05'].includes(sqlStateOf(error) ?? '')
 
 /** The statement failed and the connection is still usable; after any other error it is not. */
 export const leavesConnectionUsable = (error: unknown) => error instanceof DatabaseError && error.severity === 'ERROR'
 
-/** SQLSTATE classes: connection, transaction state, rollback, resources, operator intervention, system error. */
-const unavailableClasses = /^(?:08|25|40|53|57|58)/
+/** SQLSTATE classes: connection, transaction state, statement name, rollback, resources, operator intervention, system error. */
+const unavailableClasses = /^(?:08|25|26|40|53|57|58)/
 
 /** Every error that is not a bug in the statement becomes UnavailableError. */
 export function toStoreError(error: unknown): unknown {

@@ -8,8 +8,8 @@ import {
   isReadOnlyTransaction,
   isSettingError,
   leavesConnectionUsable,
+  mayBeRetried,
   toStoreError,
-  wasRolledBack,
 } from './errors.ts'
 
 /** To one server; up to twice as many while some do not respond. */
@@ -273,7 +273,7 @@ export function createPool({ database, notice, monotonicNow, random }: PoolOptio
   function onError(server: Server, call: Call, error: unknown): void {
     if (isReadOnlyTransaction(error) || !leavesConnectionUsable(error)) onBroken(server)
     if (!pending.has(call)) return
-    if (call.attempts >= maxAttempts || !wasRolledBack(error)) settle(call, toStoreError(error))
+    if (call.attempts >= maxAttempts || !mayBeRetried(error)) settle(call, toStoreError(error))
     else
       setTimeout(
         () => {
