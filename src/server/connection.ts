@@ -72,6 +72,8 @@ export class Connection implements Reader {
   /** What is wrong with the bytes behind the requests in the queue, as status and for the log. */
   #failure: { readonly status: number; readonly reason: string } | undefined
   packets = 0
+  /** Whether anything was received. */
+  isUsed = false
   parseError: ErrorCode | undefined
   upload: Upload | undefined
   readonly uploads: UploadBudget
@@ -197,11 +199,12 @@ export class Connection implements Reader {
     return !this.#isBusy && (this.#socket.bytesRead !== this.#bytesRead || this.packets === 0)
   }
 
-  /** On shutdown: closes the connection between two requests. The first one of a new connection may be on its way. */
-  closeIfIdle(): void {
+  /** On shutdown: closes the connection between two requests, or before the first one, which may be on its way. */
+  closeIfIdle(alsoUnused: boolean): void {
     const { bytesRead, writableLength } = this.#socket
     const isSent = !this.#last?.outgoing.writableLength && writableLength === 0
-    if (!this.#isBusy && isSent && this.packets > 0 && bytesRead === this.#bytesRead) this.#socket.destroy()
+    const isBetween = this.packets > 0 && bytesRead === this.#bytesRead
+    if (!this.#isBusy && isSent && (isBetween || (alsoUnused && !this.isUsed))) this.#socket.destroy()
   }
 
   #handle(exchange: Exchange): void {

@@ -80,8 +80,11 @@ export function nodeServer(
       sockets.delete(socket)
       if (sockets.size === 0) onLastClosed()
     })
-    if (tls) tls.emit('connection', socket)
-    else serve(socket)
+    if (tls) {
+      // Or a client that leaves before the end of the handshake would go unnoticed until its timeout.
+      socket.allowHalfOpen = false
+      tls.emit('connection', socket)
+    } else serve(socket)
   }
 
   function serve(socket: Socket): void {
@@ -93,6 +96,7 @@ export function nodeServer(
     const end = () => socket.destroy()
     socket.once('end', end)
     socket.once('data', (first: Buffer) => {
+      connection.isUsed = true
       socket.off('end', end)
       if (hasTooManyRequests(first)) {
         socket.destroy()
@@ -139,8 +143,8 @@ export function nodeServer(
     else socket.destroy()
   })
 
-  const closeIdle = () => {
-    for (const connection of connections.values()) connection.closeIfIdle()
+  const closeIdle = (alsoUnused: boolean) => {
+    for (const connection of connections.values()) connection.closeIfIdle(alsoUnused)
   }
 
   return {
@@ -154,13 +158,14 @@ export function nodeServer(
         onLastClosed = resolve
       })
       const unusedTimer = setInterval(() => {
+        // With TLS, a connection without a handshake.
         for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy()
-        closeIdle()
+        closeIdle(true)
       }, idleGraceMs)
       const forceTimer = setTimeout(() => {
         for (const socket of sockets) socket.destroy()
       }, limits.drainTimeoutMs)
-      closeIdle()
+      closeIdle(false)
       if (sockets.size > 0) await closed
       clearInterval(unusedTimer)
       clearTimeout(forceTimer)

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { Agent, request } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { suite, type TestContext, test } from 'node:test'
+import { connect } from 'node:tls'
 import { type Service, serve } from '../support/cli.ts'
 import { RawConnection } from '../support/raw.ts'
 
@@ -89,11 +91,19 @@ suite('SIGTERM', { concurrency: true }, () => {
     assert.equal((await running.ended).code, 0)
   })
 
-  test('closes HTTPS connections without a handshake', async (t) => {
-    const { running } = await serve(t, ['--https-port', '0'])
+  test('closes HTTPS connections without a handshake, without a request and without a client', async (t) => {
+    const timeouts = ['header', 'drain'].map((name) => `--${name}-timeout=3600`)
+    const { running } = await serve(t, ['--https-port', '0', ...timeouts])
     const [, httpsPort] = await running.prints(/https:\/\/127\.0\.0\.1:(\d+)/)
     const silent = new RawConnection(t, Number(httpsPort))
-    await new Promise((connected) => silent.socket.once('connect', connected))
+    await once(silent.socket, 'connect')
+    for (const leaves of [false, true]) {
+      const unused = connect({ host: '127.0.0.1', port: Number(httpsPort), rejectUnauthorized: false })
+      unused.on('error', () => {})
+      t.after(() => unused.destroy())
+      await once(unused, 'secureConnect')
+      if (leaves) unused.destroy()
+    }
     running.process.kill('SIGTERM')
     assert.equal((await running.ended).code, 0)
   })
