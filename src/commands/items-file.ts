@@ -32,7 +32,7 @@ export function formatItems({ a, b }: Required<Snapshot>): string {
   return `{\n  "a": ${array(itemsOfA)},\n  "lastId": ${a.lastId},\n  "b": ${array(itemsOfB)}\n}\n`
 }
 
-/** At most so many mistakes are listed. */
+/** Further mistakes are not listed. */
 const maxProblems = 10
 
 /** Reads a file, or standard input as `-`. */

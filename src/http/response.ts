@@ -24,6 +24,9 @@ interface StreamEvents {
   onClose(): void
 }
 
+export const byteLengthOf = (body: string | readonly Buffer[]): number =>
+  typeof body === 'string' ? Buffer.byteLength(body) : body.reduce((sum, { length }) => sum + length, 0)
+
 export const empty = (status: number, headers?: Record<string, string>): Response =>
   headers ? { status, headers } : { status }
 

@@ -2,10 +2,10 @@ import type { IncomingMessage } from 'node:http'
 import type { ErrorCode } from '../http/errors.ts'
 import type { Upload, UploadBudget } from './uploads.ts'
 
-/** A body in many small buffers is copied into one after so many. */
+/** Of a body that is received in small pieces; then they are copied into one. */
 const maxBuffers = 1_000
 
-/** A rejected body is read up to so much, for so long, until the client sends nothing for so long. */
+/** A rejected body is read up to these limits: its size, the time, and the time without data. */
 const maxDiscardedBytes = 32 * 2 ** 20
 const discardTimeoutMs = 5_000
 const discardIdleTimeoutMs = 500

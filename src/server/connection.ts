@@ -117,10 +117,11 @@ export class Connection implements Reader {
   }
 
   #enqueue(exchange: Exchange): void {
+    const bytes = sizeOf(exchange)
     this.#queue.push(exchange)
-    this.#queuedBytes += sizeOf(exchange)
+    this.#queuedBytes += bytes
     if (this.#queue.length > maxPipelinedRequests || this.#queuedBytes > maxQueuedBytes) this.#refuseFlood()
-    else this.held.add(this, sizeOf(exchange))
+    else this.held.add(this, bytes)
   }
 
   /** Closes the connection. Other clients may do the same: they are read in turns. */
@@ -254,8 +255,9 @@ export class Connection implements Reader {
     this.#isInLoop = true
     while (!this.#isBusy && !this.#isClosing && this.#queue.length > 0) {
       const exchange = this.#queue.shift() as Exchange
-      this.#queuedBytes -= sizeOf(exchange)
-      this.held.remove(this, sizeOf(exchange))
+      const bytes = sizeOf(exchange)
+      this.#queuedBytes -= bytes
+      this.held.remove(this, bytes)
       this.#handle(exchange)
     }
     this.#isInLoop = false

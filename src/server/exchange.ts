@@ -3,7 +3,7 @@ import type { TLSSocket } from 'node:tls'
 import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority } from '../http/proxy.ts'
 import type { Request } from '../http/request.ts'
-import type { Response } from '../http/response.ts'
+import { byteLengthOf, type Response } from '../http/response.ts'
 import { receiveBody } from './body.ts'
 import type { HeldMemory, Holder } from './held-memory.ts'
 import type { Upload, UploadBudget } from './uploads.ts'
@@ -169,8 +169,7 @@ export class Exchange implements Request {
       return
     }
     if (status !== 204 && status !== 304) {
-      const length =
-        typeof body === 'string' ? Buffer.byteLength(body) : body.reduce((sum, part) => sum + part.length, 0)
+      const length = byteLengthOf(body)
       list.push('content-length', `${length}`)
       outgoing.writeHead(status, list)
       if (isTruncated) {

@@ -3,7 +3,7 @@ import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority } from '../http/proxy.ts'
 import type { Request } from '../http/request.ts'
-import { jsonType, noContent, type Response } from '../http/response.ts'
+import { byteLengthOf, jsonType, noContent, type Response } from '../http/response.ts'
 import type { HeldMemory, Holder } from './held-memory.ts'
 import type { Listening } from './listen.ts'
 import type { ServerLimits } from './node-server.ts'
@@ -285,9 +285,6 @@ export abstract class FetchExchange implements Request {
 
 /** Without a body, it can be sent again and again. */
 const noContentResponse = new Response(null, { status: 204 })
-
-const byteLengthOf = (body: string | readonly Buffer[]) =>
-  typeof body === 'string' ? Buffer.byteLength(body) : body.reduce((sum, { length }) => sum + length, 0)
 
 const isLong = (body: string | readonly Buffer[]) =>
   typeof body === 'string' ? body.length > maxWholeBytes : body.length > 1 || (body[0]?.length ?? 0) > maxWholeBytes

@@ -135,11 +135,16 @@ export class Handover {
     if (this.#isClosed && this.#workers.size === 0) for (const { socket } of this.#waiting) socket.destroy()
   }
 
+  /** Whether a worker gets connections that is not to stop. */
+  get #isServed(): boolean {
+    return [...this.#workers.values()].some(({ isReady, isStopping }) => isReady && !isStopping)
+  }
+
   /** One that is to stop gets connections as long as there is no other. */
   #free(): Worker | undefined {
-    const hasOther = [...this.#workers.values()].some(({ isReady, isStopping }) => isReady && !isStopping)
+    const isServed = this.#isServed
     for (const [worker, { isReady, isStopping, sent }] of this.#workers)
-      if (isReady && !sent && !(isStopping && hasOther) && worker.isConnected()) return worker
+      if (isReady && !sent && !(isStopping && isServed) && worker.isConnected()) return worker
     return undefined
   }
 
@@ -152,10 +157,10 @@ export class Handover {
 
   /** Lets workers stop that will get no more connections. */
   #release(): void {
-    const hasOther = [...this.#workers.values()].some(({ isReady, isStopping }) => isReady && !isStopping)
+    const isServed = this.#isServed
     const isOver = this.#isClosed && this.#waiting.length === 0
     for (const [worker, state] of this.#workers) {
-      if (!state.isStopping || !state.isReady || state.sent || !(hasOther || isOver)) continue
+      if (!state.isStopping || !state.isReady || state.sent || !(isServed || isOver)) continue
       state.isReady = false
       const message: PrimaryMessage = { released: true }
       if (worker.isConnected()) worker.send(message)

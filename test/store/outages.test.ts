@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { suite, test } from 'node:test'
+import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sharedPostgres } from '../support/database.ts'
 import { Instance, item, startBehindProxy } from '../support/instance.ts'
@@ -63,12 +63,7 @@ suite('while the database is unreachable or slow', { concurrency: 3 }, () => {
   })
 
   test('cancels slow statements after 5 seconds; at most 1,000 requests wait for a connection', async (t) => {
-    const { instance, database } = await startBehindProxy(t)
-    const cluster = await sharedPostgres()
-    await instance.send('POST', '', item('x'))
-    const blocker = openSql(cluster.url(database))
-    t.after(() => blocker.end())
-    await blocker`begin; lock table todo.numbered_items`
+    const { instance, blocker } = await startWithLockedTable(t)
     const stopwatch = new Stopwatch()
     const requests = Array.from({ length: 1_200 }, () => instance.send('GET', '/1'))
     for (const { status } of await Promise.all(requests)) assert.equal(status, 503)
@@ -82,16 +77,12 @@ suite('while the database is unreachable or slow', { concurrency: 3 }, () => {
   })
 
   test('a statement that cannot be prepared fails alone: those pipelined behind it are sent again', async (t) => {
-    const { instance, database } = await startBehindProxy(t)
-    const cluster = await sharedPostgres()
-    await instance.send('POST', '', item('x'))
-    const blocker = openSql(cluster.url(database))
-    t.after(() => blocker.end())
-    await blocker`begin; lock table todo.numbered_items`
+    const { instance, database, blocker } = await startWithLockedTable(t)
+    const { sql } = await sharedPostgres()
     const requests = Promise.all(Array.from({ length: 50 }, () => instance.send('GET', '/1')))
     let cancelled: object[] = []
     while (cancelled.length === 0)
-      cancelled = await cluster.sql`
+      cancelled = await sql`
         select pg_cancel_backend(pid) from pg_stat_activity where datname = ${database} and wait_event_type = 'Lock'`
     await blocker`commit`
     const statuses = (await requests).map(({ status }) => status)
@@ -190,6 +181,16 @@ suite('while the database is unreachable or slow', { concurrency: 3 }, () => {
     assert.equal((await instance.send('POST', '', namedItem)).status, 409)
   })
 })
+
+/** An instance with one item, which nobody can read until the blocker commits. */
+async function startWithLockedTable(t: TestContext) {
+  const { instance, database } = await startBehindProxy(t)
+  await instance.send('POST', '', item('x'))
+  const blocker = openSql((await sharedPostgres()).url(database))
+  t.after(() => blocker.end())
+  await blocker`begin; lock table todo.numbered_items`
+  return { instance, database, blocker }
+}
 
 /** A reloaded configuration takes effect some time later. */
 async function untilCommitsWait({ url, sql }: Cluster): Promise<void> {
