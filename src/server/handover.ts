@@ -40,6 +40,11 @@ interface Connection {
   readonly socket: Socket
 }
 
+/** A message that cannot be sent is dropped: the other process has ended, of which `exit` or `disconnect` tells. */
+function send(worker: Worker, message: WorkerMessage | PrimaryMessage, socket?: Socket): void {
+  worker.send(message, socket, { keepOpen: true }, () => {})
+}
+
 interface WorkerState {
   isReady: boolean
   isStopping: boolean
@@ -106,7 +111,7 @@ export class Handover {
       ({ port }) => ({ name, port }),
       ({ code, message }: NodeJS.ErrnoException) => ({ name, error: { code, message } }),
     )
-    if (worker.isConnected()) worker.send(reply)
+    send(worker, reply)
   }
 
   #accept(connection: Connection): void {
@@ -128,9 +133,7 @@ export class Handover {
       this.#workers.set(worker, state)
       state.sent = this.#waiting.shift() as Connection
       const { name, socket } = state.sent
-      const message: PrimaryMessage = { take: name }
-      // A worker that has ended emits `exit`, which takes the connection back.
-      worker.send(message, socket, { keepOpen: true }, () => {})
+      send(worker, { take: name }, socket)
     }
     if (this.#isClosed && this.#workers.size === 0) for (const { socket } of this.#waiting) socket.destroy()
   }
@@ -162,8 +165,7 @@ export class Handover {
     for (const [worker, state] of this.#workers) {
       if (!state.isStopping || !state.isReady || state.sent || !(isServed || isOver)) continue
       state.isReady = false
-      const message: PrimaryMessage = { released: true }
-      if (worker.isConnected()) worker.send(message)
+      send(worker, { released: true })
     }
   }
 }
@@ -183,7 +185,7 @@ export function primaryListener(worker: Worker) {
   })
 
   function take(accept: ((socket: Socket) => void) | undefined, socket: Socket | undefined): void {
-    worker.send({ taken: true } satisfies WorkerMessage)
+    send(worker, { taken: true })
     // The client has left meanwhile.
     if (!socket) return
     socket.allowHalfOpen = true
@@ -202,7 +204,7 @@ export function primaryListener(worker: Worker) {
     servers.set(name, server.accept)
     const reply = await new Promise<ListenReply>((resolve) => {
       replies.set(name, resolve)
-      worker.send({ listen: { host, port }, name } satisfies WorkerMessage)
+      send(worker, { listen: { host, port }, name })
     })
     if ('error' in reply) {
       const error: NodeJS.ErrnoException = new Error(reply.error.message)
@@ -210,7 +212,7 @@ export function primaryListener(worker: Worker) {
       throw error
     }
     const stopListening = () => {
-      worker.send({ stopping: true } satisfies WorkerMessage)
+      send(worker, { stopping: true })
       return released
     }
     return { port: reply.port, close: () => server.close(stopListening), destroy: async () => server.destroy() }

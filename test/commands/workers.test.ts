@@ -35,6 +35,14 @@ const workersIn = ({ running }: Service) =>
 const workerPids = ({ running: { process } }: Service) =>
   (readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').match(/\d+/g) ?? []).map(Number)
 
+/** Waits until a process does nothing but wait. */
+async function isSleeping(pid: number): Promise<void> {
+  for (let count = 0; count < 20; count++) {
+    if (!/\) S /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))) count = 0
+    await sleep(10)
+  }
+}
+
 const isLinux = process.platform === 'linux'
 const rounds = Number(process.env.TODO_TEST_ROUNDS ?? 3)
 
@@ -134,6 +142,23 @@ suite('serve --workers', { concurrency: 2 }, () => {
       for (let count = 0; count < 10; count++) assert.equal((await send(service.url, '/health/ready')).status, 200)
     }
     while (!workersIn(service).has(5)) await send(service.url, '/health/ready')
+  })
+
+  test('a worker that is killed while it waits for its port is replaced', {
+    skip: !isLinux && 'finds workers in /proc',
+  }, async (t) => {
+    const service = await startWorkers(t)
+    const primary = service.running.process
+    while (workersIn(service).size < 2) await send(service.url, '/health/ready')
+    const first = workerPids(service)
+    process.kill(first[0] as number, 'SIGKILL')
+    const starting = () => workerPids(service).find((pid) => !first.includes(pid))
+    while (starting() === undefined) await sleep(1)
+    primary.kill('SIGSTOP')
+    await isSleeping(starting() as number)
+    process.kill(starting() as number, 'SIGKILL')
+    primary.kill('SIGCONT')
+    while (!workersIn(service).has(4)) await send(service.url, '/health/ready')
   })
 
   for (const keepAlive of [false, true])
