@@ -1,4 +1,5 @@
-// Runs all tests with another Node, which npm carries as a package: npm run test:node -- 24
+// Runs npm test with another Node, which npm carries as a package: npm run test:node -- 24, or some of it:
+// npm run test:node -- 24 http contract
 // Child processes, npm among them, run with it too.
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -7,7 +8,7 @@ import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const [version] = process.argv.slice(2)
+const [version, ...files] = process.argv.slice(2)
 const shell = process.platform === 'win32'
 const platform = shell ? 'win' : process.platform
 const name = `node-${platform}-${process.arch}`
@@ -27,7 +28,7 @@ function testWith(folder) {
   const node = join(folder, 'node_modules', name, 'bin', shell ? 'node.exe' : 'node')
   const env = { ...process.env, PATH: `${dirname(node)}${delimiter}${process.env.PATH}` }
   process.stderr.write(`Node ${spawnSync(node, ['--version'], { encoding: 'utf8' }).stdout.trim()}\n`)
-  return spawnSync('npm', ['test'], { cwd: root, env, stdio: 'inherit', shell }).status ?? 1
+  return spawnSync('npm', ['test', '--', ...files], { cwd: root, env, stdio: 'inherit', shell }).status ?? 1
 }
 
 if (!/^(?:\d+(?:\.\d+){0,2}|latest)$/.test(version ?? ''))

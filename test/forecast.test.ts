@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { forecast } from '../src/profiles/forecast.ts'
+import { cleanUp } from './support/cleanup.ts'
 
 const noon = new Date('2026-06-15T12:00:00Z')
 const daysFrom = (now: string) => forecast(new Date(now), () => 0).map(({ date }) => date)
@@ -60,7 +61,7 @@ suite('S1 forecast', () => {
 
   test('has successive days across daylight-saving changes of the local time zone', (t) => {
     const { TZ } = process.env
-    t.after(() => {
+    cleanUp(t, () => {
       if (TZ === undefined) delete process.env.TZ
       else process.env.TZ = TZ
     })

@@ -1,24 +1,18 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import http from 'node:http'
 import { connect as connectHttp2 } from 'node:http2'
-import https from 'node:https'
 import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { connect } from 'node:tls'
 import { createClient } from '../src/verify/client.ts'
-import { verify } from '../src/verify/index.ts'
 import { sharedBrowser } from './support/browser.ts'
-import { run, type Service, serve, sharedService, start } from './support/cli.ts'
+import { cleanUp } from './support/cleanup.ts'
+import { serve, sharedService, start } from './support/cli.ts'
 import { EventStream } from './support/control.ts'
-import { newDatabase } from './support/database.ts'
-import { startFlood } from './support/flood.ts'
 import { temporaryFolder } from './support/folder.ts'
-import { Instance, Writers } from './support/instance.ts'
-import { startPostgres } from './support/postgres.ts'
 import { RawConnection } from './support/raw.ts'
-import { type Runtime, runtimes } from './support/runtimes.ts'
+import { assertConforms, type Runtime, runtimes } from './support/runtimes.ts'
 
 const items = '/api/todoitems'
 const body = '{"name":"x","isComplete":true}'
@@ -29,186 +23,180 @@ const json = 'Host: x\r\nContent-Type: application/json\r\n'
 const post = (headers: string, content = body) => `POST ${items} HTTP/1.1\r\n${json}${headers}\r\n${content}`
 const get = (headers: string, path = items) => `GET ${path} HTTP/1.1\r\n${headers}\r\n`
 
-type Statuses = readonly number[]
-
-/**
- * Requests that two servers could understand differently, and the status. Where a runtime's own server decides, it is what
- * that does; without a status it closes the connection.
- */
-const ambiguous: Record<string, [bytes: string, expected: Record<Runtime['name'], Statuses>]> = {
-  'two Hosts': [get('Host: x\r\nHost: y\r\n'), { Node: [400], Bun: [400], Deno: [400] }],
-  'two Authorizations where a token is required': [
-    get('Host: x\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n', '/secret'),
-    { Node: [400], Bun: [400], Deno: [400] },
-  ],
-  'two different Content-Lengths': [post(`${length}Content-Length: 3\r\n`), { Node: [400], Bun: [400], Deno: [400] }],
-  'the same Content-Length twice': [post(`${length}${length}`), { Node: [400], Bun: [400], Deno: [400] }],
-  'Content-Length before Transfer-Encoding (CL.TE)': [
-    post(`Content-Length: 6\r\n${chunked}`, '0\r\n\r\nG'),
-    { Node: [400], Bun: [400], Deno: [400] },
-  ],
-  'Transfer-Encoding before Content-Length (TE.CL)': [
-    post(`${chunked}Content-Length: 4\r\n`, chunks),
-    { Node: [400], Bun: [400], Deno: [400] },
-  ],
-  'an unknown transfer coding': [
-    post('Transfer-Encoding: xchunked\r\n', chunks),
-    { Node: [400], Bun: [400], Deno: [400] },
-  ],
-  'Transfer-Encoding: gzip, chunked': [
-    post('Transfer-Encoding: gzip, chunked\r\n', chunks),
-    { Node: [400], Bun: [400], Deno: [400] },
-  ],
-  'chunked in HTTP/1.0': [
-    post(chunked, chunks).replace('HTTP/1.1', 'HTTP/1.0'),
-    { Node: [400], Bun: [400], Deno: [400] },
-  ],
-  'a chunk without a size': [post(chunked, 'zz\r\n'), { Node: [400], Bun: [400], Deno: [] }],
-  'a folded header': [get('Host: x\r\nX: a\r\n b\r\n'), { Node: [400], Bun: [400], Deno: [400] }],
-  'a space before a colon': [post(`Content-Length : ${body.length}\r\n`), { Node: [400], Bun: [400], Deno: [400] }],
-  'a Host with a space': [get('Host: a b\r\n'), { Node: [400], Bun: [400], Deno: [400] }],
-  'an empty Host': [get('Host:\r\n'), { Node: [400], Bun: [400], Deno: [400] }],
-  'another version': [get('Host: x\r\n').replace('1.1', '1.2'), { Node: [505], Bun: [505], Deno: [400] }],
+/** Requests that two servers could understand differently; test/http/protocol.test.ts has them for Node. */
+const ambiguous: Record<string, string> = {
+  'two Hosts': get('Host: x\r\nHost: y\r\n'),
+  'two Authorizations where a token is required': get(
+    'Host: x\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n',
+    '/secret',
+  ),
+  'two different Content-Lengths': post(`${length}Content-Length: 3\r\n`),
+  'the same Content-Length twice': post(`${length}${length}`),
+  'Content-Length before Transfer-Encoding (CL.TE)': post(`Content-Length: 6\r\n${chunked}`, '0\r\n\r\nG'),
+  'Transfer-Encoding before Content-Length (TE.CL)': post(`${chunked}Content-Length: 4\r\n`, chunks),
+  'an unknown transfer coding': post('Transfer-Encoding: xchunked\r\n', chunks),
+  'Transfer-Encoding: gzip, chunked': post('Transfer-Encoding: gzip, chunked\r\n', chunks),
+  'chunked in HTTP/1.0': post(chunked, chunks).replace('HTTP/1.1', 'HTTP/1.0'),
+  'a chunk without a size': post(chunked, 'zz\r\n'),
+  'a folded header': get('Host: x\r\nX: a\r\n b\r\n'),
+  'a space before a colon': post(`Content-Length : ${body.length}\r\n`),
+  'a Host with a space': get('Host: a b\r\n'),
+  'an empty Host': get('Host:\r\n'),
+  'another version': get('Host: x\r\n').replace('1.1', '1.2'),
 }
 
-for (const runtime of runtimes) {
-  const { name, env, skip, ...interpreter } = runtime
-  const serveHere = (t: TestContext, args: readonly string[], profile: 'a' | 'b' = 'a', more: NodeJS.ProcessEnv = {}) =>
-    serve(t, args, { ...env, ...more }, profile, interpreter)
+/** Where the runtime's own server decides, it is what that does; undefined: it closes the connection. */
+const statusOfAmbiguous = (title: string, name: Runtime['name']) =>
+  name === 'Deno' && title === 'a chunk without a size'
+    ? undefined
+    : name === 'Bun' && title === 'another version'
+      ? 505
+      : 400
 
-  suite(name, { skip }, () => {
-    // On Node contract.test.ts has them.
-    for (const profile of name === 'Node' ? [] : (['a', 'b'] as const))
-      for (const store of ['memory', 'PostgreSQL'])
-        test(`profile ${profile} conforms to the contract, items in ${store}`, async (t) => {
-          const XDG_CONFIG_HOME = temporaryFolder(t)
-          // Without CORS as in production, where responses have fewer headers.
-          const more = store === 'memory' ? ['--cors', 'none'] : ['--database-url', (await newDatabase()).url]
-          const args = ['--no-https', '--log-level', 'error', ...more]
-          const { url } = await serveHere(t, args, profile, { XDG_CONFIG_HOME })
-          const { stdout } = await run(t, ['token', '--name', 'ada', '-o', 'token'], { XDG_CONFIG_HOME })
-          const agent = new http.Agent({ keepAlive: true })
-          t.after(() => agent.destroy())
-          const result = await verify({ url, profile, strict: true, reset: true, token: stdout.trim(), agent })
-          const { ok, failed, skipped, outcomes } = result
-          const problems = outcomes.filter(({ status }) => status !== 'passed')
-          assert.deepEqual({ ok, failed, skipped }, { ok: true, failed: 0, skipped: 0 }, JSON.stringify(problems))
-        })
+const shared = sharedBrowser()
 
-    suite('a request that two servers could understand differently is refused, and what follows not handled', () => {
-      const service = sharedService(['--no-https', '--log-level', 'error'], 'a', env, interpreter)
+for (const { name, env, skip, ...interpreter } of runtimes) {
+  suite(`${name}: paths are matched as sent`, { skip }, () => {
+    const service = sharedService(['--no-https', '--log-level', 'error'], 'b', env, interpreter)
+    const send = (method: string, path: string, content?: object) =>
+      createClient(service.url).send(method, path, content)
 
-      for (const [title, [bytes, expected]] of Object.entries(ambiguous))
-        test(title, { timeout: 60_000 }, async (t) => {
+    for (const path of [
+      ...['/api/../api/todoitems', '/api/./todoitems', '/./api/todoitems', '/api/todoitems/..', '/x/../api/todoitems'],
+      ...['/api/%2e%2e/api/todoitems', '/api/todoitems/%2e%2e', '/api/todoitems/.', '//api/todoitems'],
+      ...['/api//todoitems', '/api/todoitems//', '/api/todoitems/x/..', '/api/todoitems/x/../', '/api%2Ftodoitems'],
+      ...['/a/b/c/d/e/f/g/h/i/../../../../../../../../../api/todoitems', '/..', '/../', '/x/..', '/x/../', '/~x/../'],
+    ])
+      test(`GET ${path} is not the list or the greeting`, async () => {
+        const { status, text } = await send('GET', path)
+        assert.ok([404, 405].includes(status), `${status} ${text}`)
+      })
+
+    test('G2 percent-encoded, in any case, with one trailing slash or a query', async () => {
+      for (const path of ['/api/%74odoitems', '/API/TodoItems', `${items}/`, `${items}?x=/../y`, `${items}/?x`])
+        assert.equal((await send('GET', path)).status, 200, path)
+    })
+
+    for (const id of [
+      '.',
+      '..',
+      '...',
+      'a/b',
+      'a/..',
+      '%41',
+      '%2e',
+      '\\',
+      'a\\b',
+      '?',
+      '#',
+      'a b',
+      '"<>',
+      '{|}^`',
+      '😀'.repeat(512),
+    ])
+      test(`B11 an item with the id ${id.slice(0, 10)} can be deleted by its percent-encoded path`, async () => {
+        assert.equal((await send('POST', items, { id, name: 'x', notes: 'y' })).status, 200)
+        // encodeURIComponent leaves dots as they are.
+        assert.equal((await send('DELETE', `${items}/${encodeURIComponent(id)}`)).status, 204)
+        assert.equal((await send('POST', items, { id, name: 'x', notes: 'y' })).status, 200)
+        const encoded = Array.from(Buffer.from(id), (byte) => `%${byte.toString(16).padStart(2, '0')}`).join('')
+        assert.equal((await send('DELETE', `${items}/${encoded}`)).status, 204)
+      })
+  })
+}
+
+suite('what is different', { concurrency: true }, () => {
+  for (const runtime of runtimes) {
+    const { name, env, skip, ...interpreter } = runtime
+    // The other files have the same for it.
+    if (name === 'Node') continue
+    const serveHere = (
+      t: TestContext,
+      args: readonly string[],
+      profile: 'a' | 'b' = 'a',
+      more: NodeJS.ProcessEnv = {},
+    ) => serve(t, args, { ...env, ...more }, profile, interpreter)
+
+    suite(name, { skip }, () => {
+      // test/slow/runtimes.test.ts has the others.
+      test('profile a conforms to the contract, items in memory', (t) => assertConforms(t, runtime, 'a', 'memory'))
+      test('profile b conforms to the contract, items in PostgreSQL', (t) =>
+        assertConforms(t, runtime, 'b', 'PostgreSQL'))
+
+      suite('a request that two servers could understand differently is refused, and what follows not handled', {
+        concurrency: 1,
+      }, () => {
+        const service = sharedService(['--no-https', '--log-level', 'error'], 'a', env, interpreter)
+
+        for (const [title, bytes] of Object.entries(ambiguous))
+          test(title, { timeout: 60_000 }, async (t) => {
+            const raw = new RawConnection(t, service.port)
+            raw.socket.write(`${bytes}${post(length)}`)
+            await raw.responses(1)
+            await raw.closed
+            // Where Deno keeps the connection open, the request behind is refused with 400, and the connection closed.
+            const [status, ...behind] = raw.statuses
+            assert.equal(status, statusOfAmbiguous(title, name))
+            assert.deepEqual(behind, name === 'Deno' && behind.length > 0 ? [400] : [])
+            assert.deepEqual(await (await fetch(`${service.url}${items}`)).json(), [])
+          })
+      })
+
+      suite('development', { concurrency: 1 }, () => {
+        const service = sharedService(['--https-port', '0', '--metrics-port', '0'], 'a', env, interpreter)
+
+        test('lines may end in LF alone on Deno (RFC 9112, 2.2), and are refused on Bun', async (t) => {
           const raw = new RawConnection(t, service.port)
-          raw.socket.write(`${bytes}${post(length)}`)
-          await raw.responses(1)
+          raw.socket.write(get('Host: x\nX: y\r\n'))
+          assert.deepEqual(await raw.responses(1), [name === 'Deno' ? 200 : 400])
+        })
+
+        test('pipelined requests are answered in order; Bun closes the connection where a response takes time', async (t) => {
+          const [list, end] = [get('Host: x\r\n'), get('Host: x\r\nConnection: close\r\n', '/unknown')]
+          const raw = new RawConnection(t, service.port)
+          raw.socket.write(`${list}${post(length)}${list}${end}`)
           await raw.closed
-          // Where Deno keeps the connection open, the request behind is refused with 400, and the connection closed.
-          const [status, ...behind] = raw.statuses
-          assert.deepEqual(status === undefined ? [] : [status], expected[name])
-          assert.deepEqual(behind, name === 'Deno' && behind.length > 0 ? [400] : [])
-          assert.deepEqual(await (await fetch(`${service.url}${items}`)).json(), [])
-        })
-    })
-
-    test('lines may end in LF alone on Deno (RFC 9112, 2.2), and are refused elsewhere', async (t) => {
-      const { port } = await serveHere(t, ['--no-https'])
-      const raw = new RawConnection(t, port)
-      raw.socket.write(get('Host: x\nX: y\r\n'))
-      assert.deepEqual(await raw.responses(1), [name === 'Deno' ? 200 : 400])
-    })
-
-    suite('paths are matched as sent', () => {
-      const service = sharedService(['--no-https', '--log-level', 'error'], 'b', env, interpreter)
-      const send = (method: string, path: string, content?: object) =>
-        createClient(service.url).send(method, path, content)
-
-      for (const path of [
-        ...[
-          '/api/../api/todoitems',
-          '/api/./todoitems',
-          '/./api/todoitems',
-          '/api/todoitems/..',
-          '/x/../api/todoitems',
-        ],
-        ...['/api/%2e%2e/api/todoitems', '/api/todoitems/%2e%2e', '/api/todoitems/.', '//api/todoitems'],
-        ...['/api//todoitems', '/api/todoitems//', '/api/todoitems/x/..', '/api/todoitems/x/../', '/api%2Ftodoitems'],
-        ...['/a/b/c/d/e/f/g/h/i/../../../../../../../../../api/todoitems', '/..', '/../', '/x/..', '/x/../', '/~x/../'],
-      ])
-        test(`GET ${path} is not the list or the greeting`, async () => {
-          const { status, text } = await send('GET', path)
-          assert.ok([404, 405].includes(status), `${status} ${text}`)
+          assert.deepEqual(raw.statuses, [200, 201, 200, 404])
+          const slow = new RawConnection(t, service.port)
+          slow.socket.write(`${get('Host: x\r\nPrefer: wait=1\r\n')}${end}`)
+          await slow.closed
+          assert.deepEqual(slow.statuses, name === 'Bun' ? [] : [200, 404])
         })
 
-      test('G2 percent-encoded, in any case, with one trailing slash or a query', async () => {
-        for (const path of ['/api/%74odoitems', '/API/TodoItems', `${items}/`, `${items}?x=/../y`, `${items}/?x`])
-          assert.equal((await send('GET', path)).status, 200, path)
-      })
-
-      for (const id of [
-        '.',
-        '..',
-        '...',
-        'a/b',
-        'a/..',
-        '%41',
-        '%2e',
-        '\\',
-        'a\\b',
-        '?',
-        '#',
-        'a b',
-        '"<>',
-        '{|}^`',
-        '😀'.repeat(512),
-      ])
-        test(`B11 an item with the id ${id.slice(0, 10)} can be deleted by its percent-encoded path`, async () => {
-          assert.equal((await send('POST', items, { id, name: 'x', notes: 'y' })).status, 200)
-          // encodeURIComponent leaves dots as they are.
-          assert.equal((await send('DELETE', `${items}/${encodeURIComponent(id)}`)).status, 204)
-          assert.equal((await send('POST', items, { id, name: 'x', notes: 'y' })).status, 200)
-          const encoded = Array.from(Buffer.from(id), (byte) => `%${byte.toString(16).padStart(2, '0')}`).join('')
-          assert.equal((await send('DELETE', `${items}/${encoded}`)).status, 204)
+        test('metrics', async () => {
+          const [metrics] = await service.running.prints(/http:\/\/127\.0\.0\.1:\d+\/metrics/)
+          await fetch(`${service.url}${items}`)
+          assert.match(await (await fetch(metrics)).text(), /todo_requests_total\{.*status="200"/)
         })
-    })
 
-    suite('development', () => {
-      const service = sharedService(['--https-port', '0'], 'a', env, interpreter)
+        test('the start message names the runtime', () => {
+          assert.match(service.running.stdout, new RegExp(`, on ${name} \\d+\\.\\d+\\.\\d+\\n`))
+        })
 
-      test('the start message names the runtime, unless it is Node', () => {
-        const expected =
-          name === 'Node' ? /lost when the service stops\n/ : new RegExp(`, on ${name} \\d+\\.\\d+\\.\\d+\\n`)
-        assert.match(service.running.stdout, expected)
-      })
+        test('events: one for each request and each change, also for those that were missed', async (t) => {
+          const received = async (stream: EventStream) =>
+            (await stream.until('/end')).map(({ id, event, data }) => [id, event, data.path ?? data.change])
+          const stream = await EventStream.open(t, service)
+          const { send } = createClient(service.url)
+          await send('POST', items, { name: 'x', isComplete: true })
+          await send('GET', '/end')
+          const events = await received(stream)
+          const [[first = 0] = []] = events as number[][]
+          assert.deepEqual(events, [
+            [first, 'request', items],
+            [first + 1, 'item', 'created'],
+            [first + 2, 'request', '/end'],
+          ])
+          assert.deepEqual(
+            await received(await EventStream.open(t, service, { 'last-event-id': `${first - 1}` })),
+            events,
+          )
+        })
 
-      test('events: one for each request and each change, also for those that were missed', async (t) => {
-        const received = async (stream: EventStream) =>
-          (await stream.until('/end')).map(({ id, event, data }) => [id, event, data.path ?? data.change])
-        const stream = await EventStream.open(t, service)
-        const { send } = createClient(service.url)
-        await send('POST', items, { name: 'x', isComplete: true })
-        await send('GET', '/end')
-        const events = await received(stream)
-        const [[first = 0] = []] = events as number[][]
-        assert.deepEqual(events, [
-          [first, 'request', items],
-          [first + 1, 'item', 'created'],
-          [first + 2, 'request', '/end'],
-        ])
-        assert.deepEqual(
-          await received(await EventStream.open(t, service, { 'last-event-id': `${first - 1}` })),
-          events,
-        )
-      })
-
-      if (name !== 'Node')
         suite('/app in a browser', () => {
-          const shared = sharedBrowser()
-
           test('shows an item as soon as it is created', async (t) => {
             const page = await shared.browser.newPage()
-            t.after(() => page.close())
+            cleanUp(t, () => page.close())
             await page.goto(`${service.url}/app#/items`)
             await page.locator('#live.is-live').waitFor()
             await page.getByLabel('New item').fill('from the page')
@@ -219,289 +207,199 @@ for (const runtime of runtimes) {
           })
         })
 
-      test('the journal has the headers of a request', async () => {
-        const { send } = createClient(service.url)
-        await send('GET', items, undefined, { 'x-sent': 'as it is' })
-        const [entry] = JSON.parse((await send('GET', '/__admin/requests?limit=1')).text)
-        assert.match(JSON.stringify(entry), /"x-sent","as it is"|"x-sent":"as it is"/)
-      })
-
-      test('HTTPS with the development certificate', async (t) => {
-        const [url = ''] = await service.running.prints(/https:\/\/127\.0\.0\.1:\d+/)
-        const created = await createClient(url, { insecure: true }).send('POST', items, { isComplete: true })
-        assert.equal(created.status, 201)
-        assert.ok(created.headers.location?.startsWith(`${url}${items}/`), created.headers.location)
-        const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', rejectUnauthorized: false })
-        t.after(() => socket.destroy())
-        await once(socket, 'secureConnect')
-        assert.equal(socket.getPeerX509Certificate()?.subject, 'CN=localhost')
-      })
-
-      test('a damaged development certificate is replaced', async (t) => {
-        const XDG_CONFIG_HOME = temporaryFolder(t)
-        const file = join(XDG_CONFIG_HOME, 'todo-item-service', 'localhost.pem')
-        mkdirSync(dirname(file))
-        const damaged = 'nonsense'
-        writeFileSync(file, damaged)
-        const { running } = await serveHere(t, ['--https-port', '0'], 'a', { XDG_CONFIG_HOME })
-        const [url = ''] = await running.prints(/https:\/\/127\.0\.0\.1:\d+/)
-        assert.equal((await createClient(url, { insecure: true }).send('GET', items)).status, 200)
-        assert.notEqual(readFileSync(file, 'utf8'), damaged)
-      })
-
-      test('G6 HEAD has the headers of GET and no body', async (t) => {
-        const raw = new RawConnection(t, service.port)
-        raw.socket.write(get('Host: x\r\n').replace('GET', 'HEAD') + get('Host: x\r\nConnection: close\r\n'))
-        await raw.closed
-        const [head = '', full = ''] = raw.received.split(/(?=HTTP\/1\.1 )/)
-        /** Those that the same request gets in every second, on every connection. */
-        const headersOf = (text: string) =>
-          text
-            .split('\r\n\r\n')[0]
-            ?.toLowerCase()
-            .replace(/^(date: ).*/m, '$1')
-            .match(/^(?!connection|keep-alive).+$/gm)
-            ?.sort()
-        assert.deepEqual(headersOf(head), headersOf(full))
-        assert.match(head, /^date: /im)
-        assert.match(head, /^content-length: [1-9]/im)
-        assert.ok(head.endsWith('\r\n\r\n'), head)
-      })
-
-      if (name === 'Deno')
-        test('HTTP/2: HEAD, and a refused request among others', async (t) => {
-          const [url = ''] = await service.running.prints(/https:\/\/127\.0\.0\.1:\d+/)
-          const session = connectHttp2(url, { rejectUnauthorized: false })
-          t.after(() => session.destroy())
-          const send = async (headers: object) => {
-            const stream = session.request({ ...headers })
-            const [response] = await once(stream, 'response')
-            stream.resume()
-            await once(stream, 'close')
-            return [response[':status'], stream.rstCode]
-          }
-          assert.deepEqual(await send({ ':method': 'HEAD', ':path': items }), [200, 0])
-          assert.deepEqual(await send({ ':path': '/secret', authorization: 'Bearer a, Bearer b' }), [400, 0])
-          assert.deepEqual(await send({ ':path': items }), [200, 0])
+        test('the journal has the headers of a request', async () => {
+          const { send } = createClient(service.url)
+          await send('GET', items, undefined, { 'x-sent': 'as it is' })
+          const [entry] = JSON.parse((await send('GET', '/__admin/requests?limit=1')).text)
+          assert.match(JSON.stringify(entry), /"x-sent","as it is"|"x-sent":"as it is"/)
         })
 
-      test('failures on request: lost and reset close the connection, truncate cuts the body off', async () => {
-        for (const fault of ['lost', 'reset', 'truncate']) {
-          const response = fetch(`${service.url}${items}`, { headers: { prefer: `fault=${fault}` } })
-          await assert.rejects(
-            response.then((received) => received.text()),
-            fault,
-          )
+        test('HTTPS with the development certificate', async (t) => {
+          const [url = ''] = await service.running.prints(/https:\/\/127\.0\.0\.1:\d+/)
+          const created = await createClient(url, { insecure: true }).send('POST', items, { isComplete: true })
+          assert.equal(created.status, 201)
+          assert.ok(created.headers.location?.startsWith(`${url}${items}/`), created.headers.location)
+          const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', rejectUnauthorized: false })
+          cleanUp(t, () => socket.destroy())
+          await once(socket, 'secureConnect')
+          assert.equal(socket.getPeerX509Certificate()?.subject, 'CN=localhost')
+        })
+
+        test('a damaged development certificate is replaced', async (t) => {
+          const XDG_CONFIG_HOME = temporaryFolder(t)
+          const file = join(XDG_CONFIG_HOME, 'todo-item-service', 'localhost.pem')
+          mkdirSync(dirname(file))
+          const damaged = 'nonsense'
+          writeFileSync(file, damaged)
+          const { running } = await serveHere(t, ['--https-port', '0'], 'a', { XDG_CONFIG_HOME })
+          const [url = ''] = await running.prints(/https:\/\/127\.0\.0\.1:\d+/)
+          assert.equal((await createClient(url, { insecure: true }).send('GET', items)).status, 200)
+          assert.notEqual(readFileSync(file, 'utf8'), damaged)
+        })
+
+        test('G6 HEAD has the headers of GET and no body', async (t) => {
+          const raw = new RawConnection(t, service.port)
+          raw.socket.write(get('Host: x\r\n').replace('GET', 'HEAD') + get('Host: x\r\nConnection: close\r\n'))
+          await raw.closed
+          const [head = '', full = ''] = raw.received.split(/(?=HTTP\/1\.1 )/)
+          /** Those that the same request gets in every second, on every connection. */
+          const headersOf = (text: string) =>
+            text
+              .split('\r\n\r\n')[0]
+              ?.toLowerCase()
+              .replace(/^(date: ).*/m, '$1')
+              .match(/^(?!connection|keep-alive).+$/gm)
+              ?.sort()
+          assert.deepEqual(headersOf(head), headersOf(full))
+          assert.match(head, /^date: /im)
+          assert.match(head, /^content-length: [1-9]/im)
+          assert.ok(head.endsWith('\r\n\r\n'), head)
+        })
+
+        if (name === 'Deno')
+          test('HTTP/2: HEAD, and a refused request among others', async (t) => {
+            const [url = ''] = await service.running.prints(/https:\/\/127\.0\.0\.1:\d+/)
+            const session = connectHttp2(url, { rejectUnauthorized: false })
+            cleanUp(t, () => session.destroy())
+            const send = async (headers: object) => {
+              const stream = session.request({ ...headers })
+              const [response] = await once(stream, 'response')
+              stream.resume()
+              await once(stream, 'close')
+              return [response[':status'], stream.rstCode]
+            }
+            assert.deepEqual(await send({ ':method': 'HEAD', ':path': items }), [200, 0])
+            assert.deepEqual(await send({ ':path': '/secret', authorization: 'Bearer a, Bearer b' }), [400, 0])
+            assert.deepEqual(await send({ ':path': items }), [200, 0])
+          })
+
+        test('failures on request: lost and reset close the connection, truncate cuts the body off', async () => {
+          for (const fault of ['lost', 'reset', 'truncate']) {
+            const response = fetch(`${service.url}${items}`, { headers: { prefer: `fault=${fault}` } })
+            await assert.rejects(
+              response.then((received) => received.text()),
+              fault,
+            )
+          }
+          assert.equal((await fetch(`${service.url}${items}`)).status, 200)
+        })
+
+        test('a body above the limit and one in chunks', async () => {
+          const { send } = createClient(service.url)
+          const large = await send('POST', items, { name: 'x'.repeat(2 ** 20), isComplete: true })
+          assert.equal(large.status, 413)
+          const response = await fetch(`${service.url}${items}`, {
+            method: 'POST',
+            headers: { 'content-type': 'application/json' },
+            body: new Blob([body]).stream(),
+            duplex: 'half',
+          } as RequestInit)
+          assert.equal(response.status, 201)
+          const tooLarge = await fetch(`${service.url}${items}`, {
+            method: 'POST',
+            headers: { 'content-type': 'application/json' },
+            body: new Blob([' '.repeat(2 ** 20), body]).stream(),
+            duplex: 'half',
+          } as RequestInit)
+          assert.equal(tooLarge.status, 413)
+        })
+      })
+
+      test('B12 production redirects HTTP to HTTPS with 307', async (t) => {
+        const { url } = await serveHere(t, ['--mode', 'production', '--https-redirect-port', '8443'], 'b')
+        for (const target of [`${items}?x=1`, `${items}/%2E%2E`]) {
+          const { status, headers } = await createClient(url).send('DELETE', target)
+          assert.deepEqual([status, headers.location], [307, `https://127.0.0.1:8443${target}`])
         }
-        assert.equal((await fetch(`${service.url}${items}`)).status, 200)
       })
 
-      test('a body above the limit and one in chunks', async () => {
-        const { send } = createClient(service.url)
-        const large = await send('POST', items, { name: 'x'.repeat(2 ** 20), isComplete: true })
-        assert.equal(large.status, 413)
-        const response = await fetch(`${service.url}${items}`, {
-          method: 'POST',
-          headers: { 'content-type': 'application/json' },
-          body: new Blob([body]).stream(),
-          duplex: 'half',
-        } as RequestInit)
-        assert.equal(response.status, 201)
-        const tooLarge = await fetch(`${service.url}${items}`, {
-          method: 'POST',
-          headers: { 'content-type': 'application/json' },
-          body: new Blob([' '.repeat(2 ** 20), body]).stream(),
-          duplex: 'half',
-        } as RequestInit)
-        assert.equal(tooLarge.status, 413)
-      })
-    })
-
-    test('B12 production redirects HTTP to HTTPS with 307', async (t) => {
-      const { url } = await serveHere(t, ['--mode', 'production', '--https-redirect-port', '8443'], 'b')
-      for (const target of [`${items}?x=1`, `${items}/%2E%2E`]) {
-        const { status, headers } = await createClient(url).send('DELETE', target)
-        assert.deepEqual([status, headers.location], [307, `https://127.0.0.1:8443${target}`])
-      }
-    })
-
-    test('pipelined requests are answered in order; Bun closes the connection where a response takes time', async (t) => {
-      const { port } = await serveHere(t, ['--no-https'])
-      const [list, end] = [get('Host: x\r\n'), get('Host: x\r\nConnection: close\r\n', '/unknown')]
-      const raw = new RawConnection(t, port)
-      raw.socket.write(`${list}${post(length)}${list}${end}`)
-      await raw.closed
-      assert.deepEqual(raw.statuses, [200, 201, 200, 404])
-      const slow = new RawConnection(t, port)
-      slow.socket.write(`${get('Host: x\r\nPrefer: wait=1\r\n')}${end}`)
-      await slow.closed
-      assert.deepEqual(slow.statuses, name === 'Bun' ? [] : [200, 404])
-    })
-
-    test('items in an SQLite file are there after a restart', async (t) => {
-      const args = ['--no-https', '--data', `${temporaryFolder(t)}/todo.db`]
-      const first = await serveHere(t, args)
-      assert.equal((await createClient(first.url).send('POST', items, { name: 'kept', isComplete: true })).status, 201)
-      first.running.process.kill('SIGTERM')
-      assert.equal((await first.running.ended).code, 0)
-      const second = await serveHere(t, args)
-      assert.match((await createClient(second.url).send('GET', items)).text, /"kept"/)
-    })
-
-    test('A15 recovers from a restart of PostgreSQL that is reached by its Unix socket', {
-      skip: process.platform === 'win32' && 'no Unix sockets',
-      timeout: 60_000,
-    }, async (t) => {
-      const cluster = await startPostgres()
-      t.after(() => cluster.remove())
-      const instance = await Instance.start(t, cluster.socketUrl, 'a', ['--wait-for-database'], { env, ...interpreter })
-      assert.deepEqual(await instance.list(), [])
-      await cluster.kill()
-      while ((await instance.send('GET', '')).status !== 503);
-      await cluster.start()
-      await instance.assertRecovers()
-    })
-
-    test('metrics', async (t) => {
-      const { running, url } = await serveHere(t, ['--no-https', '--metrics-port', '0'])
-      const [metrics] = await running.prints(/http:\/\/127\.0\.0\.1:\d+\/metrics/)
-      await fetch(`${url}${items}`)
-      assert.match(await (await fetch(metrics)).text(), /todo_requests_total\{.*status="200"/)
-    })
-
-    test('a body that does not arrive is answered with 408, and an unfinished one is not stored', async (t) => {
-      const { url, port } = await serveHere(t, ['--no-https', '--request-timeout', '1'])
-      const raw = new RawConnection(t, port)
-      raw.socket.write(post(length, body.slice(1)))
-      assert.deepEqual(await raw.responses(1), [408])
-      const gone = new RawConnection(t, port)
-      gone.socket.write(post(length, body.slice(1)), () => gone.socket.destroy())
-      await gone.closed
-      assert.deepEqual(JSON.parse((await createClient(url).send('GET', items)).text), [])
-    })
-
-    test('uploads that stall on one port do not keep clients of another from sending', async (t) => {
-      const { running, port } = await serveHere(t, ['--https-port', '0', '--no-admin'])
-      const [url = ''] = await running.prints(/https:\/\/127\.0\.0\.1:\d+/)
-      const stalled = Array.from({ length: 21 }, () => new RawConnection(t, port))
-      for (const { socket } of stalled) socket.write(post(`Content-Length: ${2 ** 20}\r\n`, '{'.padEnd(2 ** 20 - 1)))
-      assert.deepEqual(await Promise.race(stalled.map((raw) => raw.responses(1))), [503])
-      const { status } = await createClient(url, { insecure: true }).send('POST', items, { isComplete: true })
-      assert.equal(status, 201)
-    })
-
-    if (name !== 'Node')
-      test('clients that send chunks of one byte do not keep others waiting', { timeout: 60_000 }, async (t) => {
-        const { url, port } = await serveHere(t, ['--no-https', '--log-level', 'error'])
-        const flood = await startFlood(t, port, 'endless chunks of one byte', { clients: 40 })
-        for (let count = 0; count < 10; count++) assert.equal((await fetch(`${url}${items}`)).status, 200)
-        await flood.stop()
+      test('items in an SQLite file are there after a restart', async (t) => {
+        const args = ['--no-https', '--data', `${temporaryFolder(t)}/todo.db`]
+        const first = await serveHere(t, args)
+        assert.equal(
+          (await createClient(first.url).send('POST', items, { name: 'kept', isComplete: true })).status,
+          201,
+        )
+        first.running.process.kill('SIGTERM')
+        assert.equal((await first.running.ended).code, 0)
+        const second = await serveHere(t, args)
+        assert.match((await createClient(second.url).send('GET', items)).text, /"kept"/)
       })
 
-    if (name === 'Bun')
-      test('an idle connection is closed after --keep-alive-timeout', async (t) => {
-        const { port } = await serveHere(t, ['--no-https', '--keep-alive-timeout', '1'])
+      test('a body that does not arrive is answered with 408, and an unfinished one is not stored', async (t) => {
+        const { url, port } = await serveHere(t, ['--no-https', '--request-timeout', '1'])
         const raw = new RawConnection(t, port)
-        raw.socket.write(get('Host: x\r\n'))
-        assert.deepEqual(await raw.responses(1), [200])
-        await raw.closed
+        raw.socket.write(post(length, body.slice(1)))
+        assert.deepEqual(await raw.responses(1), [408])
+        const gone = new RawConnection(t, port)
+        gone.socket.write(post(length, body.slice(1)), () => gone.socket.destroy())
+        await gone.closed
+        assert.deepEqual(JSON.parse((await createClient(url).send('GET', items)).text), [])
       })
 
-    suite('SIGTERM', () => {
-      test('fails /health/ready, finishes requests in flight, exits with 0', async (t) => {
-        const { running, url, port } = await serveHere(t, ['--mode', 'production', '--drain-delay', '2'])
-        const upload = new RawConnection(t, port)
-        upload.socket.write(post(length, ''))
-        const ready = () => fetch(`${url}/health/ready`)
-        await ready()
-        running.process.kill('SIGTERM')
-        let response = await ready()
-        while (response.status === 200) response = await ready()
-        assert.deepEqual([response.status, await response.text()], [503, 'stopping'])
-        assert.equal((await fetch(`${url}${items}`)).status, 200)
-        upload.socket.write(body)
-        assert.deepEqual(await upload.responses(1), [201])
-        assert.match(upload.received, /connection: close/i)
-        assert.equal((await running.ended).code, 0)
+      test('uploads that stall on one port do not keep clients of another from sending', async (t) => {
+        const { running, port } = await serveHere(t, ['--https-port', '0', '--no-admin'])
+        const [url = ''] = await running.prints(/https:\/\/127\.0\.0\.1:\d+/)
+        const stalled = Array.from({ length: 21 }, () => new RawConnection(t, port))
+        for (const { socket } of stalled) socket.write(post(`Content-Length: ${2 ** 20}\r\n`, '{'.padEnd(2 ** 20 - 1)))
+        assert.deepEqual(await Promise.race(stalled.map((raw) => raw.responses(1))), [503])
+        const { status } = await createClient(url, { insecure: true }).send('POST', items, { isComplete: true })
+        assert.equal(status, 201)
       })
 
-      test('ends the streams of events, and those of clients that reconnect', { timeout: 60_000 }, async (t) => {
-        const { running, url } = await serveHere(t, ['--no-https', '--drain-delay', '1'])
-        const stream = await EventStream.open(t, { url })
-        running.process.kill('SIGTERM')
-        assert.deepEqual(await stream.rest(), [])
-        assert.deepEqual(await (await EventStream.open(t, { url })).rest(), [])
-        assert.equal((await running.ended).code, 0)
-      })
+      if (name === 'Bun')
+        test('an idle connection is closed after --keep-alive-timeout', async (t) => {
+          const { port } = await serveHere(t, ['--no-https', '--keep-alive-timeout', '1'])
+          const raw = new RawConnection(t, port)
+          raw.socket.write(get('Host: x\r\n'))
+          assert.deepEqual(await raw.responses(1), [200])
+          await raw.closed
+        })
 
-      for (const scheme of ['http', 'https'] as const)
-        test(`under load over ${scheme} fails no request of clients that stop at Connection: close`, async (t) => {
-          const { running } = await serveHere(t, ['--https-port', '0', '--log-level', 'error'])
-          const [url = ''] = await running.prints(new RegExp(`${scheme}://127\\.0\\.0\\.1:\\d+`))
-          assert.deepEqual(await sendUnderLoad(t, running, url), [])
+      suite('SIGTERM', () => {
+        test('fails /health/ready, finishes requests in flight, exits with 0', async (t) => {
+          const { running, url, port } = await serveHere(t, ['--mode', 'production', '--drain-delay', '2'])
+          const upload = new RawConnection(t, port)
+          upload.socket.write(post(length, ''))
+          const ready = () => fetch(`${url}/health/ready`)
+          await ready()
+          running.process.kill('SIGTERM')
+          let response = await ready()
+          while (response.status === 200) response = await ready()
+          assert.deepEqual([response.status, await response.text()], [503, 'stopping'])
+          assert.equal((await fetch(`${url}${items}`)).status, 200)
+          upload.socket.write(body)
+          assert.deepEqual(await upload.responses(1), [201])
+          assert.match(upload.received, /connection: close/i)
           assert.equal((await running.ended).code, 0)
         })
 
-      test('under load loses no acknowledged write', async (t) => {
-        const { url } = await newDatabase()
-        const instance = await Instance.start(t, url, 'a', [], runtime)
-        const writers = new Writers([instance])
-        await writers.waitFor(200)
-        instance.running.process.kill('SIGTERM')
-        assert.equal((await instance.running.ended).code, 0)
-        await writers.stop()
-        await writers.assertStored(await Instance.start(t, url))
+        test('ends the streams of events, and those of clients that reconnect', { timeout: 60_000 }, async (t) => {
+          const { running, url } = await serveHere(t, ['--no-https', '--drain-delay', '1'])
+          const stream = await EventStream.open(t, { url })
+          running.process.kill('SIGTERM')
+          assert.deepEqual(await stream.rest(), [])
+          assert.deepEqual(await (await EventStream.open(t, { url })).rest(), [])
+          assert.equal((await running.ended).code, 0)
+        })
+      })
+
+      test('flags without a counterpart are refused, all at once', async (t) => {
+        const flags = [
+          '--workers=2',
+          '--header-timeout=300',
+          '--stalled-timeout=300',
+          '--max-connections=300',
+          '--keep-alive-timeout=300',
+        ]
+        const { code, stderr } = await start(t, ['serve', ...flags], env, interpreter).ended
+        assert.equal(code, 2)
+        for (const flag of flags) {
+          const [option] = flag.split('=')
+          const reason = `The service runs on ${name} [\\d.]+, and ${option} (has no counterpart|can be at most 255)`
+          assert.match(stderr, new RegExp(reason))
+        }
       })
     })
-
-    if (name !== 'Node')
-      for (const flag of [
-        '--workers',
-        '--header-timeout',
-        '--stalled-timeout',
-        '--max-connections',
-        '--keep-alive-timeout',
-      ])
-        test(`${flag} is refused`, async (t) => {
-          const { ended } = start(
-            t,
-            ['serve', '--profile', 'a', '--port', '0', flag, flag === '--workers' ? '2' : '300'],
-            env,
-            interpreter,
-          )
-          const { code, stderr } = await ended
-          assert.equal(code, 2)
-          assert.match(
-            stderr,
-            new RegExp(`The service runs on ${name} [\\d.]+, and ${flag} (has no counterpart|can be at most 255)`),
-          )
-        })
-  })
-}
-
-/** GETs from 20 clients, each on one connection, SIGTERM after the thousandth response; returns what failed. */
-async function sendUnderLoad(t: TestContext, running: Service['running'], url: string): Promise<unknown[]> {
-  const failures: unknown[] = []
-  const { request, Agent } = url.startsWith('https:') ? https : http
-  let responses = 0
-  const send = async () => {
-    const agent = new Agent({ keepAlive: true, maxSockets: 1, rejectUnauthorized: false })
-    t.after(() => agent.destroy())
-    for (let isOpen = true; isOpen; ) {
-      const result = await new Promise<boolean>((resolve, reject) => {
-        request(`${url}${items}`, { agent }, (incoming) => {
-          if (incoming.statusCode !== 200) failures.push(incoming.statusCode)
-          incoming.resume().once('error', reject)
-          incoming.once('end', () => resolve(incoming.headers.connection !== 'close'))
-        })
-          .once('error', reject)
-          .end()
-      }).catch((error: Error) => error)
-      if (result instanceof Error) failures.push(result)
-      if (++responses === 1_000) running.process.kill('SIGTERM')
-      isOpen = result === true
-    }
   }
-  await Promise.all(Array.from({ length: 20 }, send))
-  return failures
-}
+})

@@ -5,6 +5,7 @@ import { type AddressInfo, createServer, connect as openSocket } from 'node:net'
 import { suite, type TestContext, test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type StartOptions, start, type TodoServer } from '../src/index.ts'
+import { cleanUp } from './support/cleanup.ts'
 import { runCommand } from './support/cli.ts'
 import { freePort } from './support/port.ts'
 import { Stopwatch } from './support/stopwatch.ts'
@@ -14,7 +15,7 @@ const packageUrl = new URL('../src/index.js', import.meta.url).href
 /** A server that is closed when the test ends. */
 async function started<Name extends 'a' | 'b'>(t: TestContext, options: StartOptions<Name>): Promise<TodoServer<Name>> {
   const server = await start(options)
-  t.after(server.close)
+  cleanUp(t, server.close)
   return server
 }
 
@@ -230,7 +231,7 @@ suite('start', () => {
     const server = await start({ profile: 'a' })
     const { hostname, port } = new URL(server.url)
     const agent = new Agent({ keepAlive: true })
-    t.after(() => agent.destroy())
+    cleanUp(t, () => agent.destroy())
     await new Promise((received) => get(server.url, { agent }, (response) => response.resume().once('end', received)))
     await fetch(server.url)
     const unused = openSocket(Number(port), hostname)
@@ -255,7 +256,7 @@ suite('start', () => {
     const port = Number(new URL(server.url).port)
     await server[Symbol.asyncDispose]()
     const next = createServer().listen(port, '127.0.0.1')
-    t.after(() => next.close())
+    cleanUp(t, () => next.close())
     await once(next, 'listening')
     assert.equal((next.address() as AddressInfo).port, port)
   })

@@ -247,15 +247,20 @@ export class Journal {
     return this.#entries.slice(first) as Recorded[]
   }
 
-  #eventsAfter(lastId: number): JournalEvent[] {
-    const notices = [...this.#notices].map(([event, id]): JournalEvent => ({ id, event, json: '{}' }))
+  /** In the order of their ids. Each is formatted when it is taken: a client that reads slowly takes few at a time. */
+  *#eventsAfter(lastId: number): Generator<JournalEvent> {
+    const notices = [...this.#notices]
+      .map(([event, id]): JournalEvent => ({ id, event, json: '{}' }))
+      .filter(({ id }) => id > lastId)
+      .sort((one, other) => other.id - one.id)
     // The event about an item comes behind that of its request.
-    const requests = this.#newerThan(lastId - 2).flatMap((entry) => {
+    for (const entry of this.#newerThan(lastId - 2)) {
+      while ((notices.at(-1)?.id ?? entry.id) < entry.id) yield notices.pop() as JournalEvent
+      if (entry.id > lastId) yield { id: entry.id, event: 'request', json: this.#toJson(entry) }
       const item = itemChange(entry)
-      const request: JournalEvent = { id: entry.id, event: 'request', json: this.#toJson(entry) }
-      return item ? [request, { id: entry.id + 1, event: 'item' as const, json: JSON.stringify(item) }] : [request]
-    })
-    return [...requests, ...notices].filter(({ id }) => id > lastId).sort((one, other) => one.id - other.id)
+      if (item && entry.id + 1 > lastId) yield { id: entry.id + 1, event: 'item', json: JSON.stringify(item) }
+    }
+    yield* notices.reverse()
   }
 
   #toJson(entry: Recorded): string {

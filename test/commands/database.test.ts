@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { generate } from 'selfsigned'
 import { createClient } from '../../src/verify/client.ts'
+import { cleanUp } from '../support/cleanup.ts'
 import { run, start } from '../support/cli.ts'
 import { newDatabase, sharedPostgres } from '../support/database.ts'
 import { temporaryFolder } from '../support/folder.ts'
@@ -196,7 +197,7 @@ suite('serve with a database', () => {
 
   test('--wait-for-database logs once that it waits, and starts when the database is up', async (t) => {
     const cluster = await startPostgres()
-    t.after(() => cluster.remove())
+    cleanUp(t, () => cluster.remove())
     await cluster.kill()
     const args = ['serve', '--profile', 'a', '--port', '0', '--wait-for-database']
     const waiting = start(t, args, { TODO_DATABASE_URL: cluster.url() })
@@ -240,7 +241,7 @@ suite('TLS to the database', () => {
       { ssl: 'on' },
       { 'server.crt': authority.cert, 'server.key': authority.private },
     )
-    t.after(() => cluster.remove())
+    cleanUp(t, () => cluster.remove())
     const areEncrypted = async () => {
       const [row] =
         await cluster.sql`select bool_and(s.ssl) as all from pg_stat_ssl s join pg_stat_activity a using (pid) where a.application_name = 'todo-item-service'`

@@ -9,6 +9,7 @@ import { suite, type TestContext, test } from 'node:test'
 import { connect } from 'node:tls'
 import { generate } from 'selfsigned'
 import { createClient } from '../../src/verify/client.ts'
+import { cleanUp } from '../support/cleanup.ts'
 import { jsonLines, run, start } from '../support/cli.ts'
 import { temporaryFolder } from '../support/folder.ts'
 
@@ -21,7 +22,7 @@ async function startService(t: TestContext, args: readonly string[], env: NodeJS
   const [line, httpUrl = ''] = await running.prints(/(http:\/\/127\.0\.0\.1:\d+).*\n/)
   const [httpsUrl] = /https:\/\/127\.0\.0\.1:\d+/.exec(line) ?? []
   const agent = new Agent({ rejectUnauthorized: false })
-  t.after(() => agent.destroy())
+  cleanUp(t, () => agent.destroy())
   return { running, http: createClient(httpUrl), https: httpsUrl ? createClient(httpsUrl, { agent }) : undefined }
 }
 
@@ -108,7 +109,7 @@ suite('HTTPS in development', () => {
 
   test('exits with code 1 when the HTTPS port is in use, and suggests another one', async (t) => {
     const blocker = createServer().listen(0, '127.0.0.1')
-    t.after(() => blocker.close())
+    cleanUp(t, () => blocker.close())
     await once(blocker, 'listening')
     const { port } = blocker.address() as AddressInfo
     const { code, stderr } = await run(t, [...serveArgs, '--https-port', `${port}`])

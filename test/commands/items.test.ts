@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
-import { cli, Running, run, serve } from '../support/cli.ts'
+import { cli, Program, run, serve } from '../support/cli.ts'
 import { newDatabase, sharedPostgres } from '../support/database.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { Instance, item } from '../support/instance.ts'
@@ -71,7 +71,7 @@ suite('items export and import', () => {
 
   test('an import reads standard input', async (t) => {
     const file = join(temporaryFolder(t), 'todo.db')
-    const running = new Running(t, process.execPath, [cli, 'items', 'import', '--data', file], {})
+    const running = new Program(t, process.execPath, [cli, 'items', 'import', '--data', file], {})
     running.process.stdin?.end(exported)
     const { code, stderr } = await running.ended
     assert.deepEqual([code, stderr], [0, 'Imported items: 3 of Profile A, 2 of Profile B.\n'])

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { jsonLines, type Running, serve } from '../support/cli.ts'
+import { jsonLines, node, type Running, serve } from '../support/cli.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { RawConnection } from '../support/raw.ts'
 
@@ -61,7 +61,7 @@ async function stopAndReadLog({ process, ended }: Running): Promise<string[]> {
 
 suite('event-loop delay', { skip: process.platform === 'win32' && 'needs signals', concurrency: true }, () => {
   test('of a process that was stopped for 2 s: its clients get 200, nothing is logged', async (t) => {
-    const { running, url } = await serve(t, production)
+    const { running, url } = await serve(t, production, {}, 'a', node)
     running.process.kill('SIGSTOP')
     const responses = Array.from({ length: 10 }, () => fetch(`${url}${items}`))
     await sleep(2_000)

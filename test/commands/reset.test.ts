@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { suite, type TestContext, test } from 'node:test'
 import { resetServices } from '../../src/commands/reset.ts'
 import { start } from '../../src/index.ts'
+import { cleanUp } from '../support/cleanup.ts'
 import { run, serve } from '../support/cli.ts'
 import { freePort } from '../support/port.ts'
 
@@ -11,7 +12,7 @@ const itemsPath = '/api/todoitems'
 
 async function started<Name extends 'a' | 'b'>(t: TestContext, profile: Name) {
   const server = await start({ profile })
-  t.after(server.close)
+  cleanUp(t, server.close)
   return server
 }
 
@@ -23,7 +24,7 @@ async function otherServer(t: TestContext, listener: RequestListener) {
     listener(request, response)
   }).listen(0, '127.0.0.1')
   await new Promise((listening) => server.once('listening', listening))
-  t.after(() => {
+  cleanUp(t, () => {
     server.close()
     server.closeAllConnections()
   })

@@ -6,15 +6,16 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { profiles } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { createClient } from '../../src/verify/client.ts'
-import { jsonLines, run, start } from '../support/cli.ts'
+import { cleanUp } from '../support/cleanup.ts'
+import { type Interpreter, jsonLines, node, run, start } from '../support/cli.ts'
 import { freePort } from '../support/port.ts'
 
 const items = '/api/todoitems'
 const serveArgs = (profile: 'a' | 'b', ...more: string[]) => ['serve', '--profile', profile, '--port', '0', ...more]
 
 /** Starts the service and waits for the whole line with its URL. */
-async function startService(t: TestContext, args: string[], env: NodeJS.ProcessEnv = {}) {
-  const running = start(t, args, env)
+async function startService(t: TestContext, args: string[], env: NodeJS.ProcessEnv = {}, interpreter?: Interpreter) {
+  const running = start(t, args, env, interpreter)
   const [, url = ''] = await running.prints(/(http:\/\/[^\s"]+:\d+).*\n/)
   return { running, url }
 }
@@ -185,7 +186,7 @@ suite('serve flags and variables', () => {
   })
 
   test('keeps running when its standard output is closed', async (t) => {
-    const { running, url } = await startService(t, serveArgs('a'))
+    const { running, url } = await startService(t, serveArgs('a'), {}, node)
     running.process.stdout?.destroy()
     for (let sent = 0; sent < 5; sent++) assert.equal((await createClient(url).send('GET', items)).status, 200)
     running.process.kill('SIGTERM')
@@ -205,7 +206,7 @@ suite('serve flags and variables', () => {
 
   test('exits with code 1 when the port is in use, and suggests another one', async (t) => {
     const blocker = createServer().listen(0, '127.0.0.1')
-    t.after(() => blocker.close())
+    cleanUp(t, () => blocker.close())
     await once(blocker, 'listening')
     const { port } = blocker.address() as AddressInfo
     const { code, stdout, stderr } = await run(t, ['serve', '--profile', 'b', '--port', `${port}`])
@@ -227,10 +228,10 @@ suite('serve shutdown', () => {
     }, async (t) => {
       // No timeout closes the idle connection: if the shutdown did not, the process would outlive the test.
       const timeouts = ['header', 'request', 'keep-alive', 'drain'].map((name) => `--${name}-timeout=3600`)
-      const { running, url } = await startService(t, serveArgs('a', ...timeouts))
+      const { running, url } = await startService(t, serveArgs('a', ...timeouts), {}, node)
       const port = Number(new URL(url).port)
       const [idle, socket] = [connect(port, '127.0.0.1'), connect(port, '127.0.0.1')]
-      t.after(() => {
+      cleanUp(t, () => {
         idle.destroy()
         socket.destroy()
       })

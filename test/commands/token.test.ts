@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { defaultUrls, findService, sampleRequest } from '../../src/commands/sample-request.ts'
 import { createClient } from '../../src/verify/client.ts'
+import { cleanUp } from '../support/cleanup.ts'
 import { cli, jsonLines, run, runCommand, start } from '../support/cli.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/port.ts'
@@ -25,7 +26,7 @@ async function startService(t: TestContext, args: string[], env: NodeJS.ProcessE
 async function listen(t: TestContext, listener: RequestListener): Promise<string> {
   const server = createServer(listener)
   await once(server.listen(0, '127.0.0.1'), 'listening')
-  t.after(() => {
+  cleanUp(t, () => {
     server.close()
     server.closeAllConnections()
   })

@@ -7,6 +7,7 @@ import { Validator } from '@seriousme/openapi-schema-validator'
 import { profiles } from '../../src/app.ts'
 import { signToken } from '../../src/tokens/sign.ts'
 import { type Client, createClient } from '../../src/verify/client.ts'
+import { cleanUp } from '../support/cleanup.ts'
 import { cli, run, type Service, serve, sharedService } from '../support/cli.ts'
 import {
   controlToken,
@@ -231,7 +232,7 @@ suite('limits of the control API', { concurrency: true }, () => {
     const { url } = await serve(t, [])
     const clients = [createClient(url), createClient(`${url}/~ada`)]
     const abort = new AbortController()
-    t.after(() => abort.abort())
+    cleanUp(t, () => abort.abort())
     const open = (index: number, signal = abort.signal) =>
       fetch(`${clients[index % 2]?.url}/__admin/events`, { signal })
     const first = new AbortController()

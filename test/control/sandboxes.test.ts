@@ -3,6 +3,7 @@ import { Agent } from 'node:http'
 import { suite, test } from 'node:test'
 import { profiles } from '../../src/app.ts'
 import { type Client, createClient } from '../../src/verify/client.ts'
+import { cleanUp } from '../support/cleanup.ts'
 import { serve, sharedService } from '../support/cli.ts'
 import {
   developmentToken,
@@ -146,7 +147,7 @@ suite('sandbox', { concurrency: true }, () => {
   test('200 clients in 200 sandboxes at once never see the items of another', async (t) => {
     const clients = Array.from({ length: 200 }, async (_, at) => {
       const agent = new Agent({ keepAlive: true, maxSockets: 1 })
-      t.after(() => agent.destroy())
+      cleanUp(t, () => agent.destroy())
       const headers = at % 2 === 0 ? { 'x-todo-sandbox': `many-${at}` } : {}
       const client = createClient(at % 2 === 0 ? a.url : `${a.url}/~many-${at}`, { agent, timeout: 60_000 })
       for (let id = 1; id <= 4; id++) {
@@ -232,7 +233,7 @@ suite('end of a sandbox', { concurrency: true }, () => {
     const ada = createClient(`${url}/~ada`)
     await create(ada, 'x')
     const agent = new Agent({ keepAlive: true })
-    t.after(() => agent.destroy())
+    cleanUp(t, () => agent.destroy())
     const page = createClient(url, { agent })
     for (let count = 0; count < 100; count++)
       await Promise.all(

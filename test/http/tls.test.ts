@@ -4,6 +4,7 @@ import { connect } from 'node:net'
 import { Duplex } from 'node:stream'
 import { suite, type TestContext, test } from 'node:test'
 import { connect as connectSecurely } from 'node:tls'
+import { cleanUp } from '../support/cleanup.ts'
 import { serve } from '../support/cli.ts'
 import { statusesIn } from '../support/raw.ts'
 
@@ -26,7 +27,7 @@ async function startService(t: TestContext, args: readonly string[] = []) {
 async function connectTls(t: TestContext, port: number) {
   const tcp = connect({ port, host: '127.0.0.1' })
   tcp.on('error', () => {})
-  t.after(() => tcp.destroy())
+  cleanUp(t, () => tcp.destroy())
   let held: Buffer[] | undefined
   const transport = new Duplex({
     read: () => void tcp.resume(),

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
-import { suite, type TestContext, test } from 'node:test'
+import { suite, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { sharedPostgres } from '../support/database.ts'
-import { Instance, item, startBehindProxy } from '../support/instance.ts'
-import { type Cluster, startPostgres } from '../support/postgres.ts'
+import { limitNotices } from '../../src/store/postgres/notices.ts'
+import { cleanUp } from '../support/cleanup.ts'
+import { newDatabase, sharedPostgres } from '../support/database.ts'
+import { Instance, item, startBehindProxy, startWithLockedTable } from '../support/instance.ts'
+import { freePort } from '../support/port.ts'
 import { openSql } from '../support/sql.ts'
 import { Stopwatch } from '../support/stopwatch.ts'
+import { startProxy } from '../support/tcp-proxy.ts'
 
 const namedItem = { id: 'x', name: 'name', notes: 'notes' }
 
@@ -62,20 +65,6 @@ suite('while the database is unreachable or slow', { concurrency: 3 }, () => {
     )
   })
 
-  test('cancels slow statements after 5 seconds; at most 1,000 requests wait for a connection', async (t) => {
-    const { instance, blocker } = await startWithLockedTable(t)
-    const stopwatch = new Stopwatch()
-    const requests = Array.from({ length: 1_200 }, () => instance.send('GET', '/1'))
-    for (const { status } of await Promise.all(requests)) assert.equal(status, 503)
-    const loggedTimes = () => [...instance.running.stdout.matchAll(/ 503 ([\d.]+) ms/g)].map(([, time]) => Number(time))
-    while (loggedTimes().length < requests.length) await sleep(20)
-    const times = loggedTimes()
-    stopwatch.assertWithin(6_000, Math.max(...times))
-    stopwatch.assertWithin(1_000, times.toSorted((one, other) => one - other)[149])
-    await blocker`commit`
-    await instance.assertRecovers()
-  })
-
   test('a statement that cannot be prepared fails alone: those pipelined behind it are sent again', async (t) => {
     const { instance, database, blocker } = await startWithLockedTable(t)
     const { sql } = await sharedPostgres()
@@ -100,7 +89,7 @@ suite('while the database is unreachable or slow', { concurrency: 3 }, () => {
     await instance.send('PUT', '/2', { id: 2, ...item('free') })
     await instance.send('GET', '/2')
     const blocker = openSql(cluster.url(database))
-    t.after(() => blocker.end())
+    cleanUp(t, () => blocker.end())
     // The lock must outlast the requests: on a slow machine the statement may be cancelled before.
     for (let isLocked = false, attempts = 0; !isLocked; attempts++) {
       assert.ok(attempts < 10, 'this machine is too slow')
@@ -109,7 +98,10 @@ suite('while the database is unreachable or slow', { concurrency: 3 }, () => {
       const locked = instance.send('PUT', '/1', { id: 1, ...item('waits') }).finally(() => {
         isLocked = false
       })
-      while ((await cluster.sql`select from pg_stat_activity where wait_event_type = 'Lock'`).length === 0)
+      while (
+        (await cluster.sql`select from pg_stat_activity where datname = ${database} and wait_event_type = 'Lock'`)
+          .length === 0
+      )
         await sleep(20)
       // Until it is known to be slow.
       await sleep(500)
@@ -122,87 +114,113 @@ suite('while the database is unreachable or slow', { concurrency: 3 }, () => {
     }
   })
 
-  test('replaces connections that are reset while requests wait; opens at most ten', async (t) => {
-    const { proxy, instance, database } = await startBehindProxy(t)
-    const { sql } = await sharedPostgres()
-    for (let round = 0; round < 5; round++) {
-      const requests = Array.from({ length: 60 }, () => instance.send('GET', ''))
-      await Promise.race(requests)
-      proxy.resetAll()
-      for (const { status } of await Promise.all(requests)) assert.ok(status === 200 || status === 503)
+  test('does not send a query again when its outcome is unknown', async (t) => {
+    const { proxy, instance } = await startBehindProxy(t)
+    for (const action of ['disconnect before', 'no result', 'disconnect after'] as const) {
+      proxy.onBytes(action, action)
+      assert.equal((await instance.send('POST', '', item(action))).status, 503)
     }
-    // Longer than the query timeout: a query that was forgotten would mark the database as down by then.
-    await sleep(6_500)
-    const [{ open } = { open: 0 }] = await sql`
-      select count(*)::int as open from pg_stat_activity where datname = ${database}`
-    assert.ok(open <= 10, `${open} connections`)
-    const notices = instance.running.stdout.match(/^The database cannot be used.*does not respond\.$/gm) ?? []
-    assert.ok(notices.length <= 1, `${notices.length} notices`)
     await instance.assertRecovers()
+    let names: string[] = []
+    while (!names.includes('disconnect after'))
+      names = (await instance.list<{ name: string }>()).map(({ name }) => name)
+    assert.deepEqual(names, ['disconnect after'])
   })
 
-  test('commits that wait for a synchronous standby do not exhaust the connections of the server', async (t) => {
-    const cluster = await startPostgres()
-    t.after(() => cluster.remove())
-    const instance = await Instance.start(t, cluster.url())
-    await cluster.sql`alter system set synchronous_standby_names = 'missing'`
-    await cluster.sql`select pg_reload_conf()`
-    await untilCommitsWait(cluster)
-    const startedAt = performance.now()
-    const writers = Array.from({ length: 20 }, async () => {
-      while (performance.now() - startedAt < 9_000)
-        assert.equal((await instance.send('POST', '', item('x'))).status, 503)
-    })
-    await Promise.all(writers)
-    const [{ open } = { open: 0 }] = await cluster.sql`
-      select count(*)::int as open from pg_stat_activity where application_name = 'todo-item-service'`
-    assert.ok(open <= 20, `${open} connections`)
-    await cluster.sql`alter system reset synchronous_standby_names`
-    await cluster.sql`select pg_reload_conf()`
-    await instance.assertRecovers()
+  test('retries serialization failures until the query succeeds', async (t) => {
+    const { sql } = await sharedPostgres()
+    const { name, url } = await newDatabase()
+    await sql`alter database ${sql(name)} set default_transaction_isolation = 'serializable'`
+    const instances = await Promise.all([1, 2].map(() => Instance.start(t, url, 'a', [])))
+    const first = instances[0] as Instance
+    await first.send('POST', '', item('x'))
+    const responses = await Promise.all(
+      Array.from({ length: 60 }, (_, index) =>
+        (instances[index % 2] as Instance).send('PUT', '/1', { id: 1, ...item(`${index}`) }),
+      ),
+    )
+    assert.deepEqual([...new Set(responses.map(({ status }) => status))], [204])
   })
 
-  test('B5 a repeated write is rejected, not answered, while the first waits for a synchronous standby', async (t) => {
-    const cluster = await startPostgres()
-    t.after(() => cluster.remove())
-    const instance = await Instance.start(t, cluster.url(), 'b')
-    await cluster.sql`alter system set synchronous_standby_names = 'missing'`
-    await cluster.sql`select pg_reload_conf()`
-    await untilCommitsWait(cluster)
-    for (let round = 0; round < 2; round++)
-      assert.deepEqual((await instance.send('POST', '', namedItem)).text, 'CouldNotCreateItem')
-    await instance.running.prints(/^Commits on 127\.0\.0\.1:\d+ \(timeline 1\) wait for a synchronous standby\.$/m)
-    const [{ count } = { count: -1 }] = await cluster.sql`
-      select count(*)::int as count from todo.named_items where id = ${namedItem.id}`
-    assert.equal(count, 0)
-    await cluster.sql`alter system reset synchronous_standby_names`
-    await cluster.sql`select pg_reload_conf()`
-    await instance.assertRecovers()
-    assert.equal((await instance.send('POST', '', namedItem)).status, 409)
+  test('connects to several hosts without a warning of Node in the log', async (t) => {
+    const { url } = await newDatabase()
+    const { host } = new URL(url)
+    const instance = await Instance.start(t, url.replace(host, `${host},127.0.0.1:${await freePort()},${host}`))
+    await Promise.all(Array.from({ length: 100 }, () => instance.send('GET', '')))
+    instance.running.process.kill('SIGTERM')
+    const { stdout, stderr } = await instance.running.ended
+    assert.doesNotMatch(`${stdout}${stderr}`, /Warning/)
   })
 })
 
-/** An instance with one item, which nobody can read until the blocker commits. */
-async function startWithLockedTable(t: TestContext) {
-  const { instance, database } = await startBehindProxy(t)
-  await instance.send('POST', '', item('x'))
-  const blocker = openSql((await sharedPostgres()).url(database))
-  t.after(() => blocker.end())
-  await blocker`begin; lock table todo.numbered_items`
-  return { instance, database, blocker }
-}
+suite('state of the database in the log', { concurrency: true }, () => {
+  test('a database that is lost and found again is one line each, with the host', async (t) => {
+    const { proxy, instance } = await startBehindProxy(t)
+    proxy.refuse()
+    while ((await instance.send('GET', '')).status !== 503) await sleep(20)
+    await instance.running.prints(/^The database cannot be used .*/m)
+    // Long enough for several attempts to connect.
+    await sleep(1_500)
+    proxy.restore()
+    await instance.assertRecovers()
+    const restored = `The database connection is restored. The primary is 127.0.0.1:${proxy.port} (timeline 1).`
+    await instance.running.prints(new RegExp(restored.replace(/[.()]/g, '\\$&')))
+    const lines = instance.running.stdout.split('\n').filter((line) => line.startsWith('The database'))
+    assert.equal(lines.length, 2, lines.join('\n'))
+    assert.doesNotMatch(instance.running.stdout, /undefined/)
+  })
 
-/** A reloaded configuration takes effect some time later. */
-async function untilCommitsWait({ url, sql }: Cluster): Promise<void> {
-  const client = openSql(url())
-  for (;;) {
-    const commit = client`select pg_logical_emit_message(true, 'test', '')`.then(
-      () => 'done',
-      () => 'done',
-    )
-    do {
-      const [waiting] = await sql`select from pg_stat_activity where wait_event = 'SyncRep'`
-      if (waiting) return void client.end()
-    } while ((await Promise.race([commit, sleep(20, 'pending')])) === 'pending')
+  test('a statement timeout that is not in force is reported once, with the remedy', async (t) => {
+    const { port } = await sharedPostgres()
+    const { url } = await newDatabase()
+    const proxy = await startProxy(t, port)
+    // A connection pooler may ignore start parameters.
+    proxy.replaceBytes('statement_timeout\0' + '5000', 'statement_timeout\0' + '0000')
+    const pooled = await Instance.start(t, url.replace(`:${port}/`, `:${proxy.port}/`))
+    await pooled.running.prints(/^The statement timeout is not in force.* run "alter role … set statement_timeout/m)
+    const direct = await Instance.start(t, url)
+    assert.doesNotMatch(direct.running.stdout, /statement timeout/)
+  })
+})
+
+test('losing the connection while items are replaced fails that request, not the service', async (t) => {
+  const { proxy, instance } = await startBehindProxy(t)
+  assert.equal((await instance.send('POST', '', item('kept'))).status, 201)
+  proxy.onBytes('jsonb_to_recordset', 'disconnect before')
+  const put = await fetch(`${instance.url}/__admin/items`, {
+    method: 'PUT',
+    body: '[{"id":7,"name":"new","isComplete":true}]',
+    headers: { 'content-type': 'application/json' },
+  })
+  assert.equal(put.status, 503)
+  assert.deepEqual(await instance.list(), [{ id: 1, ...item('kept') }])
+})
+
+// By itself: the timers of the process are mocked.
+test('a state that keeps changing is summed up once a minute', (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  let now = 0
+  const lines: string[] = []
+  const notice = limitNotices(
+    (line) => lines.push(line),
+    () => now,
+  )
+  const pass = (ms: number) => {
+    now += ms
+    t.mock.timers.tick(ms)
   }
-}
+  for (let second = 0; second < 90; second++) {
+    notice(`state ${second}`)
+    pass(1_000)
+  }
+  assert.deepEqual(lines, [
+    ...['state 0', 'state 1', 'state 2', 'state 3', 'state 4', 'state 5'],
+    'More changes of the state of the database in the last minute: 54. Now: state 59',
+    ...['state 60', 'state 61', 'state 62', 'state 63', 'state 64', 'state 65'],
+  ])
+  pass(60_000)
+  assert.deepEqual(lines.slice(13), ['More changes of the state of the database in the last minute: 24. Now: state 89'])
+  pass(60_000)
+  notice('state 90')
+  assert.equal(lines.at(-1), 'state 90')
+})

@@ -20,9 +20,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import Libsql from 'libsql'
 import { sqliteStores } from '../../src/store/sqlite/store.ts'
 import type { NamedItem, NumberedItem } from '../../src/store/store.ts'
-import { run } from '../support/cli.ts'
+import { cleanUp } from '../support/cleanup.ts'
+import { node, run } from '../support/cli.ts'
 import { temporaryFolder } from '../support/folder.ts'
-import { Instance, item, Writers } from '../support/instance.ts'
+import { Instance, item } from '../support/instance.ts'
 import { itemsIn, startingWith } from '../support/stores.ts'
 
 const named = (id: string, name = 'name'): NamedItem => ({ id, name, notes: 'notes', done: false })
@@ -79,24 +80,9 @@ suite('items in a data file', () => {
     assert.deepEqual(await second.list(), [])
   })
 
-  test('no acknowledged item is lost when the process is killed under load', async (t) => {
-    const file = join(temporaryFolder(t), 'todo.db')
-    const rounds: Writers[] = []
-    for (let round = 0; round < 5; round++) {
-      const instance = await Instance.startOnFile(t, file)
-      const writers = new Writers([instance], 8, `round ${round}`)
-      rounds.push(writers)
-      await writers.waitFor(40 + 17 * round)
-      instance.running.process.kill('SIGKILL')
-      await writers.stop()
-    }
-    const instance = await Instance.startOnFile(t, file)
-    for (const writers of rounds) await writers.assertStored(instance)
-  })
-
   test('G5 a text with U+0000 is stored whole', async (t) => {
     const stores = open(join(temporaryFolder(t), 'todo.db'))
-    t.after(() => stores.close())
+    cleanUp(t, () => stores.close())
     const { a, b } = stores
     await a.replaceAll([{ ...numbered('1', 'a\0b'), secret: '\0s' }])
     await a.create({ name: '\0', isComplete: false })
@@ -118,7 +104,7 @@ suite('items in a data file', () => {
 
   test('A11 ids are exact up to the largest int64; then the store is full', async (t) => {
     const stores = open(join(temporaryFolder(t), 'todo.db'), 'exclusive', [numbered('9223372036854775806')])
-    t.after(() => stores.close())
+    cleanUp(t, () => stores.close())
     const created = await stores.a.create({ name: null, isComplete: false })
     assert.ok(typeof created === 'object')
     assert.equal(created.id, '9223372036854775807')
@@ -191,7 +177,7 @@ suite('items in a data file', () => {
     await open(file).close()
     const one = open(file, 'shared')
     const other = open(file, 'shared')
-    t.after(async () => {
+    cleanUp(t, async () => {
       await other.close()
       await one.close()
     })
@@ -438,7 +424,7 @@ suite('while the disk is full', { skip: !canLimit && 'needs prlimit' }, () => {
   /** The files of the process cannot grow beyond 400 KiB. */
   async function startLimited(t: TestContext, profile: 'a' | 'b') {
     const file = join(temporaryFolder(t), 'todo.db')
-    const instance = await Instance.startOnFile(t, file, profile)
+    const instance = await Instance.startOnFile(t, file, profile, node)
     const setLimit = (bytes: string) => {
       const { status, stderr } = spawnSync('prlimit', ['--pid', `${instance.running.process.pid}`, `--fsize=${bytes}:`])
       assert.equal(status, 0, `${stderr}`)

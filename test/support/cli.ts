@@ -1,11 +1,16 @@
 import type { ChildProcess, SpawnOptions } from 'node:child_process'
-import { once } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, before, type TestContext } from 'node:test'
+import { Writable } from 'node:stream'
+import { after, afterEach, before } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { inspect } from 'node:util'
+import type { Process } from '../../src/commands/command.ts'
+import { main } from '../../src/commands/main.ts'
 import { removeAtExit, spawnTied } from './child-process.ts'
+import { type Cleanup, cleanUp } from './cleanup.ts'
 
 export const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url))
 
@@ -28,47 +33,139 @@ export interface Ended {
   readonly stderr: string
 }
 
-/** What registers cleanup: a test's context, or `sharedService` for a suite. */
-type Cleanup = Pick<TestContext, 'after'>
-
 /** Far above what a slow machine needs: a test fails instead of waiting for ever. */
 const printTimeoutMs = 120_000
+/** Much more than any drain time: on a busy machine, what a flood has left is parsed slowly. */
+const stopTimeoutMs = 60_000
+const reportedCharacters = 5_000
 
-/** A child process that is killed when its test ends. */
-export class Running {
-  readonly process: ChildProcess
-  readonly ended: Promise<Ended>
+/** What a context has in addition where it is that of a test; Node 20.12 added `error`. */
+interface FailedTest {
+  readonly error?: Error | null
+  diagnostic?(message: string): void
+}
+
+/** A command that runs, as a program or in this process. */
+export abstract class Running {
+  abstract readonly process: Pick<ChildProcess, 'kill' | 'pid' | 'exitCode' | 'stdin' | 'stdout'>
+  abstract readonly ended: Promise<Ended>
   stdout = ''
   stderr = ''
+  readonly #output = new EventEmitter()
 
-  constructor(t: Cleanup, command: string, args: readonly string[], options: SpawnOptions) {
-    this.process = spawnTied(command, args, options)
-    this.process.stdout?.on('data', (data) => (this.stdout += data))
-    this.process.stderr?.on('data', (data) => (this.stderr += data))
-    this.ended = once(this.process, 'close').then(([code]) => ({ code, stdout: this.stdout, stderr: this.stderr }))
-    t.after(async () => {
-      this.process.kill('SIGKILL')
-      await this.ended
-    })
+  protected receive(stream: 'stdout' | 'stderr', data: unknown): void {
+    this[stream] += data
+    this.#output.emit('data')
   }
 
   /** Waits until standard output matches. */
   async prints(pattern: RegExp): Promise<RegExpExecArray> {
-    const { stdout } = this.process
     const timeout = AbortSignal.timeout(printTimeoutMs)
     for (;;) {
       const match = pattern.exec(this.stdout)
       if (match) return match
-      const data = stdout && once(stdout, 'data', { signal: timeout }).catch(() => 'within two minutes')
+      const data = once(this.#output, 'data', { signal: timeout }).catch(() => 'within two minutes')
       const more = await Promise.race([data, this.ended.then(() => 'before it ended')])
-      if (typeof more === 'string') throw new Error(`${pattern} was not printed ${more}: ${this.stdout}${this.stderr}`)
+      if (typeof more === 'string' && !pattern.test(this.stdout))
+        throw new Error(`${pattern} was not printed ${more}: ${this.stdout}${this.stderr}`)
     }
+  }
+
+  /** The end of what it printed, as a diagnostic message of a test that failed. */
+  reportTo(t: FailedTest): void {
+    if (t.error) t.diagnostic?.(`The service printed:\n${this.stdout.slice(-reportedCharacters)}${this.stderr}`)
+  }
+
+  /** Ends it by SIGTERM, if it runs. It must stop in time, with exit code 0. */
+  protected async stop(): Promise<void> {
+    this.process.kill('SIGTERM')
+    const timer = setTimeout(() => this.process.kill('SIGKILL'), stopTimeoutMs)
+    const { code } = await this.ended
+    clearTimeout(timer)
+    if (code !== 0) throw new Error(`SIGTERM: exit code ${code} instead of 0: ${this.stdout}${this.stderr}`)
+  }
+}
+
+/** A child process. `isService`: it must stop on SIGTERM when its test ends. */
+export class Program extends Running {
+  readonly process: ChildProcess
+  readonly ended: Promise<Ended>
+
+  constructor(t: Cleanup, command: string, args: readonly string[], options: SpawnOptions, isService = false) {
+    super()
+    this.process = spawnTied(command, args, options)
+    this.process.stdout?.on('data', (data) => this.receive('stdout', data))
+    this.process.stderr?.on('data', (data) => this.receive('stderr', data))
+    this.ended = once(this.process, 'close').then(([code]) => ({ code, stdout: this.stdout, stderr: this.stderr }))
+    cleanUp(t, async () => {
+      const { exitCode, signalCode } = this.process
+      if (exitCode === null && signalCode === null && isService) await this.stop()
+      this.process.kill('SIGKILL')
+      await this.ended
+    })
+  }
+}
+
+/** A command in this process, which gets a `process` of its own. */
+class InProcess extends Running {
+  readonly process
+  readonly ended: Promise<Ended>
+
+  constructor(t: Cleanup, args: readonly string[], env: NodeJS.ProcessEnv) {
+    super()
+    const events = new EventEmitter()
+    let exitCode: number | null = null
+    let exit = (_code: number) => {}
+    const exited = new Promise<number>((resolve) => {
+      exit = resolve
+    })
+    const process = {
+      argv: ['node', cli, ...args],
+      env,
+      stdout: this.#stream('stdout'),
+      stderr: this.#stream('stderr'),
+      on: events.on.bind(events),
+      once: events.once.bind(events),
+      removeAllListeners: events.removeAllListeners.bind(events),
+      exit,
+    }
+    this.process = {
+      pid: undefined,
+      stdin: null,
+      stdout: null,
+      get exitCode() {
+        return exitCode
+      },
+      kill(signal: NodeJS.Signals | number = 'SIGTERM') {
+        if (exitCode === null && !events.emit(`${signal}`)) throw new Error(`${signal} takes a program: pass \`node\`.`)
+        return exitCode === null
+      },
+    }
+    const failed = (error: unknown) => {
+      this.receive('stderr', inspect(error))
+      return 1
+    }
+    this.ended = Promise.race([main(process as unknown as Process).catch(failed), exited]).then((code) => {
+      exitCode = code
+      return { code, stdout: this.stdout, stderr: this.stderr }
+    })
+    cleanUp(t, () => (exitCode === null ? this.stop() : undefined))
+  }
+
+  #stream(name: 'stdout' | 'stderr'): Writable {
+    return new Writable({
+      decodeStrings: false,
+      write: (data, _encoding, done) => {
+        this.receive(name, data)
+        done()
+      },
+    })
   }
 }
 
 /** Any command, with the environment of the tests. */
 export const runCommand = (t: Cleanup, command: string, args: readonly string[], options: SpawnOptions = {}) =>
-  new Running(t, command, args, { env: cleanEnvironment(), ...options }).ended
+  new Program(t, command, args, { env: cleanEnvironment(), ...options }).ended
 
 /** What runs the compiled program. */
 export interface Interpreter {
@@ -78,18 +175,24 @@ export interface Interpreter {
 
 export const node: Interpreter = { command: process.execPath, args: ['--throw-deprecation'] }
 
-/** A `todo-service` process with an empty configuration directory. */
+/** A command of `todo-service` with an empty configuration directory: in this process, unless it takes a program. */
 export function start(
   t: Cleanup,
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
-  { command, args: flags } = node,
+  interpreter?: Interpreter,
 ): Running {
   const folder = mkdtempSync(join(tmpdir(), 'todo-service-'))
-  removeAtExit(folder)
+  cleanUp(t, () => rmSync(folder, { recursive: true }))
   const environment = { ...cleanEnvironment(), XDG_CONFIG_HOME: folder, ...env }
-  const running = new Running(t, command, [...flags, cli, ...args], { env: environment })
-  t.after(() => rmSync(folder, { recursive: true }))
+  const needsProgram = env.NODE_OPTIONS !== undefined || args.includes('--workers')
+  if (interpreter || needsProgram) removeAtExit(folder)
+  const { command, args: flags } = interpreter ?? node
+  const running =
+    interpreter || needsProgram
+      ? new Program(t, command, [...flags, cli, ...args], { env: environment }, true)
+      : new InProcess(t, args, environment)
+  cleanUp(t, () => running.reportTo(t as FailedTest))
   return running
 }
 
@@ -108,7 +211,7 @@ export async function serve(
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
   profile: 'a' | 'b' = 'a',
-  interpreter = node,
+  interpreter?: Interpreter,
 ): Promise<Service> {
   const flags = ['--profile', profile, '--port', '0', '--host', '127.0.0.1', ...args]
   const running = start(t, ['serve', ...flags], env, interpreter)
@@ -121,7 +224,7 @@ export function sharedService(
   args: readonly string[],
   profile: 'a' | 'b' = 'a',
   env: NodeJS.ProcessEnv = {},
-  interpreter = node,
+  interpreter?: Interpreter,
 ): Service {
   const cleanups: (() => unknown)[] = []
   const service = {}
@@ -129,6 +232,7 @@ export function sharedService(
     const t = { after: (cleanup: () => unknown) => void cleanups.push(cleanup) }
     Object.assign(service, await serve(t, args, env, profile, interpreter))
   })
+  afterEach((t) => (service as Service).running.reportTo(t as FailedTest))
   after(async () => {
     for (const cleanup of cleanups) await cleanup()
   })

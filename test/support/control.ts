@@ -6,6 +6,7 @@ import type { JournalEntry } from '../../src/control/types.ts'
 import { devTokenDefaults, readOrCreateDevKey } from '../../src/tokens/dev-key.ts'
 import { signToken } from '../../src/tokens/sign.ts'
 import { type Client, createClient, type Response } from '../../src/verify/client.ts'
+import { cleanUp } from './cleanup.ts'
 import type { Service } from './cli.ts'
 
 export const itemsPath = '/api/todoitems'
@@ -70,7 +71,7 @@ export class EventStream {
   static async open(t: TestContext, { url }: Pick<Client, 'url'>, headers: Record<string, string> = {}) {
     const abort = new AbortController()
     const timer = setTimeout(() => abort.abort(), eventTimeoutMs)
-    t.after(() => {
+    cleanUp(t, () => {
       clearTimeout(timer)
       abort.abort()
     })

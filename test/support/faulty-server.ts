@@ -1,7 +1,11 @@
+import assert from 'node:assert/strict'
 import { type Agent, createServer, type Server } from 'node:http'
 import type { TestContext } from 'node:test'
 import type { Client, Response } from '../../src/verify/client.ts'
-import { agentInto, transports } from './running.ts'
+import { type Verification, type VerifyOptions, verify } from '../../src/verify/index.ts'
+import { pretty } from '../../src/verify/report/pretty.ts'
+import { cleanUp } from './cleanup.ts'
+import { agentInto, tokenFor, transports } from './running.ts'
 
 export interface ProxiedRequest {
   readonly method: string
@@ -59,6 +63,41 @@ export function faultyServer(client: Client, mutate: Mutation): Server {
 export async function faultyAgent(t: TestContext, profile: 'a' | 'b', mutate: Mutation): Promise<Agent> {
   const server = faultyServer(await transports['in process'](t, profile), mutate)
   const agent = agentInto((stream) => server.emit('connection', stream))
-  t.after(() => agent.destroy())
+  cleanUp(t, () => agent.destroy())
   return agent
+}
+
+export async function verifyFaulty(
+  t: TestContext,
+  profile: 'a' | 'b',
+  mutate: Mutation,
+  options: Partial<VerifyOptions> = {},
+): Promise<Verification> {
+  const agent = await faultyAgent(t, profile, mutate)
+  return verify({ url: 'http://faulty.example', profile, agent, token: await tokenFor('ada'), ...options })
+}
+
+/** Of the checks with this outcome. Short: a failed assertion prints what it compares. */
+export const titles = ({ outcomes }: Verification, status: string) =>
+  outcomes.filter((outcome) => outcome.status === status).map(({ rule, name }) => `${rule} ${name}`)
+
+export const failedRules = ({ outcomes }: Verification) => [
+  ...new Set(outcomes.filter(({ status }) => status === 'failed').map(({ rule }) => rule)),
+]
+
+export const ruleOf = (title: string) => title.slice(0, title.indexOf(' '))
+
+const terminalColumns = 120
+const terminalRows = 42
+const countRows = (text: string) =>
+  text.split('\n').reduce((rows, line) => rows + Math.max(1, Math.ceil(line.length / terminalColumns)), 0)
+
+/** The fault with this title is found, and its cause is not buried. */
+export function assertFails(verification: Verification, title: string): void {
+  assert.equal(verification.ok, false)
+  const failed = titles(verification, 'failed')
+  assert.ok(failed.map(ruleOf).includes(ruleOf(title)), `failed: ${failed.join('; ')}`)
+  assert.ok(failed.length <= 4, `${failed.length} failed: ${failed.join('; ')}`)
+  const rows = countRows(pretty(verification))
+  assert.ok(rows <= terminalRows, `${rows} rows`)
 }

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import type { TestContext } from 'node:test'
 import { Worker } from 'node:worker_threads'
+import { cleanUp } from './cleanup.ts'
 import { statusesIn } from './raw.ts'
 
 const items = '/api/todoitems'
@@ -120,7 +121,7 @@ export function flood(
 /** A flood from a thread of its own: what the test measures does not wait for it. Returns once all clients are connected. */
 export async function startFlood(t: TestContext, port: number, name: string, options: FloodOptions) {
   const worker = new Worker(new URL('flood-worker.js', import.meta.url), { workerData: { port, name, options } })
-  t.after(() => worker.terminate())
+  cleanUp(t, () => worker.terminate())
   await once(worker, 'message')
   return {
     async stop(): Promise<Statuses> {

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Interpreter, node, type Running, start } from './cli.ts'
+import { cleanUp } from './cleanup.ts'
+import { type Interpreter, type Running, start } from './cli.ts'
 import { newDatabase, sharedPostgres } from './database.ts'
+import { openSql } from './sql.ts'
 import { Stopwatch } from './stopwatch.ts'
 import { startProxy, type TcpProxy } from './tcp-proxy.ts'
 
@@ -23,16 +25,16 @@ export class Instance {
     url: string,
     profile: 'a' | 'b' = 'a',
     args: readonly string[] = [],
-    { env, ...interpreter }: Interpreter & { readonly env?: NodeJS.ProcessEnv } = node,
+    interpreter?: Interpreter & { readonly env?: NodeJS.ProcessEnv },
   ) {
     const flags = ['serve', '--profile', profile, '--port', '0', '--log-level', 'warn', ...args]
-    const running = start(t, flags, { ...env, TODO_DATABASE_URL: url }, interpreter)
+    const running = start(t, flags, { ...interpreter?.env, TODO_DATABASE_URL: url }, interpreter)
     const [, address] = await running.prints(/(http:\/\/localhost:\d+)/)
     return new Instance(running, `${address}`.replace('localhost', '127.0.0.1'))
   }
 
-  static startOnFile(t: TestContext, file: string, profile: 'a' | 'b' = 'a') {
-    return Instance.start(t, '', profile, ['--data', file])
+  static startOnFile(t: TestContext, file: string, profile: 'a' | 'b' = 'a', interpreter?: Interpreter) {
+    return Instance.start(t, '', profile, ['--data', file], interpreter)
   }
 
   /** Without retries. */
@@ -133,10 +135,21 @@ export const item = (name: string) => ({ name, isComplete: false })
 export async function startBehindProxy(
   t: TestContext,
   profile: 'a' | 'b' = 'a',
+  interpreter?: Interpreter,
 ): Promise<{ proxy: TcpProxy; instance: Instance; database: string }> {
   const { port } = await sharedPostgres()
   const { name, url } = await newDatabase()
   const proxy = await startProxy(t, port)
   const proxyUrl = url.replace(`:${port}/`, `:${proxy.port}/`)
-  return { proxy, instance: await Instance.start(t, proxyUrl, profile), database: name }
+  return { proxy, instance: await Instance.start(t, proxyUrl, profile, [], interpreter), database: name }
+}
+
+/** An instance with one item, which nobody can read until the blocker commits. */
+export async function startWithLockedTable(t: TestContext) {
+  const { instance, database } = await startBehindProxy(t)
+  await instance.send('POST', '', item('x'))
+  const blocker = openSql((await sharedPostgres()).url(database))
+  cleanUp(t, () => blocker.end())
+  await blocker`begin; lock table todo.numbered_items`
+  return { instance, database, blocker }
 }

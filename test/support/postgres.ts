@@ -32,6 +32,35 @@ export interface Cluster {
 
 type Settings = Readonly<Record<string, string>>
 
+/** What tells the test files which server they share, and where to copy another one from. */
+const sharedVariable = 'TODO_TEST_POSTGRES'
+
+interface Shared {
+  readonly port: number
+  readonly directory: string
+  readonly installation: Installation
+}
+
+/** A server for all test files of a run: they find it by the environment. */
+export async function shareCluster(): Promise<{ environment: NodeJS.ProcessEnv; remove(): Promise<void> }> {
+  const directory = copyOf((await installation()).template)
+  chownAll(directory)
+  const { port, remove } = await startCluster(directory, { max_connections: '500' })
+  const shared: Shared = { port, directory, installation: await installation() }
+  return { environment: { [sharedVariable]: JSON.stringify(shared) }, remove }
+}
+
+const shared = (): Shared | undefined => JSON.parse(process.env[sharedVariable] ?? 'null') ?? undefined
+
+/** The server of the run, which goes on; undefined where there is none. */
+export function openSharedCluster(): Pick<Cluster, 'port' | 'url' | 'socketUrl' | 'sql' | 'remove'> | undefined {
+  const found = shared()
+  if (!found) return undefined
+  const { port, directory } = found
+  const sql = openSql(urlOf(port), 2)
+  return { ...addressesOf(port, directory), sql, remove: () => sql.end() }
+}
+
 /** `files` are written to the data directory before the server starts. */
 export async function startPostgres(
   settings: Settings = {},
@@ -76,9 +105,7 @@ async function startCluster(directory: string, settings: Settings): Promise<Clus
 
   await start()
   return {
-    port,
-    url: (database, role) => urlOf(port, database, role),
-    socketUrl: urlOf(port).replace('127.0.0.1', encodeURIComponent(directory)),
+    ...addressesOf(port, directory),
     sql,
     start,
     kill: () => stop('SIGKILL'),
@@ -100,6 +127,12 @@ async function startCluster(directory: string, settings: Settings): Promise<Clus
     },
   }
 }
+
+const addressesOf = (port: number, directory: string) => ({
+  port,
+  url: (database?: string, role?: string) => urlOf(port, database, role),
+  socketUrl: urlOf(port).replace('127.0.0.1', encodeURIComponent(directory)),
+})
 
 const urlOf = (port: number, database = 'postgres', role = 'postgres') =>
   `postgres://${role}:${password}@127.0.0.1:${port}/${database}`
@@ -124,7 +157,8 @@ interface Installation {
 let installed: Promise<Installation> | undefined
 
 function installation(): Promise<Installation> {
-  installed ??= install()
+  const found = shared()
+  installed ??= found ? Promise.resolve(found.installation) : install()
   return installed
 }
 

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import type { TestContext } from 'node:test'
+import { type Cleanup, cleanUp } from './cleanup.ts'
 
 /** The statuses of all responses in the bytes that a server has sent. */
 export const statusesIn = (received: string) =>
@@ -13,7 +13,7 @@ export class RawConnection {
   error: Error | undefined
   readonly closed: Promise<void>
 
-  constructor(t: TestContext, port: number, options: { allowHalfOpen?: boolean } = {}) {
+  constructor(t: Cleanup, port: number, options: { allowHalfOpen?: boolean } = {}) {
     this.socket = connect({ port, host: '127.0.0.1', ...options })
     this.socket.on('error', (error) => {
       this.error = error
@@ -22,7 +22,7 @@ export class RawConnection {
       this.received += data.toString('latin1')
     })
     this.closed = new Promise((resolve) => this.socket.once('close', () => resolve()))
-    t.after(() => this.socket.destroy())
+    cleanUp(t, () => this.socket.destroy())
   }
 
   get statuses(): number[] {

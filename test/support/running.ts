@@ -17,6 +17,7 @@ import { devTokenDefaults, devTokenIssuer } from '../../src/tokens/dev-key.ts'
 import { signToken } from '../../src/tokens/sign.ts'
 import { createTokenVerifier, type VerifyOptions } from '../../src/tokens/verify.ts'
 import { type Client, createClient } from '../../src/verify/client.ts'
+import { cleanUp } from './cleanup.ts'
 
 const devKey = createSecretKey(randomBytes(32))
 
@@ -122,7 +123,7 @@ export const transports = {
   async 'in process'(t: TestContext, name: ProfileName, options: ServiceOptions = {}): Promise<Client> {
     const server = serverOf(name, options)
     const agent = agentInto((stream) => server.accept(stream as Socket))
-    t.after(() => agent.destroy())
+    cleanUp(t, () => agent.destroy())
     return createClient('http://in.process', { agent, token: await tokenFor('ada') })
   },
 
@@ -131,7 +132,7 @@ export const transports = {
     const listener = createServer({ allowHalfOpen: true }, server.accept)
     await new Promise<void>((listening) => listener.listen(0, '127.0.0.1', listening))
     const agent = new Agent({ keepAlive: true })
-    t.after(async () => {
+    cleanUp(t, async () => {
       agent.destroy()
       server.destroy()
       await new Promise((closed) => listener.close(closed))

@@ -1,10 +1,17 @@
+import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync } from 'node:fs'
+import { Agent } from 'node:http'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import type { TestContext } from 'node:test'
+import { verify } from '../../src/verify/index.ts'
 import { removeAtExit } from './child-process.ts'
-import { type Interpreter, node } from './cli.ts'
+import { cleanUp } from './cleanup.ts'
+import { type Interpreter, node, run, serve } from './cli.ts'
+import { newDatabase } from './database.ts'
+import { temporaryFolder } from './folder.ts'
 
 export interface Runtime extends Interpreter {
   readonly name: 'Node' | 'Bun' | 'Deno'
@@ -43,3 +50,24 @@ const deno = find('Deno', `deno${extension}`, ['run', '-A'], {
   DENO_NO_UPDATE_CHECK: '1',
 })
 export const runtimes: readonly Runtime[] = [{ ...node, name: 'Node', env: {}, skip: false }, bun, deno]
+
+/** `verify --strict` of the service on this runtime finds nothing. */
+export async function assertConforms(
+  t: TestContext,
+  { env, ...interpreter }: Runtime,
+  profile: 'a' | 'b',
+  store: 'memory' | 'PostgreSQL',
+): Promise<void> {
+  const XDG_CONFIG_HOME = temporaryFolder(t)
+  // Without CORS as in production, where responses have fewer headers.
+  const more = store === 'memory' ? ['--cors', 'none'] : ['--database-url', (await newDatabase()).url]
+  const args = ['--no-https', '--log-level', 'error', ...more]
+  const { url } = await serve(t, args, { ...env, XDG_CONFIG_HOME }, profile, interpreter)
+  const { stdout } = await run(t, ['token', '--name', 'ada', '-o', 'token'], { XDG_CONFIG_HOME })
+  const agent = new Agent({ keepAlive: true })
+  cleanUp(t, () => agent.destroy())
+  const result = await verify({ url, profile, strict: true, reset: true, token: stdout.trim(), agent })
+  const { ok, failed, skipped, outcomes } = result
+  const problems = outcomes.filter(({ status }) => status !== 'passed')
+  assert.deepEqual({ ok, failed, skipped }, { ok: true, failed: 0, skipped: 0 }, JSON.stringify(problems))
+}

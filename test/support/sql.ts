@@ -21,7 +21,8 @@ export interface Sql {
 
 /** With one connection, statements share a session. */
 export function openSql(url: string, maxConnections = 1): Sql {
-  const pool = new Pool({ connectionString: url, max: maxConnections })
+  // An idle connection may be in a transaction, which holds a lock.
+  const pool = new Pool({ connectionString: url, max: maxConnections, idleTimeoutMillis: 0 })
   // The server was stopped while a connection was idle.
   pool.on('error', () => {})
   function sql(template: TemplateStringsArray | string, ...values: unknown[]) {

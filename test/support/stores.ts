@@ -8,7 +8,8 @@ import { memoryStores } from '../../src/store/memory.ts'
 import { postgresStores } from '../../src/store/postgres/store.ts'
 import { sqliteStores } from '../../src/store/sqlite/store.ts'
 import type { NamedItem, NumberedItem, PersistentStores, Stores } from '../../src/store/store.ts'
-import { sharedPostgres } from './database.ts'
+import { cleanUp } from './cleanup.ts'
+import { sharedPostgres, uniqueName } from './database.ts'
 
 interface StartingItems {
   readonly a: readonly NumberedItem[]
@@ -29,8 +30,6 @@ export async function listIn(store: Stores['a'] | Stores['b']): Promise<string> 
 
 export const itemsIn = async (store: Stores['a'] | Stores['b']): Promise<unknown[]> => JSON.parse(await listIn(store))
 
-let schemas = 0
-
 /** Opens new stores of each kind; they are closed after the test. */
 export const stores = {
   memory: async (_: TestContext, starting: StartingItems): Promise<Stores> =>
@@ -42,21 +41,31 @@ export const stores = {
       monotonicNow: () => performance.now(),
       access: 'exclusive',
     })
-    t.after(async () => {
+    cleanUp(t, async () => {
       await opened.close()
       rmSync(folder, { recursive: true })
     })
     return opened
   },
   PostgreSQL: async (t: TestContext, starting: StartingItems): Promise<Stores> =>
-    openPostgres(t, (await sharedPostgres()).url(), { starting, schema: `todo_${++schemas}` }),
+    openPostgres(t, (await sharedPostgres()).url(), { starting, schema: uniqueName('todo') }),
 }
 
 /** Stores in the database at this URL; closed after the test. */
 export async function openPostgres(
   t: TestContext,
   url: string,
-  { starting, schema = 'todo' }: { readonly starting?: StartingItems; readonly schema?: string } = {},
+  {
+    starting,
+    schema = 'todo',
+    monotonicNow = () => performance.now(),
+    notice = () => {},
+  }: {
+    readonly starting?: StartingItems
+    readonly schema?: string
+    readonly monotonicNow?: () => number
+    readonly notice?: (message: string) => void
+  } = {},
 ): Promise<PersistentStores> {
   const database = readDatabaseUrl(url)
   if (!database) throw new Error('readDatabaseUrl rejects the URL of the test database.')
@@ -65,12 +74,12 @@ export async function openPostgres(
       database,
       schema,
       stop: new AbortController().signal,
-      monotonicNow: () => performance.now(),
+      monotonicNow,
       random: Math.random,
-      notice: () => {},
+      notice,
     },
     starting ? startingWith(starting) : profiles,
   )
-  t.after(() => opened.close())
+  cleanUp(t, () => opened.close())
   return opened
 }

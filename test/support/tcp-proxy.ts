@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import type { TestContext } from 'node:test'
+import { cleanUp } from './cleanup.ts'
 
 /**
  * Disconnect before or after forwarding the bytes, forward them and drop all responses, or send ReadyForQuery instead of
@@ -82,7 +83,7 @@ export async function startProxy(t: TestContext, targetPort: number): Promise<Tc
   }
   listener.listen(0, '127.0.0.1')
   await once(listener, 'listening')
-  t.after(() => {
+  cleanUp(t, () => {
     listener.close()
     disconnectAll()
   })

@@ -5,6 +5,7 @@ import { createServer, type RequestListener, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { suite, type TestContext, test } from 'node:test'
 import { createRemoteKeys } from '../../src/tokens/remote-keys.ts'
+import { cleanUp } from '../support/cleanup.ts'
 import { freePort } from '../support/port.ts'
 
 const minuteMs = 60_000
@@ -20,7 +21,7 @@ async function start(t: TestContext) {
     state.respond(request, response)
   })
   await once(server.listen(0, '127.0.0.1'), 'listening')
-  t.after(() => {
+  cleanUp(t, () => {
     server.close()
     server.closeAllConnections()
   })

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
-import { cpSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { cpSync, existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { Running, runCommand } from './support/cli.ts'
-import { temporaryFolder } from './support/folder.ts'
+import { Program, runCommand } from '../support/cli.ts'
+import { temporaryFolder } from '../support/folder.ts'
 
-const root = fileURLToPath(new URL('../../', import.meta.url))
+const root = fileURLToPath(new URL('../../../', import.meta.url))
 
 /** On Windows npm and npx are batch files. */
 const npm = (t: TestContext, cwd: string, program: 'npm' | 'npx', ...args: string[]) =>
@@ -102,7 +102,13 @@ suite('the package', () => {
 
     const cli = join(app, 'node_modules/todo-item-service/dist/src/cli.js')
     const env = { ...process.env, XDG_CONFIG_HOME: directory }
-    const service = new Running(t, process.execPath, [cli, 'serve', '--profile', 'a', '--port', '0'], { cwd: app, env })
+    const service = new Program(
+      t,
+      process.execPath,
+      [cli, 'serve', '--profile', 'a', '--port', '0'],
+      { cwd: app, env },
+      true,
+    )
     const [url] = await service.prints(/http:\/\/localhost:\d+/)
     for (const path of ['/swagger/index.html', '/app', '/app/app.js', '/app/icon.svg'])
       assert.equal((await fetch(`${url}${path}`)).status, 200, path)
@@ -162,4 +168,25 @@ suite('a checkout', () => {
     assert.match(stderr, /^There is no build yet: run npm run build\.$/m)
     assert.doesNotMatch(stderr, / at /)
   })
+})
+
+test('the first stage of the Dockerfile builds what the second one copies', {
+  skip: process.platform === 'win32' && 'containers run Linux',
+}, async (t) => {
+  const folder = temporaryFolder(t)
+  const [, build = ''] = readFileSync(join(root, 'Dockerfile'), 'utf8').split(/^FROM .*$/m)
+  for (const [, keyword, content = ''] of build.matchAll(/^(COPY|RUN) (.*)$/gm))
+    if (keyword === 'RUN') {
+      const { code, stdout, stderr } = await runCommand(t, 'sh', ['-c', content], { cwd: folder })
+      assert.equal(code, 0, `${content}\n${stdout}${stderr}`)
+    } else {
+      const sources = content.split(' ')
+      const target = join(folder, sources.pop() ?? '')
+      for (const source of sources.map((path) => join(root, path)))
+        cpSync(source, statSync(source).isDirectory() ? target : join(target, basename(source)), { recursive: true })
+    }
+  assert.deepEqual(readdirSync(join(folder, 'dist')), ['src'])
+  assert.ok(existsSync(join(folder, 'node_modules/pg')) && !existsSync(join(folder, 'node_modules/typescript')))
+  const { code, stdout } = await runCommand(t, process.execPath, ['dist/src/cli.js', '--version'], { cwd: folder })
+  assert.deepEqual([code, stdout.trim()], [0, JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version])
 })

@@ -3,10 +3,10 @@ import { cpSync, mkdirSync, realpathSync, symlinkSync, writeFileSync } from 'nod
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { runCommand } from './support/cli.ts'
-import { temporaryFolder } from './support/folder.ts'
+import { runCommand } from '../support/cli.ts'
+import { temporaryFolder } from '../support/folder.ts'
 
-const root = fileURLToPath(new URL('../../', import.meta.url))
+const root = fileURLToPath(new URL('../../../', import.meta.url))
 
 /** A copy of the examples, with the packages that the project of a user would have. */
 function project(t: TestContext): string {

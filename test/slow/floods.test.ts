@@ -2,11 +2,11 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { serve } from './support/cli.ts'
-import { floods, startFlood } from './support/flood.ts'
-import { memoryOf } from './support/process.ts'
-import { RawConnection } from './support/raw.ts'
-import { type Runtime, runtimes } from './support/runtimes.ts'
+import { serve } from '../support/cli.ts'
+import { floods, startFlood } from '../support/flood.ts'
+import { memoryOf } from '../support/process.ts'
+import { RawConnection } from '../support/raw.ts'
+import { type Runtime, runtimes } from '../support/runtimes.ts'
 
 const items = '/api/todoitems'
 
@@ -92,6 +92,25 @@ for (const runtime of runtimes)
   })
 
 suite('resident memory', () => {
+  test('a process with a heap of 64 MB survives 100 MB of items with the default --max-memory', async (t) => {
+    const { url } = await serve(t, ['--no-https'], { NODE_OPTIONS: '--max-old-space-size=64' })
+    const body = JSON.stringify({ name: 'é'.repeat(100_000), isComplete: false })
+    const statuses = new Map<number, number>()
+    const create = async () => {
+      const response = await fetch(`${url}${items}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body,
+      })
+      await response.arrayBuffer()
+      statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1)
+    }
+    for (let batch = 0; batch < 100; batch++) await Promise.all(Array.from({ length: 10 }, create))
+    assert.deepEqual([...statuses.keys()], [201, 503])
+    const list = (await (await fetch(`${url}${items}`)).json()) as unknown[]
+    assert.equal(list.length, statuses.get(201))
+  })
+
   test('grows by less than 100 MB when 200 clients send 1 MiB each without the last byte', async (t) => {
     const service = await startService(t)
     const head = `POST ${items} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${2 ** 20}\r\n\r\n`

@@ -3,6 +3,7 @@ import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ProfileName } from '../../src/profiles/profile.ts'
 import type { Client, Response } from '../../src/verify/client.ts'
+import { cleanUp } from '../support/cleanup.ts'
 import { newDatabase, sharedPostgres } from '../support/database.ts'
 import { transports } from '../support/running.ts'
 import { openSql, type Sql } from '../support/sql.ts'
@@ -67,7 +68,7 @@ async function startService(t: TestContext, profile: ProfileName) {
   const proxy = await startProxy(t, port)
   const stores = await openPostgres(t, url.replace(`:${port}/`, `:${proxy.port}/`))
   const sql = openSql(url)
-  t.after(() => sql.end())
+  cleanUp(t, () => sql.end())
   const client = await transports['over a socket'](t, profile, { stores })
   return { proxy, sql, client }
 }

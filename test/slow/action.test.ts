@@ -5,13 +5,14 @@ import { delimiter, dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { parse } from 'yaml'
-import { cleanEnvironment, runCommand } from './support/cli.ts'
-import { faultyServer } from './support/faulty-server.ts'
-import { temporaryFolder } from './support/folder.ts'
-import { freePort } from './support/port.ts'
-import { transports } from './support/running.ts'
+import { cleanUp } from '../support/cleanup.ts'
+import { cleanEnvironment, runCommand } from '../support/cli.ts'
+import { faultyServer } from '../support/faulty-server.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { freePort } from '../support/port.ts'
+import { transports } from '../support/running.ts'
 
-const root = fileURLToPath(new URL('../../', import.meta.url))
+const root = fileURLToPath(new URL('../../../', import.meta.url))
 
 interface Step {
   readonly name: string
@@ -60,7 +61,7 @@ async function serve(t: TestContext, missing = 404): Promise<string> {
     return request.method === 'GET' && response.status === 404 ? { ...response, status: missing } : response
   })
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
-  t.after(() => {
+  cleanUp(t, () => {
     server.close()
     server.closeAllConnections()
   })

@@ -1,0 +1,43 @@
+/*
+ * Runs test files beside one PostgreSQL server:
+ *   node dist/test/run.js                 all but the slow ones
+ *   node dist/test/run.js slow            the slow ones
+ *   node dist/test/run.js http contract   those whose path begins so
+ */
+import { once } from 'node:events'
+import { readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { spawnTied } from './support/child-process.ts'
+import { shareCluster } from './support/postgres.ts'
+
+const directory = fileURLToPath(new URL('.', import.meta.url))
+const prefixes = process.argv.slice(2)
+const isSlow = prefixes.some((prefix) => prefix.startsWith('slow'))
+/** Most tests wait more than they compute; the slow ones load the machine. */
+const concurrency = isSlow ? 2 : 6
+const files = readdirSync(directory, { recursive: true, encoding: 'utf8' })
+  .filter((file) => file.endsWith('.test.js') && !file.startsWith('node_modules'))
+  .filter((file) => file.startsWith('slow') === isSlow)
+  .filter((file) => prefixes.length === 0 || prefixes.some((prefix) => file.startsWith(prefix)))
+  .map((file) => join(directory, file))
+  // The largest first: they tend to take longest, and none of them is to run alone at the end.
+  .sort((one, other) => statSync(other).size - statSync(one).size)
+
+const { environment, remove } = await shareCluster()
+const flags = ['--enable-source-maps', '--throw-deprecation', '--test', `--test-concurrency=${concurrency}`]
+// As Node chooses by default.
+const format = process.stdout.isTTY ? 'spec' : 'tap'
+const reporters = [format, join(directory, 'support/slowest-files.js')].flatMap((reporter) => [
+  `--test-reporter=${reporter}`,
+  '--test-reporter-destination=stdout',
+])
+const tests = spawnTied(process.execPath, [...flags, ...reporters, ...files], {
+  stdio: 'inherit',
+  env: { ...process.env, ...environment },
+})
+// The terminal sends its signals to the tests, too: the server is removed when they have ended.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => tests.kill(signal))
+const [code] = await once(tests, 'exit')
+await remove()
+process.exitCode = code ?? 1

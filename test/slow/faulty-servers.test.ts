@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import { assertFails, failedRules, ruleOf, titles, verifyFaulty } from '../support/faulty-server.ts'
+import { faults, hasPath, replaceResponse, setStatus } from '../verify/faults.ts'
+
+/* Runs of all checks; test/verify/faulty-servers.test.ts has those of single rules. */
+
+for (const profile of ['a', 'b'] as const)
+  suite(`verify fails servers of profile ${profile} that break a rule, with all checks`, { concurrency: 4 }, () => {
+    const firstOfRule = new Map(
+      Object.keys(faults[profile].spec)
+        .reverse()
+        .map((title) => [ruleOf(title), title]),
+    )
+    for (const [title, mutate] of Object.entries(faults[profile].spec))
+      if (firstOfRule.get(ruleOf(title)) === title)
+        test(title, async (t) => {
+          assertFails(await verifyFaulty(t, profile, mutate), title)
+        })
+  })
+
+suite('verify names the cause', { concurrency: 4 }, () => {
+  test('G1 is about the to-do paths: other paths that match in one case only are notes of their own rules', async (t) => {
+    const mutate = setStatus(hasPath(/FORECAST|SECRET|SWAGGER/), 404)
+    assert.equal((await verifyFaulty(t, 'a', mutate)).ok, true)
+    assert.deepEqual(failedRules(await verifyFaulty(t, 'a', mutate, { strict: true })), ['S1', 'S3', 'S4'])
+  })
+
+  for (const [path, rule] of Object.entries({
+    '/': 'S2',
+    '/weatherforecast': 'S1',
+    '/secret': 'S3',
+    '/swagger/v1/swagger.json': 'S4',
+  }))
+    test(`${rule} a server without ${path} has one failure`, async (t) => {
+      const mutate = replaceResponse((request) => request.path === path, { status: 404, headers: {}, text: '' })
+      const { outcomes, deviations } = await verifyFaulty(t, 'a', mutate)
+      const failed = outcomes.filter(({ status }) => status === 'failed')
+      assert.deepEqual(
+        failed.map((outcome) => `${outcome.rule} ${outcome.failure?.expected}: ${outcome.failure?.got}`),
+        [`${rule} GET ${path} to be served: not served (404)`],
+      )
+      assert.equal(deviations, 0)
+    })
+
+  test('S5 a server without the page, as outside development, has no failure', async (t) => {
+    const mutate = replaceResponse(({ path }) => /^\/swagger(\/index\.html)?$/.test(path), {
+      status: 404,
+      headers: {},
+      text: '',
+    })
+    assert.deepEqual(titles(await verifyFaulty(t, 'a', mutate, { strict: true }), 'failed'), [])
+  })
+})
+
+suite('verify leaves few items on a server that cannot delete them', { concurrency: 4 }, () => {
+  for (const status of [404, 500])
+    test(`B11 a server that returns ${status} for ids with a slash keeps one item`, async (t) => {
+      const mutate = replaceResponse(({ method, path }) => method === 'DELETE' && /%2f/i.test(path), {
+        status,
+        headers: {},
+        text: '',
+      })
+      const verification = await verifyFaulty(t, 'b', mutate)
+      assert.deepEqual(titles(verification, 'deviates'), ['B11 the id "a/b" can be created and deleted'])
+      assert.equal(verification.leftovers.length, 1)
+      const skipped = verification.outcomes.filter(({ reason }) => reason?.includes('no more like it were created'))
+      assert.ok(skipped.length >= 2 && skipped.every(({ rule }) => rule === 'B11'))
+      assert.equal(verification.ok, true)
+    })
+
+  for (const [profile, rule] of [
+    ['a', 'A9'],
+    ['b', 'B8'],
+  ] as const)
+    test(`${rule} a server without DELETE keeps the items of the first checks`, async (t) => {
+      const mutate = replaceResponse(({ method }) => method === 'DELETE', { status: 405, headers: {}, text: '' })
+      const verification = await verifyFaulty(t, profile, mutate)
+      assert.deepEqual(failedRules(verification), [rule])
+      assert.equal(verification.complete, false)
+      assert.ok(verification.leftovers.length < 10, `${verification.leftovers.length} items`)
+    })
+})
+
+test('outcomes carry no large bodies', async (t) => {
+  const mutate = setStatus(({ body }) => body.length > 1000, 500)
+  for (const profile of ['a', 'b'] as const) {
+    const { outcomes, failed } = await verifyFaulty(t, profile, mutate, { strict: true })
+    assert.ok(failed > 3)
+    for (const { rule, name, failure } of outcomes)
+      assert.ok(JSON.stringify(failure ?? '').length < 20_000, `${rule} ${name}`)
+  }
+})

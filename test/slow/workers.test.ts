@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict'
+import { Agent } from 'node:http'
+import { join } from 'node:path'
+import { suite, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createClient } from '../../src/verify/client.ts'
+import type { Service } from '../support/cli.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { Instance, Writers } from '../support/instance.ts'
+import { descriptorsOf } from '../support/process.ts'
+import { production, skipWithoutProc, startWorkers, untilBothServe, workerPids } from '../support/workers.ts'
+
+/** How often the workers get a signal. */
+const rounds = 3
+
+/** Clients that send requests one after the other until they are stopped. */
+class Load {
+  /** How many requests got this status or error. */
+  readonly outcomes: Record<string, number> = {}
+  readonly #clients: Promise<unknown>
+  readonly #running: Service['running']
+  #isStopping = false
+
+  constructor({ url, running }: Service, keepAlive: boolean) {
+    this.#running = running
+    const agent = new Agent({ keepAlive })
+    const client = createClient(url, { agent })
+    const clients = Array.from({ length: 4 }, async () => {
+      while (!this.#isStopping) {
+        const outcome = await client.send('GET', '/api/todoitems').then(
+          ({ status }) => `${status}`,
+          ({ message }: Error) => (/ECONNRESET|closed|hang up/.test(message) ? 'ECONNRESET' : message),
+        )
+        this.outcomes[outcome] = (this.outcomes[outcome] ?? 0) + 1
+      }
+    })
+    this.#clients = Promise.all(clients).finally(() => agent.destroy())
+  }
+
+  /** Waits for so many more successes. */
+  async waitFor(count: number): Promise<void> {
+    const target = (this.outcomes[200] ?? 0) + count
+    while ((this.outcomes[200] ?? 0) < target) {
+      const { process, stdout, stderr } = this.#running
+      assert.equal(process.exitCode, null, `${JSON.stringify(this.outcomes)}\n${stdout}${stderr}`)
+      await sleep(5)
+    }
+  }
+
+  stop(): Promise<unknown> {
+    this.#isStopping = true
+    return this.#clients
+  }
+}
+
+suite('serve --workers under load', { concurrency: 2 }, () => {
+  for (const keepAlive of [false, true])
+    for (const signal of ['SIGTERM', 'SIGKILL'] as const)
+      for (const which of ['one', 'all'] as const)
+        test(`${signal} to ${which} under load, ${keepAlive ? 'keep-alive clients' : 'a connection for each request'}`, {
+          skip: skipWithoutProc,
+          timeout: 120_000,
+        }, async (t) => {
+          const service = await startWorkers(t)
+          const primary = service.running.process.pid as number
+          await untilBothServe(service)
+          const idleDescriptors = descriptorsOf(primary)
+          const load = new Load(service, keepAlive)
+          const signalled = new Set<number>()
+          const others = () => workerPids(service).filter((pid) => !signalled.has(pid))
+          for (let round = 0; round < rounds; round++) {
+            while (others().length < 2) await sleep(5)
+            await load.waitFor(20)
+            for (const pid of which === 'all' ? others() : others().slice(0, 1)) {
+              process.kill(pid, signal)
+              signalled.add(pid)
+            }
+          }
+          await load.waitFor(50)
+          await load.stop()
+          // A worker that is killed loses the requests that it had; nothing else fails, is refused or waits for ever.
+          const allowed = signal === 'SIGKILL' ? ['200', 'ECONNRESET'] : ['200']
+          assert.deepEqual(
+            Object.keys(load.outcomes).filter((outcome) => !allowed.includes(outcome)),
+            [],
+            JSON.stringify(load.outcomes),
+          )
+          while (descriptorsOf(primary) > idleDescriptors) await sleep(20)
+        })
+
+  test('the primary process ends with its workers when it is stopped under load: no acknowledged item is lost', async (t) => {
+    const file = join(temporaryFolder(t), 'todo.db')
+    const instance = await Instance.start(t, '', 'a', [...production, '--data', file])
+    const writers = new Writers([instance], 8)
+    await writers.waitFor(100)
+    // As npm and timeout do: to the process and to its group.
+    instance.running.process.kill('SIGTERM')
+    instance.running.process.kill('SIGTERM')
+    assert.equal((await instance.running.ended).code, 0)
+    await writers.stop()
+    await writers.assertStored(await Instance.startOnFile(t, file))
+  })
+})

@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict'
+import { suite, type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { UnavailableError } from '../../src/store/store.ts'
+import { newDatabase, sharedPostgres } from '../support/database.ts'
+import { openPostgres } from '../support/stores.ts'
+import { startProxy } from '../support/tcp-proxy.ts'
+
+/** Stores that reach the database through a proxy, and whose clock goes forward only when the test says so. */
+async function openStores(t: TestContext) {
+  const { port, sql } = await sharedPostgres()
+  const { name, url } = await newDatabase()
+  const proxy = await startProxy(t, port)
+  const clock = { now: 0 }
+  const notices: string[] = []
+  const { a } = await openPostgres(t, url.replace(`:${port}/`, `:${proxy.port}/`), {
+    monotonicNow: () => clock.now,
+    notice: (message) => notices.push(message),
+  })
+  const openConnections = async () => {
+    const [row] = await sql`select count(*)::int as open from pg_stat_activity where datname = ${name}`
+    return Number(row?.open)
+  }
+  return { list: async () => a.list(), proxy, clock, notices, openConnections }
+}
+
+/** Calls it this often at once; `outcomes` has what is settled, the messages of errors. */
+function callOften(call: () => Promise<unknown>, count: number) {
+  const outcomes: string[] = []
+  const settled = Array.from({ length: count }, () =>
+    call().then(
+      () => void outcomes.push('result'),
+      (error: Error) => void outcomes.push(error instanceof UnavailableError ? error.message : `${error}`),
+    ),
+  )
+  return { outcomes, settled: Promise.all(settled) }
+}
+
+/** More than one period of the timer that looks for calls that are late. */
+const checked = () => sleep(600)
+
+suite('the PostgreSQL pool', { concurrency: true }, () => {
+  test('rejects what has no outcome after 5.5 seconds, and nothing before', async (t) => {
+    const { list, proxy, clock } = await openStores(t)
+    await list()
+    proxy.blackhole()
+    const { outcomes, settled } = callOften(list, 20)
+    clock.now += 5_499
+    await checked()
+    assert.deepEqual(outcomes, [])
+    clock.now += 1
+    await settled
+    assert.deepEqual(new Set(outcomes), new Set(['The database does not respond in time.']))
+  })
+
+  test('rejects what waits for a database that has been down for a second, and from then on at once', async (t) => {
+    const { list, proxy, clock, notices } = await openStores(t)
+    await list()
+    proxy.refuse()
+    const first = callOften(list, 1)
+    clock.now += 500
+    while (notices.length === 0) await sleep(10)
+    const { outcomes, settled } = callOften(list, 20)
+    clock.now += 999
+    await checked()
+    assert.deepEqual(outcomes, [])
+    clock.now += 1
+    await Promise.all([first.settled, settled])
+    assert.deepEqual(new Set(outcomes), new Set(['The database is down.']))
+    await assert.rejects(list(), { message: 'The database is down.' })
+    proxy.restore()
+    clock.now += 500
+    while ((await callOften(list, 1).settled) && notices.length < 2) await sleep(10)
+    assert.match(`${notices[1]}`, /^The database connection is restored\./)
+    await list()
+  })
+
+  test('rejects at once what comes when 1,000 wait', async (t) => {
+    const { list, proxy, clock } = await openStores(t)
+    await list()
+    proxy.blackhole()
+    const { outcomes, settled } = callOften(list, 1_200)
+    await checked()
+    assert.deepEqual(outcomes, Array(200).fill('Too many requests wait for the database.'))
+    clock.now += 5_500
+    await settled
+  })
+
+  test('replaces connections that are reset while calls wait: at most ten, and no call is forgotten', async (t) => {
+    const { list, proxy, clock, notices, openConnections } = await openStores(t)
+    for (let round = 0; round < 5; round++) {
+      const { settled } = callOften(list, 60)
+      await Promise.race([settled, sleep(10)])
+      proxy.resetAll()
+      clock.now += 500
+      await settled
+    }
+    // A call that was forgotten would mark the database as down.
+    const before = notices.length
+    clock.now += 6_500
+    await checked()
+    assert.deepEqual(notices.slice(before), [])
+    assert.ok((await openConnections()) <= 10)
+    await list()
+  })
+})
