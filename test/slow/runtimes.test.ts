@@ -141,7 +141,10 @@ for (const runtime of runtimes) {
         for (let count = 0; count < 10; count++) assert.equal((await fetch(`${url}${items}`)).status, 200)
         await flood.stop()
         // Deno's own server copies its buffer for each chunk that is left, for a minute: docs/runtimes.md.
-        if (name === 'Deno') running.process.kill('SIGKILL')
+        if (name === 'Deno') {
+          running.process.kill('SIGKILL')
+          await running.ended
+        }
       })
 
     if (name === 'Deno')
