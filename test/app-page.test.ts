@@ -116,6 +116,7 @@ suite('/app in a browser', { concurrency: 3 }, () => {
   const looks = [
     { profile: 'a', colorScheme: 'light', width: 1280 },
     { profile: 'a', colorScheme: 'dark', width: 360 },
+    { profile: 'b', colorScheme: 'dark', width: 1280 },
     { profile: 'b', colorScheme: 'light', width: 360 },
   ] as const
 

@@ -283,6 +283,6 @@ suite('random requests get the response of the model', { concurrency: true }, ()
             else if (body !== undefined) assert.deepEqual(JSON.parse(response.text), body)
           }
         })
-        await fc.assert(property, { numRuns: 12 })
+        await fc.assert(property, { numRuns: 25 })
       })
 })

@@ -2,7 +2,7 @@
  * Runs test files beside one PostgreSQL server:
  *   node dist/test/run.js                 all but the slow ones
  *   node dist/test/run.js slow            the slow ones
- *   node dist/test/run.js http contract   those whose path begins so
+ *   node dist/test/run.js http contract   the files whose path begins with one of these
  */
 import { once } from 'node:events'
 import { readdirSync, statSync } from 'node:fs'
@@ -23,6 +23,11 @@ const files = readdirSync(directory, { recursive: true, encoding: 'utf8' })
   .map((file) => join(directory, file))
   // The largest first: they tend to take longest, and none of them is to run alone at the end.
   .sort((one, other) => statSync(other).size - statSync(one).size)
+// Without files, Node would look for some by itself.
+if (files.length === 0) {
+  process.stderr.write(`There is no test file whose path begins with ${prefixes.join(' or ')}.\n`)
+  process.exit(1)
+}
 
 const { environment, remove } = await shareCluster()
 const flags = ['--enable-source-maps', '--throw-deprecation', '--test', `--test-concurrency=${concurrency}`]

@@ -356,9 +356,10 @@ suite('what is different', { concurrency: true }, () => {
           await raw.closed
         })
 
+      // With a drain delay in which also a busy machine sends the requests: then the listener is closed.
       suite('SIGTERM', () => {
         test('fails /health/ready, finishes requests in flight, exits with 0', async (t) => {
-          const { running, url, port } = await serveHere(t, ['--mode', 'production', '--drain-delay', '2'])
+          const { running, url, port } = await serveHere(t, ['--mode', 'production', '--drain-delay', '10'])
           const upload = new RawConnection(t, port)
           upload.socket.write(post(length, ''))
           const ready = () => fetch(`${url}/health/ready`)
@@ -375,7 +376,7 @@ suite('what is different', { concurrency: true }, () => {
         })
 
         test('ends the streams of events, and those of clients that reconnect', { timeout: 60_000 }, async (t) => {
-          const { running, url } = await serveHere(t, ['--no-https', '--drain-delay', '1'])
+          const { running, url } = await serveHere(t, ['--no-https', '--drain-delay', '10'])
           const stream = await EventStream.open(t, { url })
           running.process.kill('SIGTERM')
           assert.deepEqual(await stream.rest(), [])

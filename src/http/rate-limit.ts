@@ -1,7 +1,7 @@
 /** Beyond this, the clients that were idle longest are forgotten. */
 const maxClients = 100_000
 
-/** A token bucket for each client: so many requests a second, and as many at once. */
+/** A token bucket for each client, which holds `perSecond` tokens and gets as many each second. */
 export function rateLimiter(perSecond: number, monotonicNow: () => number): (client: string) => boolean {
   /** In order of the last request. */
   const buckets = new Map<string, { tokens: number; at: number }>()

@@ -30,7 +30,7 @@ export interface FetchServer extends Resources {
 }
 
 const checkIntervalMs = 1_000
-/** On shutdown, so long after the last request no more are expected on open connections. */
+/** On shutdown: after this time without a request, no more are expected on open connections. */
 const quietMs = 100
 const maxQuietWaitMs = 500
 /** Of a stream of events, for a client that does not keep up. */

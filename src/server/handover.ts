@@ -61,7 +61,7 @@ export class Handover {
   readonly #waiting: Connection[] = []
   #isClosed = false
 
-  /** Beyond so many connections that no worker has taken, further ones are closed. */
+  /** When `maxWaiting` connections wait for a worker, further ones are closed. */
   constructor(maxWaiting: number) {
     this.#maxWaiting = maxWaiting
   }

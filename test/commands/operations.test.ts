@@ -1,15 +1,12 @@
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
-import { once } from 'node:events'
+import { type SpawnOptions, spawnSync } from 'node:child_process'
 import { openSync, writeFileSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
 import { get } from 'node:https'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { spawnTied } from '../support/child-process.ts'
-import { cleanUp } from '../support/cleanup.ts'
-import { cli, jsonLines, run, runCommand, serve, sharedService } from '../support/cli.ts'
+import { cli, jsonLines, Program, run, runCommand, serve, sharedService } from '../support/cli.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/port.ts'
 import { RawConnection } from '../support/raw.ts'
@@ -61,9 +58,8 @@ suite('failures of the process', { skip: process.platform === 'win32' && 'needs 
   }, async (t) => {
     const port = await freePort()
     const args = [cli, 'serve', '--profile', 'a', '--port', `${port}`, '--host', '127.0.0.1']
-    const service = spawnTied(process.execPath, args, { stdio: ['ignore', openSync('/dev/full', 'w'), 'ignore'] })
-    const exited = once(service, 'exit')
-    cleanUp(t, () => service.kill('SIGKILL'))
+    const options: SpawnOptions = { stdio: ['ignore', openSync('/dev/full', 'w'), 'ignore'] }
+    const { process: service, ended } = new Program(t, process.execPath, args, options, true)
     const getStatus = async () => (await fetch(`http://127.0.0.1:${port}/`)).status
     while ((await getStatus().catch(() => 0)) !== 200) {
       assert.equal(service.exitCode, null)
@@ -71,7 +67,7 @@ suite('failures of the process', { skip: process.platform === 'win32' && 'needs 
     }
     for (let count = 0; count < 20; count++) assert.equal(await getStatus(), 200)
     service.kill('SIGTERM')
-    assert.deepEqual(await exited, [0, null])
+    assert.equal((await ended).code, 0)
   })
 })
 

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { Agent, request } from 'node:http'
-import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
-import { suite, type TestContext, test } from 'node:test'
+import { suite, test } from 'node:test'
 import { connect } from 'node:tls'
 import { cleanUp } from '../support/cleanup.ts'
 import { node, serve } from '../support/cli.ts'
+import { keepAliveClient } from '../support/keep-alive-client.ts'
 import { RawConnection } from '../support/raw.ts'
 
 const items = '/api/todoitems'
@@ -14,38 +13,9 @@ const body = '{"name":"x","isComplete":true}'
 const postHead = (length: number) =>
   `POST ${items} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`
 
-interface Received {
-  readonly status: number
-  readonly text: string
-  readonly closesConnection: boolean
-}
-
-/** A client with one connection at a time, which it keeps open. */
-function keepAliveClient(t: TestContext, url: string): (path: string) => Promise<Received> {
-  const isSecure = url.startsWith('https:')
-  const options = { keepAlive: true, maxSockets: 1 }
-  const agent = isSecure ? new HttpsAgent({ ...options, rejectUnauthorized: false }) : new Agent(options)
-  cleanUp(t, () => agent.destroy())
-  return (path) =>
-    new Promise((resolve, reject) => {
-      const outgoing = (isSecure ? httpsRequest : request)(`${url}${path}`, { agent }, async (incoming) => {
-        try {
-          let text = ''
-          for await (const data of incoming) text += data
-          const closesConnection = incoming.headers.connection === 'close'
-          resolve({ status: incoming.statusCode ?? 0, text, closesConnection })
-        } catch (error) {
-          reject(error)
-        }
-      })
-      outgoing.on('error', reject)
-      outgoing.end()
-    })
-}
-
 suite('SIGTERM', { concurrency: true }, () => {
   test('fails /health/ready at once, finishes requests in flight, closes connections, exits with 0', async (t) => {
-    const { running, url, port } = await serve(t, [...production, '--drain-delay', '2'], {}, 'a', node)
+    const { running, url, port } = await serve(t, [...production, '--drain-delay', '10'], {}, 'a', node)
     const upload = new RawConnection(t, port)
     upload.socket.write(postHead(body.length))
     const get = keepAliveClient(t, url)

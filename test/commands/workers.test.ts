@@ -19,7 +19,7 @@ import {
 } from '../support/workers.ts'
 
 /** Waits until a process does nothing but wait. */
-async function isSleeping(pid: number): Promise<void> {
+async function untilSleeping(pid: number): Promise<void> {
   for (let count = 0; count < 20; count++) {
     if (!/\) S /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))) count = 0
     await sleep(10)
@@ -43,7 +43,7 @@ suite('serve --workers', { concurrency: 2 }, () => {
     const { url: database } = await newDatabase()
     for (const args of [[], ['--database-url', database]]) {
       const { url } = await startWorkers(t, ...args)
-      for (let round = 1; round <= 20; round++) {
+      for (let round = 1; round <= 60; round++) {
         const body = JSON.stringify(item(`${round}`))
         assert.equal((await send(url, '/api/todoitems', { method: 'POST', body })).status, 201)
         const lists = await Promise.all([1, 2].map(() => send(url, '/api/todoitems')))
@@ -101,7 +101,7 @@ suite('serve --workers', { concurrency: 2 }, () => {
     const starting = () => workerPids(service).find((pid) => !first.includes(pid))
     while (starting() === undefined) await sleep(1)
     primary.kill('SIGSTOP')
-    await isSleeping(starting() as number)
+    await untilSleeping(starting() as number)
     process.kill(starting() as number, 'SIGKILL')
     primary.kill('SIGCONT')
     while (!workersIn(service).has(4)) await send(service.url, '/health/ready')

@@ -1,9 +1,19 @@
 import assert from 'node:assert/strict'
-import { cpSync, existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { basename, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { Program, runCommand } from '../support/cli.ts'
+import { cleanEnvironment, Program, runCommand } from '../support/cli.ts'
 import { temporaryFolder } from '../support/folder.ts'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
@@ -187,6 +197,14 @@ test('the first stage of the Dockerfile builds what the second one copies', {
     }
   assert.deepEqual(readdirSync(join(folder, 'dist')), ['src'])
   assert.ok(existsSync(join(folder, 'node_modules/pg')) && !existsSync(join(folder, 'node_modules/typescript')))
-  const { code, stdout } = await runCommand(t, process.execPath, ['dist/src/cli.js', '--version'], { cwd: folder })
-  assert.deepEqual([code, stdout.trim()], [0, JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version])
+  // In the image there is nothing else.
+  for (const name of readdirSync(folder))
+    if (!['dist', 'node_modules', 'package.json'].includes(name)) rmSync(join(folder, name), { recursive: true })
+  cpSync(join(root, 'page'), join(folder, 'page'), { recursive: true })
+  const args = ['dist/src/cli.js', 'serve', '--profile', 'a', '--port', '0']
+  const env = { ...cleanEnvironment(), XDG_CONFIG_HOME: folder }
+  const service = new Program(t, process.execPath, args, { cwd: folder, env }, true)
+  const [url] = await service.prints(/http:\/\/localhost:\d+/)
+  for (const path of ['/app', '/swagger/index.html', '/swagger/swagger-ui-bundle.js'])
+    assert.equal((await fetch(`${url}${path}`)).status, 200, path)
 })

@@ -1,29 +1,10 @@
 import assert from 'node:assert/strict'
-import http from 'node:http'
-import https from 'node:https'
 import { suite, type TestContext, test } from 'node:test'
-import { cleanUp } from '../support/cleanup.ts'
 import { type Service, serve } from '../support/cli.ts'
 import { newDatabase } from '../support/database.ts'
 import { Instance, Writers } from '../support/instance.ts'
+import { keepAliveClient } from '../support/keep-alive-client.ts'
 import { runtimes } from '../support/runtimes.ts'
-
-/** Sends a request on one connection at a time, which it keeps open; says whether the server closes it. */
-function keepAliveClient(t: TestContext, url: string): () => Promise<{ status: number; closes: boolean }> {
-  const { request, Agent } = url.startsWith('https:') ? https : http
-  const agent = new Agent({ keepAlive: true, maxSockets: 1, rejectUnauthorized: false })
-  cleanUp(t, () => agent.destroy())
-  return () =>
-    new Promise((resolve, reject) => {
-      request(`${url}/api/todoitems`, { agent }, (incoming) => {
-        const closes = incoming.headers.connection === 'close'
-        incoming.resume().once('error', reject)
-        incoming.once('end', () => resolve({ status: incoming.statusCode ?? 0, closes }))
-      })
-        .once('error', reject)
-        .end()
-    })
-}
 
 /** Requests from 20 clients, SIGTERM after the thousandth response, and more on new connections; returns what failed. */
 async function sendUnderLoad(t: TestContext, { running }: Service, scheme: string, reconnects: number) {
@@ -33,10 +14,10 @@ async function sendUnderLoad(t: TestContext, { running }: Service, scheme: strin
   const send = async () => {
     const get = keepAliveClient(t, url)
     for (let closed = 0; closed <= reconnects; ) {
-      const result = await get().catch((error: Error) => error)
+      const result = await get('/api/todoitems').catch((error: Error) => error)
       if (result instanceof Error || result.status !== 200) failures.push(result)
       if (++responses === 1_000) running.process.kill('SIGTERM')
-      if (result instanceof Error || result.closes) closed++
+      if (result instanceof Error || result.closesConnection) closed++
     }
   }
   await Promise.all(Array.from({ length: 20 }, send))

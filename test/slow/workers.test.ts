@@ -37,7 +37,7 @@ class Load {
     this.#clients = Promise.all(clients).finally(() => agent.destroy())
   }
 
-  /** Waits for so many more successes. */
+  /** Waits for `count` more successes. */
   async waitFor(count: number): Promise<void> {
     const target = (this.outcomes[200] ?? 0) + count
     while ((this.outcomes[200] ?? 0) < target) {

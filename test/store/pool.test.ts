@@ -24,21 +24,24 @@ async function openStores(t: TestContext) {
   return { list: async () => a.list(), proxy, clock, notices, openConnections }
 }
 
-/** Calls it this often at once; `outcomes` has what is settled, the messages of errors. */
+/** Makes `count` calls at once. `outcomes` has what is settled, and the messages of errors; any other error rejects. */
 function callOften(call: () => Promise<unknown>, count: number) {
   const outcomes: string[] = []
   const settled = Array.from({ length: count }, () =>
     call().then(
       () => void outcomes.push('result'),
-      (error: Error) => void outcomes.push(error instanceof UnavailableError ? error.message : `${error}`),
+      (error: Error) => {
+        outcomes.push(error.message)
+        if (!(error instanceof UnavailableError)) throw error
+      },
     ),
   )
   return { outcomes, settled: Promise.all(settled) }
 }
 
-/** Lets the clock go on until this is so. */
-async function passTime(clock: { now: number }, isSo: () => boolean): Promise<void> {
-  while (!isSo()) {
+/** Advances the clock until the condition holds. */
+async function passTime(clock: { now: number }, holds: () => boolean): Promise<void> {
+  while (!holds()) {
     clock.now += 50
     await sleep(10)
   }
@@ -99,6 +102,7 @@ suite('the PostgreSQL pool', { concurrency: true }, () => {
       await Promise.race([settled, sleep(10)])
       proxy.resetAll()
       await passTime(clock, () => outcomes.length === 60)
+      await settled
     }
     for (let outcome: string | undefined; outcome !== 'result'; ) {
       const { outcomes } = callOften(list, 1)

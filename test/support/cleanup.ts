@@ -5,7 +5,7 @@ export type Cleanup = Pick<TestContext, 'after'>
 
 const cleanups = new WeakMap<Cleanup, (() => unknown)[]>()
 
-/** Calls back after the test, the last one first: clients disconnect before their server stops. */
+/** Calls back after the test, the last one first, whichever fail: clients disconnect before their server stops. */
 export function cleanUp(t: Cleanup, callback: () => unknown): void {
   const existing = cleanups.get(t)
   if (existing) {
@@ -15,6 +15,13 @@ export function cleanUp(t: Cleanup, callback: () => unknown): void {
   const callbacks = [callback]
   cleanups.set(t, callbacks)
   t.after(async () => {
-    for (let next = callbacks.pop(); next; next = callbacks.pop()) await next()
+    const errors: unknown[] = []
+    for (let next = callbacks.pop(); next; next = callbacks.pop())
+      try {
+        await next()
+      } catch (error) {
+        errors.push(error)
+      }
+    if (errors.length > 0) throw errors[0]
   })
 }

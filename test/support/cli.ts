@@ -39,7 +39,7 @@ const printTimeoutMs = 120_000
 const stopTimeoutMs = 60_000
 const reportedCharacters = 5_000
 
-/** What a context has in addition where it is that of a test; Node 20.12 added `error`. */
+/** What the context of a test has; `error` is documented, but not in the types. */
 interface FailedTest {
   readonly error?: Error | null
   diagnostic?(message: string): void
@@ -226,15 +226,17 @@ export function sharedService(
   env: NodeJS.ProcessEnv = {},
   interpreter?: Interpreter,
 ): Service {
-  const cleanups: (() => unknown)[] = []
+  let cleanup = (): unknown => undefined
   const service = {}
   before(async () => {
-    const t = { after: (cleanup: () => unknown) => void cleanups.push(cleanup) }
+    const t = {
+      after(callback: () => unknown) {
+        cleanup = callback
+      },
+    }
     Object.assign(service, await serve(t, args, env, profile, interpreter))
   })
   afterEach((t) => (service as Service).running.reportTo(t as FailedTest))
-  after(async () => {
-    for (const cleanup of cleanups) await cleanup()
-  })
+  after(() => cleanup())
   return service as Service
 }
