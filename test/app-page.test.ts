@@ -396,9 +396,10 @@ suite('/app in a browser', { concurrency: 3 }, () => {
     const page = await openView(t, base, 'items')
     await page.getByText('lost').waitFor()
     first.process.kill('SIGTERM')
+    // While it stops, the page may reconnect.
+    await first.ended
     await page.getByText('The service does not respond').waitFor()
     await page.getByText('Reconnecting').waitFor()
-    await first.ended
     await page.getByLabel('New item').fill('while away')
     await page.getByLabel('New item').press('Enter')
     await page.getByRole('alert').getByText('The service does not respond').waitFor()

@@ -252,7 +252,7 @@ interface Probe {
 /** Far above what a slow machine needs. */
 const statusTimeoutMs = 60_000
 
-suite('the Kubernetes manifest of docs/operations.md', () => {
+suite('the Kubernetes manifest of docs/operations.md', { concurrency: 4 }, () => {
   const documents = parseAllDocuments(block('yaml', 'kind: Deployment')).map((document) => document.toJS({}))
   const ofKind = (kind: string) => documents.find((document) => document.kind === kind)
   const [secret, deployment, balancer] = ['Secret', 'Deployment', 'Service'].map(ofKind)

@@ -5,7 +5,7 @@
  *   node dist/test/run.js http contract   the files whose path begins with one of these
  */
 import { once } from 'node:events'
-import { readdirSync, statSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { spawnTied } from './support/child-process.ts'
@@ -21,8 +21,6 @@ const files = readdirSync(directory, { recursive: true, encoding: 'utf8' })
   .filter((file) => file.startsWith('slow') === isSlow)
   .filter((file) => prefixes.length === 0 || prefixes.some((prefix) => file.startsWith(prefix)))
   .map((file) => join(directory, file))
-  // The largest first: they tend to take longest, and none of them is to run alone at the end.
-  .sort((one, other) => statSync(other).size - statSync(one).size)
 // Without files, Node would look for some by itself.
 if (files.length === 0) {
   process.stderr.write(`There is no test file whose path begins with ${prefixes.join(' or ')}.\n`)

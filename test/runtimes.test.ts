@@ -5,10 +5,10 @@ import { connect as connectHttp2 } from 'node:http2'
 import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { connect } from 'node:tls'
-import { createClient } from '../src/verify/client.ts'
 import { sharedBrowser } from './support/browser.ts'
 import { cleanUp } from './support/cleanup.ts'
 import { serve, sharedService, start } from './support/cli.ts'
+import { createClient } from './support/client.ts'
 import { EventStream } from './support/control.ts'
 import { temporaryFolder } from './support/folder.ts'
 import { RawConnection } from './support/raw.ts'
@@ -119,9 +119,11 @@ suite('what is different', { concurrency: true }, () => {
 
     suite(name, { skip }, () => {
       // test/slow/runtimes.test.ts has the others.
-      test('profile a conforms to the contract, items in memory', (t) => assertConforms(t, runtime, 'a', 'memory'))
-      test('profile b conforms to the contract, items in PostgreSQL', (t) =>
-        assertConforms(t, runtime, 'b', 'PostgreSQL'))
+      if (name === 'Bun')
+        test('profile a conforms to the contract, items in memory', (t) => assertConforms(t, runtime, 'a', 'memory'))
+      else
+        test('profile b conforms to the contract, items in PostgreSQL', (t) =>
+          assertConforms(t, runtime, 'b', 'PostgreSQL'))
 
       suite('a request that two servers could understand differently is refused, and what follows not handled', {
         concurrency: 1,
@@ -176,8 +178,10 @@ suite('what is different', { concurrency: true }, () => {
         test('events: one for each request and each change, also for those that were missed', async (t) => {
           const received = async (stream: EventStream) =>
             (await stream.until('/end')).map(({ id, event, data }) => [id, event, data.path ?? data.change])
-          const stream = await EventStream.open(t, service)
-          const { send } = createClient(service.url)
+          // In a sandbox of its own, where no request of another test is still handled.
+          const sandbox = createClient(`${service.url}/~events`)
+          const { send } = sandbox
+          const stream = await EventStream.open(t, sandbox)
           await send('POST', items, { name: 'x', isComplete: true })
           await send('GET', '/end')
           const events = await received(stream)
@@ -188,7 +192,7 @@ suite('what is different', { concurrency: true }, () => {
             [first + 2, 'request', '/end'],
           ])
           assert.deepEqual(
-            await received(await EventStream.open(t, service, { 'last-event-id': `${first - 1}` })),
+            await received(await EventStream.open(t, sandbox, { 'last-event-id': `${first - 1}` })),
             events,
           )
         })

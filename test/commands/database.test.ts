@@ -3,9 +3,9 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { generate } from 'selfsigned'
-import { createClient } from '../../src/verify/client.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { run, start } from '../support/cli.ts'
+import { createClient } from '../support/client.ts'
 import { newDatabase, sharedPostgres } from '../support/database.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { Instance, item } from '../support/instance.ts'
@@ -27,7 +27,7 @@ async function assertFails(t: TestContext, url: string, message: RegExp, ...args
   assert.doesNotMatch(stderr, /sesame/)
 }
 
-suite('serve --database-url exits with code 1 and a one-line message', () => {
+suite('serve --database-url exits with code 1 and a one-line message', { concurrency: 4 }, () => {
   test('when no server is listening', async (t) =>
     assertFails(
       t,
@@ -90,7 +90,7 @@ suite('serve --database-url exits with code 1 and a one-line message', () => {
   })
 })
 
-suite('serve with a database', () => {
+suite('serve with a database', { concurrency: 4 }, () => {
   test('rejects an invalid URL without printing it', async (t) => {
     for (const url of [
       'mysql://u:sesame@h/d',
@@ -228,7 +228,7 @@ suite('serve with a database', () => {
   })
 })
 
-suite('TLS to the database', () => {
+suite('TLS to the database', { concurrency: 4 }, () => {
   test('sslmode selects how the certificate is verified', async (t) => {
     const folder = temporaryFolder(t)
     const authority = await generate([{ name: 'commonName', value: 'db.invalid' }], {

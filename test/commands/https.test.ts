@@ -8,9 +8,9 @@ import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { connect } from 'node:tls'
 import { generate } from 'selfsigned'
-import { createClient } from '../../src/verify/client.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { jsonLines, run, start } from '../support/cli.ts'
+import { createClient } from '../support/client.ts'
 import { temporaryFolder } from '../support/folder.ts'
 
 const items = '/api/todoitems'
@@ -50,7 +50,7 @@ async function createCredentials(folder: string, fromDays: number, toDays: numbe
   return { ...files, pem: `${cert}\n${key}` }
 }
 
-suite('HTTPS in development', () => {
+suite('HTTPS in development', { concurrency: 4 }, () => {
   test('is served beside HTTP, with the certificate that the mobile client trusts', async (t) => {
     const { http, https } = await startService(t, ['--https-port', '0'])
     assert.ok(https)
@@ -123,7 +123,7 @@ suite('HTTPS in development', () => {
   })
 })
 
-suite('HTTPS in production', () => {
+suite('HTTPS in production', { concurrency: 4 }, () => {
   const production = ['--mode', 'production']
 
   test('B12: redirects HTTP to the HTTPS port with 307, same path and query', async (t) => {

@@ -36,7 +36,7 @@ async function succeed(t: TestContext, ...args: string[]): Promise<string> {
   return stdout
 }
 
-suite('items export and import', () => {
+suite('items export and import', { concurrency: 4 }, () => {
   test('move items between a file and PostgreSQL without a change, and the last id with them', async (t) => {
     const folder = temporaryFolder(t)
     const { url } = await newDatabase()
@@ -172,7 +172,7 @@ suite('items export and import', () => {
   })
 })
 
-suite('serve --items', () => {
+suite('serve --items', { concurrency: 4 }, () => {
   test('starts with these items in memory, and a reset restores them', async (t) => {
     const { url } = await serve(t, ['--items', write(t, exported)])
     const get = async (path = '') => (await fetch(`${url}/api/todoitems${path}`)).text()

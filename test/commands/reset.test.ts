@@ -31,7 +31,7 @@ async function otherServer(t: TestContext, listener: RequestListener) {
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received }
 }
 
-suite('reset', () => {
+suite('reset', { concurrency: 4 }, () => {
   test('resets the service at the URL and says what it reset', async (t) => {
     const [a, b] = [await started(t, 'a'), await started(t, 'b')]
     await a.putItems([{ id: 7, isComplete: false }])

@@ -5,9 +5,9 @@ import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { profiles } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
-import { createClient } from '../../src/verify/client.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { type Interpreter, jsonLines, node, run, start } from '../support/cli.ts'
+import { createClient } from '../support/client.ts'
 import { freePort } from '../support/port.ts'
 
 const items = '/api/todoitems'
@@ -20,7 +20,7 @@ async function startService(t: TestContext, args: string[], env: NodeJS.ProcessE
   return { running, url }
 }
 
-suite('serve in development', () => {
+suite('serve in development', { concurrency: 4 }, () => {
   test('prints the URLs, the mode, the store, a curl command and how to stop', async (t) => {
     const { running, url } = await startService(t, serveArgs('b'))
     await running.prints(/Ctrl\+C/)
@@ -59,7 +59,7 @@ suite('serve in development', () => {
   })
 })
 
-suite('serve in production', () => {
+suite('serve in production', { concurrency: 4 }, () => {
   test('logs start and stop as JSON lines, and no requests', async (t) => {
     const { running, url } = await startService(t, serveArgs('a', '--host', '127.0.0.1'), { NODE_ENV: 'production' })
     await createClient(url).send('GET', items)
@@ -106,7 +106,7 @@ suite('serve in production', () => {
   })
 })
 
-suite('serve flags and variables', () => {
+suite('serve flags and variables', { concurrency: 4 }, () => {
   test('serves both profiles by default, A on port 5080 and B on port 5000', () => {
     const config = readConfig([], {}, new Date())
     assert.ok('profiles' in config)
@@ -221,7 +221,7 @@ suite('serve flags and variables', () => {
   })
 })
 
-suite('serve shutdown', () => {
+suite('serve shutdown', { concurrency: 4 }, () => {
   for (const signal of ['SIGINT', 'SIGTERM'] as const)
     test(`answers the request in flight after ${signal}, closes idle connections and exits with code 0`, {
       timeout: 60_000,
@@ -255,7 +255,7 @@ suite('serve shutdown', () => {
     })
 })
 
-suite('todo-service', () => {
+suite('todo-service', { concurrency: 4 }, () => {
   test('shows the commands with --help and without arguments', async (t) => {
     for (const args of [['--help'], ['-h'], ['help'], []]) {
       const { code, stdout, stderr } = await run(t, args)

@@ -7,9 +7,9 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { defaultUrls, findService, sampleRequest } from '../../src/commands/sample-request.ts'
-import { createClient } from '../../src/verify/client.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { cli, jsonLines, run, runCommand, start } from '../support/cli.ts'
+import { createClient } from '../support/client.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/port.ts'
 import { Stopwatch } from '../support/stopwatch.ts'
@@ -35,7 +35,7 @@ async function listen(t: TestContext, listener: RequestListener): Promise<string
 
 const claimsOf = (token: string) => JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
 
-suite('token', () => {
+suite('token', { concurrency: 4 }, () => {
   test('creates a token that a service accepts in development and rejects in production', async (t) => {
     const env = { XDG_CONFIG_HOME: temporaryFolder(t) }
     const { code, stdout, stderr } = await run(t, ['token', '-o', 'token'], env)
@@ -173,7 +173,7 @@ suite('token', () => {
   })
 })
 
-suite('sample request', () => {
+suite('sample request', { concurrency: 4 }, () => {
   const enough = 60_000
 
   test('is for the first URL where the service runs, over HTTP or HTTPS', async (t) => {
@@ -210,7 +210,7 @@ suite('sample request', () => {
   })
 })
 
-suite('token verify', () => {
+suite('token verify', { concurrency: 4 }, () => {
   const createToken = async (t: TestContext, env: NodeJS.ProcessEnv, ...args: string[]) =>
     (await run(t, ['token', '-o', 'token', ...args], env)).stdout.trim()
 
@@ -314,7 +314,7 @@ suite('token verify', () => {
   })
 })
 
-suite('keys for tokens', () => {
+suite('keys for tokens', { concurrency: 4 }, () => {
   const accept = ['--jwt-issuer', 'i', '--jwt-audience', 'x', '--mode', 'production']
 
   test('the service does not start with a weak public key, and names it', async (t) => {
@@ -373,7 +373,7 @@ suite('keys for tokens', () => {
   })
 })
 
-suite('--require-auth', () => {
+suite('--require-auth', { concurrency: 4 }, () => {
   test('S7 returns 401 without a token on the to-do endpoints, not on the samples', async (t) => {
     const env = { XDG_CONFIG_HOME: temporaryFolder(t) }
     const { url } = await startService(t, ['--require-auth'], env)

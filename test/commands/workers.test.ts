@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { jsonLines, run, start } from '../support/cli.ts'
+import { jsonLines, run, type Service, start } from '../support/cli.ts'
 import { newDatabase } from '../support/database.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { item } from '../support/instance.ts'
@@ -26,6 +26,20 @@ async function untilSleeping(pid: number): Promise<void> {
   }
 }
 
+const createItem = ({ url }: Service, name: string) =>
+  send(url, '/api/todoitems', { method: 'POST', body: JSON.stringify(item(name)) })
+
+const rounds = 60
+
+/** Both workers list an item as soon as it is created; there are none before. */
+async function assertConsistentLists(service: Service): Promise<void> {
+  for (let round = 1; round <= rounds; round++) {
+    assert.equal((await createItem(service, `${round}`)).status, 201)
+    const lists = await Promise.all([1, 2].map(() => send(service.url, '/api/todoitems')))
+    for (const { text } of lists) assert.equal(JSON.parse(text).length, round)
+  }
+}
+
 suite('serve --workers', { concurrency: 2 }, () => {
   test('both workers serve; the start message and the log say so', async (t) => {
     const service = await startWorkers(t)
@@ -39,38 +53,22 @@ suite('serve --workers', { concurrency: 2 }, () => {
     assert.equal(jsonLines(stdout).at(-1).message, 'stopped')
   })
 
-  test('a list on one worker has what another has written, on a data file and on PostgreSQL', async (t) => {
-    const { url: database } = await newDatabase()
-    for (const args of [[], ['--database-url', database]]) {
-      const { url } = await startWorkers(t, ...args)
-      for (let round = 1; round <= 60; round++) {
-        const body = JSON.stringify(item(`${round}`))
-        assert.equal((await send(url, '/api/todoitems', { method: 'POST', body })).status, 201)
-        const lists = await Promise.all([1, 2].map(() => send(url, '/api/todoitems')))
-        for (const { text } of lists) assert.equal(JSON.parse(text).length, round)
-      }
-    }
+  test('a list on one worker has what another has written, on PostgreSQL', async (t) => {
+    const service = await startWorkers(t, '--database-url', (await newDatabase()).url)
+    await assertConsistentLists(service)
   })
 
-  test('concurrent writes to a data file all succeed, with ids of their own', async (t) => {
-    const { url } = await startWorkers(t)
-    const body = JSON.stringify(item('x'))
-    const responses = await Promise.all(
-      Array.from({ length: 200 }, () => send(url, '/api/todoitems', { method: 'POST', body })),
-    )
+  test('on a data file: lists have what another worker has written, concurrent writes get ids of their own, metrics are those of all workers, with the items counted once', async (t) => {
+    const service = await startWorkers(t, '--metrics-port', '0')
+    await assertConsistentLists(service)
+    const responses = await Promise.all(Array.from({ length: 200 }, (_, at) => createItem(service, `x${at}`)))
     assert.deepEqual(new Set(responses.map(({ status }) => status)), new Set([201]))
     assert.equal(new Set(responses.map(({ text }) => JSON.parse(text).id)).size, 200)
-  })
-
-  test('metrics are those of all workers; the items are counted once', async (t) => {
-    const service = await startWorkers(t, '--metrics-port', '0')
+    assert.deepEqual(workersIn(service), new Set([1, 2]))
     const [, metricsUrl] = await service.running.prints(/"metrics":"([^"]+)"/)
-    const body = JSON.stringify(item('x'))
-    let count = 0
-    for (; workersIn(service).size < 2; count++) await send(service.url, '/api/todoitems', { method: 'POST', body })
-    const text = await (await fetch(`${metricsUrl}`)).text()
-    assert.match(text, new RegExp(`^todo_requests_total\\{.*operation="createItem".*\\} ${count}$`, 'm'))
-    assert.match(text, new RegExp(`^todo_items\\{profile="a"\\} ${count}$`, 'm'))
+    const metrics = await (await fetch(`${metricsUrl}`)).text()
+    assert.match(metrics, new RegExp(`^todo_requests_total\\{.*operation="createItem".*\\} ${rounds + 200}$`, 'm'))
+    assert.match(metrics, new RegExp(`^todo_items\\{profile="a"\\} ${rounds + 200}$`, 'm'))
   })
 
   test('a worker that is killed is replaced, after growing pauses; the other one serves on', {

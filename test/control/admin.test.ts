@@ -6,9 +6,10 @@ import { suite, test } from 'node:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { profiles } from '../../src/app.ts'
 import { signToken } from '../../src/tokens/sign.ts'
-import { type Client, createClient } from '../../src/verify/client.ts'
+import type { Client } from '../../src/verify/client.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { cli, run, type Service, serve, sharedService } from '../support/cli.ts'
+import { createClient } from '../support/client.ts'
 import {
   controlToken,
   developmentToken,

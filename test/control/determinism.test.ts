@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
-import { createClient } from '../../src/verify/client.ts'
 import { serve } from '../support/cli.ts'
+import { createClient } from '../support/client.ts'
 import { developmentToken, itemsPath, named, numbered } from '../support/control.ts'
 import { RawConnection } from '../support/raw.ts'
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
-import { type Client, createClient, NoResponseError, type Response } from '../../src/verify/client.ts'
+import { type Client, NoResponseError, type Response } from '../../src/verify/client.ts'
 import { run, serve, sharedService } from '../support/cli.ts'
+import { createClient } from '../support/client.ts'
 import {
   developmentToken,
   itemsPath,

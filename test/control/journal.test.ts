@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import { get, type IncomingMessage } from 'node:http'
 import { suite, test } from 'node:test'
 import { profiles } from '../../src/app.ts'
-import { type Client, createClient } from '../../src/verify/client.ts'
+import type { Client } from '../../src/verify/client.ts'
 import { serve, sharedService } from '../support/cli.ts'
+import { createClient } from '../support/client.ts'
 import {
   EventStream,
   itemsPath,

@@ -4,9 +4,10 @@ import { once } from 'node:events'
 import { connect as connectHttp2 } from 'node:http2'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Client, createClient } from '../../src/verify/client.ts'
+import type { Client } from '../../src/verify/client.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { serve } from '../support/cli.ts'
+import { createClient } from '../support/client.ts'
 import { startFlood } from '../support/flood.ts'
 import { Instance } from '../support/instance.ts'
 import { startPostgres } from '../support/postgres.ts'
@@ -34,11 +35,11 @@ for (const runtime of runtimes) {
     serve(t, ['--log-level', 'error', ...args], env, 'a', interpreter)
 
   suite(name, { skip, concurrency: 2 }, () => {
-    if (name !== 'Node') {
-      test('profile a conforms to the contract, items in PostgreSQL', (t) =>
-        assertConforms(t, runtime, 'a', 'PostgreSQL'))
-      test('profile b conforms to the contract, items in memory', (t) => assertConforms(t, runtime, 'b', 'memory'))
-    }
+    if (name !== 'Node')
+      for (const profile of ['a', 'b'] as const)
+        for (const store of ['memory', 'PostgreSQL'] as const)
+          test(`profile ${profile} conforms to the contract, items in ${store}`, (t) =>
+            assertConforms(t, runtime, profile, store))
 
     test('an upload that was given up does not keep the process from ending', { timeout: 60_000 }, async (t) => {
       const { running, port } = await serveHere(t, ['--no-https', '--request-timeout', '1', '--drain-timeout', '1'])

@@ -43,7 +43,7 @@ function open(file: string, access: 'exclusive' | 'shared' = 'exclusive', a: Num
   })
 }
 
-suite('items in a data file', () => {
+suite('items in a data file', { concurrency: 4 }, () => {
   test('the start message names the file; a stopped service leaves this one file and its lock', async (t) => {
     const folder = temporaryFolder(t)
     const file = join(folder, 'todo.db')
@@ -228,7 +228,7 @@ function seeded(seed: number): () => number {
   }
 }
 
-suite('serve --data exits with code 1 and one sentence, and leaves the file as it is', () => {
+suite('serve --data exits with code 1 and one sentence, and leaves the file as it is', { concurrency: 4 }, () => {
   async function assertFails(t: TestContext, file: string, message: RegExp) {
     const before = existsSync(file) ? readFileSync(file) : undefined
     const { code, stdout, stderr } = await run(t, ['serve', '--profile', 'a', '--port', '0', '--data', file])
@@ -367,7 +367,7 @@ suite('serve --data exits with code 1 and one sentence, and leaves the file as i
   })
 })
 
-suite('a data file that is deleted, moved or replaced while the service runs', () => {
+suite('a data file that is deleted, moved or replaced while the service runs', { concurrency: 4 }, () => {
   const actions: Record<string, (file: string) => void> = {
     deleted: (file) => rmSync(file),
     moved: (file) => renameSync(file, `${file}.old`),
@@ -420,7 +420,7 @@ const chooseAnother = 'Set another file with --data.'
 /** Prints the limits of a process; absent on other systems than Linux. */
 const canLimit = spawnSync('prlimit', ['--version']).status === 0
 
-suite('while the disk is full', { skip: !canLimit && 'needs prlimit' }, () => {
+suite('while the disk is full', { skip: !canLimit && 'needs prlimit', concurrency: 4 }, () => {
   /** The files of the process cannot grow beyond 400 KiB. */
   async function startLimited(t: TestContext, profile: 'a' | 'b') {
     const file = join(temporaryFolder(t), 'todo.db')

@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import { profiles } from '../../src/app.ts'
 import type { NamedItem, NumberedItem, NumberedStore, PersistentStores } from '../../src/store/store.ts'
 import { itemsIn, listIn, stores } from '../support/stores.ts'
+import { storableText } from '../support/text.ts'
 
 const named = (id: string, name = 'name'): NamedItem => ({ id, name, notes: 'notes', done: false })
 const numbered = (id: string): NumberedItem => ({ id, name: 'name', isComplete: false, secret: 'hidden' })
@@ -62,7 +63,7 @@ for (const [kind, open] of Object.entries(stores)) {
 
     test('A1 the list has the text of the serializer, escapes and large ids included', async (t) => {
       const store = await withItems(t)
-      const name = fc.option(storable, { nil: null })
+      const name = fc.option(storableText(), { nil: null })
       await fc.assert(
         fc.asyncProperty(fc.array(name, { maxLength: 5 }), async (names) => {
           const items = names.map((name, at) => ({ ...numbered(`${9007199254740993n + BigInt(at)}`), name }))
@@ -221,7 +222,7 @@ for (const [kind, open] of Object.entries(stores)) {
     test('stores every text without U+0000 unchanged', async (t) => {
       const store = await withItems(t)
       await fc.assert(
-        fc.asyncProperty(fc.uniqueArray(storable, { maxLength: 5 }), storable, async (ids, text) => {
+        fc.asyncProperty(fc.uniqueArray(storableText(), { maxLength: 5 }), storableText(), async (ids, text) => {
           const items = ids.map((id) => ({ id, name: text, notes: `${text}${id}`, done: true }))
           await store.replaceAll(items)
           assert.equal(await listIn(store), profiles.b.serializeList(items))
@@ -292,7 +293,7 @@ for (const [kind, open] of Object.entries(stores)) {
     test('stores every text without U+0000 unchanged', async (t) => {
       const store = await withItems(t)
       await fc.assert(
-        fc.asyncProperty(storable, storable, storable, async (id, name, notes) => {
+        fc.asyncProperty(storableText(), storableText(), storableText(), async (id, name, notes) => {
           await store.delete(id)
           await store.create({ id, name, notes, done: true })
           assert.deepEqual((await itemsIn(store)).at(-1), { id, name, notes, done: true })
@@ -328,9 +329,6 @@ for (const [kind, open] of Object.entries(stores)) {
     })
   })
 }
-
-/** Well-formed text without U+0000. */
-const storable = fc.string({ unit: 'binary', minLength: 1 }).map((text) => text.replaceAll('\0', ' '))
 
 suite('U+0000', () => {
   test('is stored by the memory store', async (t) => {

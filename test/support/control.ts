@@ -5,9 +5,10 @@ import { configDirectory } from '../../src/config/config-directory.ts'
 import type { JournalEntry } from '../../src/control/types.ts'
 import { devTokenDefaults, readOrCreateDevKey } from '../../src/tokens/dev-key.ts'
 import { signToken } from '../../src/tokens/sign.ts'
-import { type Client, createClient, type Response } from '../../src/verify/client.ts'
+import type { Client, Response } from '../../src/verify/client.ts'
 import { cleanUp } from './cleanup.ts'
 import type { Service } from './cli.ts'
+import { createClient } from './client.ts'
 
 export const itemsPath = '/api/todoitems'
 export const numbered = (name: string) => ({ name, isComplete: false })

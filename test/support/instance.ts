@@ -27,7 +27,8 @@ export class Instance {
     args: readonly string[] = [],
     interpreter?: Interpreter & { readonly env?: NodeJS.ProcessEnv },
   ) {
-    const flags = ['serve', '--profile', profile, '--port', '0', '--log-level', 'warn', ...args]
+    const wait = url === '' ? [] : ['--wait-for-database']
+    const flags = ['serve', '--profile', profile, '--port', '0', '--log-level', 'warn', ...wait, ...args]
     const running = start(t, flags, { ...interpreter?.env, TODO_DATABASE_URL: url }, interpreter)
     const [, address] = await running.prints(/(http:\/\/localhost:\d+)/)
     return new Instance(running, `${address}`.replace('localhost', '127.0.0.1'))

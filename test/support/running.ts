@@ -16,8 +16,9 @@ import type { Stores } from '../../src/store/store.ts'
 import { devTokenDefaults, devTokenIssuer } from '../../src/tokens/dev-key.ts'
 import { signToken } from '../../src/tokens/sign.ts'
 import { createTokenVerifier, type VerifyOptions } from '../../src/tokens/verify.ts'
-import { type Client, createClient } from '../../src/verify/client.ts'
+import type { Client } from '../../src/verify/client.ts'
 import { cleanUp } from './cleanup.ts'
+import { createClient } from './client.ts'
 
 const devKey = createSecretKey(randomBytes(32))
 

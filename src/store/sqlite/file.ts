@@ -36,8 +36,11 @@ export interface DataFile extends Database {
 /** In the header of the file, to tell it from other databases: "todo". */
 const applicationId = 0x746f646f
 const headerBytes = 100
-/** Another program may be writing, such as the sqlite3 shell. */
-const busyTimeoutMs = 1_000
+/**
+ * Another program may be writing, such as the sqlite3 shell. Of several processes of the service that write all the
+ * time, SQLite may keep one waiting for longer: it tries again now and then, not in turn.
+ */
+const busyTimeoutMs = { exclusive: 1_000, shared: 5_000 }
 
 /** The migration at index n leads from version n to n + 1. Append only. */
 const migrations = [
@@ -93,7 +96,7 @@ export function openDataFile(path: string, access: Access, initialize: (db: Data
     lock?.close()
   }
   try {
-    db.exec(`pragma busy_timeout = ${busyTimeoutMs}`)
+    db.exec(`pragma busy_timeout = ${busyTimeoutMs[access]}`)
     checkContents(db, file)
     db.transaction('immediate', () => {
       const version = versionOf(db)
