@@ -28,7 +28,11 @@ if (files.length === 0) {
 }
 
 const { environment, remove } = await shareCluster()
-const flags = ['--enable-source-maps', '--throw-deprecation', '--test', `--test-concurrency=${concurrency}`]
+const flags = [
+  ...['--enable-source-maps', '--throw-deprecation', '--test', `--test-concurrency=${concurrency}`],
+  // Far above what any test takes on a busy machine: one that hangs fails, and is named.
+  '--test-timeout=600000',
+]
 // As Node chooses by default.
 const format = process.stdout.isTTY ? 'spec' : 'tap'
 const reporters = [format, join(directory, 'support/slowest-files.js')].flatMap((reporter) => [
