@@ -6,7 +6,7 @@ import { Instance } from '../support/instance.ts'
 const item = (id: string, name = 'name') => ({ id, name, notes: 'notes', done: false })
 const count = (statuses: readonly number[], status: number) => statuses.filter((one) => one === status).length
 
-suite('several instances on one database', { concurrency: 4 }, () => {
+suite('several instances on one database', { concurrency: 2 }, () => {
   test('B2 three instances that start at once on an empty database insert the starting items once', async (t) => {
     const { url } = await newDatabase()
     const instances = await Promise.all([1, 2, 3].map(() => Instance.start(t, url, 'b')))
