@@ -62,14 +62,27 @@ function describeError({ message, cause }: Error): string {
 }
 
 async function fetchText(url: string): Promise<string> {
-  const response = await fetch(url, { redirect: 'error', signal: AbortSignal.timeout(timeoutMs) })
+  const signal = AbortSignal.timeout(timeoutMs)
+  const response = await fetch(url, { redirect: 'error', signal })
   if (!response.ok || !response.body) throw new Error(`status ${response.status}`)
+  const reader = response.body.getReader()
+  // Once the request is garbage, Node 20 no longer ends the body when the signal is aborted.
+  const aborted = new Promise<never>((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason))
+  })
   const chunks: Uint8Array[] = []
   let bytes = 0
-  for await (const chunk of response.body) {
-    bytes += chunk.length
-    if (bytes > maxJwksBytes) throw new Error(`the response is larger than ${maxJwksBytes} bytes`)
-    chunks.push(chunk)
+  try {
+    for (;;) {
+      const { done, value } = await Promise.race([reader.read(), aborted])
+      if (done) return Buffer.concat(chunks).toString()
+      bytes += value.length
+      if (bytes > maxJwksBytes) throw new Error(`the response is larger than ${maxJwksBytes} bytes`)
+      chunks.push(value)
+    }
+  } finally {
+    // Nobody waits for it any more.
+    aborted.catch(() => {})
+    reader.cancel().catch(() => {})
   }
-  return Buffer.concat(chunks).toString()
 }
