@@ -146,8 +146,8 @@ export async function startBehindProxy(
 }
 
 /** An instance with one item, which nobody can read until the blocker commits. */
-export async function startWithLockedTable(t: TestContext) {
-  const { instance, database } = await startBehindProxy(t)
+export async function startWithLockedTable(t: TestContext, interpreter?: Interpreter) {
+  const { instance, database } = await startBehindProxy(t, 'a', interpreter)
   await instance.send('POST', '', item('x'))
   const blocker = openSql((await sharedPostgres()).url(database))
   cleanUp(t, () => blocker.end())
