@@ -8,24 +8,33 @@ import { openApiValidation } from './support/openapi-validation.ts'
 import { transports } from './support/running.ts'
 import { stores } from './support/stores.ts'
 
+type StartServer = (t: TestContext, profile: 'a' | 'b') => Promise<Client>
+
 const initialItems = { a: profiles.a.startingItems, b: profiles.b.startingItems }
+
+const servers: Record<string, StartServer> = {
+  'in process': transports['in process'],
+  ...Object.fromEntries(
+    Object.entries(stores).map(([name, open]): [string, StartServer] => [
+      `over a socket, store ${name}`,
+      async (t, profile) => transports['over a socket'](t, profile, { stores: await open(t, initialItems) }),
+    ]),
+  ),
+}
 
 for (const profile of ['a', 'b'] as const) {
   const documentUrl = new URL(`../../openapi/${profile}.json`, import.meta.url)
   const withValidation = openApiValidation(JSON.parse(readFileSync(documentUrl, 'utf8')))
 
-  for (const [name, open] of Object.entries(stores)) {
-    const startServer = async (t: TestContext) =>
-      transports['over a socket'](t, profile, { stores: await open(t, initialItems) })
-
-    test(`profile ${profile} conforms to the contract and its OpenAPI document, ${name} store`, async (parent) => {
+  for (const [name, startServer] of Object.entries(servers))
+    test(`profile ${profile} conforms to the contract and its OpenAPI document, ${name}`, async (parent) => {
       let shared: Promise<Client> | undefined
 
       for (const check of checks[profile])
         await parent.test(`${check.rule} ${check.name}`, async (t) => {
           if (check.needs === 'untouched store' || check.needs === 'own server')
-            return check.run(withValidation(await startServer(t)))
-          shared ??= startServer(parent)
+            return check.run(withValidation(await startServer(t, profile)))
+          shared ??= startServer(parent, profile)
           try {
             await check.run(withValidation(await shared))
           } catch (error) {
@@ -35,7 +44,6 @@ for (const profile of ['a', 'b'] as const) {
           }
         })
     })
-  }
 }
 
 suite('the checks', () => {

@@ -22,7 +22,7 @@ const checkIntervalMs = 1_000
 const maxPausedBytes = 128 * 1024
 /** Connections beyond the limit that still get a 503. */
 const maxSurplusConnections = 1_000
-/** On shutdown, connections that were idle for so long are closed: a request may be on its way on the others. */
+/** On shutdown, idle connections stay open for this time: a request may be on its way. */
 const idleGraceMs = 500
 
 /** Serves connections, wherever they were accepted. */

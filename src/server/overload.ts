@@ -1,9 +1,7 @@
-/** The event loop is late when a timer fires so much after its time … */
+/** Overloaded: three checks in a row that are over a second late, with at least 100 requests. A paused process is late once. */
 const lateByMs = 1_000
 const checkIntervalMs = 250
-/** … and overloaded when it was late in so many checks in a row: a process that was paused is late once … */
 const lateChecks = 3
-/** … while so many requests were received or in flight. */
 const manyRequests = 100
 
 /** Counts of one process, over all its servers. */

@@ -1,4 +1,4 @@
-/** A write re-serializes one segment of the list: up to so many items, or as many as have so much JSON. */
+/** A write serializes one segment of the list again, of at most 256 items and about 256 KiB. */
 export const maxSegmentItems = 256
 export const maxSegmentLength = 256 * 1024
 /** Shorter lists are one buffer. Of a longer one, slow readers share the segments that have not changed since. */

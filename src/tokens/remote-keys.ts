@@ -81,7 +81,7 @@ async function fetchText(url: string): Promise<string> {
       chunks.push(value)
     }
   } finally {
-    // Nobody waits for it any more.
+    // A later abort must not be an unhandled rejection.
     aborted.catch(() => {})
     reader.cancel().catch(() => {})
   }

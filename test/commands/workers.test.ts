@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { jsonLines, run, type Service, start } from '../support/cli.ts'
+import { removeAtExit } from '../support/child-process.ts'
+import { jsonLines, run, type Service, sharedService, start } from '../support/cli.ts'
 import { newDatabase } from '../support/database.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { item } from '../support/instance.ts'
@@ -31,12 +33,15 @@ const createItem = ({ url }: Service, name: string) =>
 
 const rounds = 60
 
-/** Both workers list an item as soon as it is created; there are none before. */
+const itemsIn = async ({ url }: Service): Promise<unknown[]> => JSON.parse((await send(url, '/api/todoitems')).text)
+
+/** Both workers list an item as soon as it is created. */
 async function assertConsistentLists(service: Service): Promise<void> {
+  const { length } = await itemsIn(service)
   for (let round = 1; round <= rounds; round++) {
     assert.equal((await createItem(service, `${round}`)).status, 201)
-    const lists = await Promise.all([1, 2].map(() => send(service.url, '/api/todoitems')))
-    for (const { text } of lists) assert.equal(JSON.parse(text).length, round)
+    for (const items of await Promise.all([1, 2].map(() => itemsIn(service))))
+      assert.equal(items.length, length + round)
   }
 }
 
@@ -54,21 +59,39 @@ suite('serve --workers', { concurrency: 2 }, () => {
   })
 
   test('a list on one worker has what another has written, on PostgreSQL', async (t) => {
-    const service = await startWorkers(t, '--database-url', (await newDatabase()).url)
-    await assertConsistentLists(service)
+    await assertConsistentLists(await startWorkers(t, '--database-url', (await newDatabase()).url))
   })
 
-  test('on a data file: lists have what another worker has written, concurrent writes get ids of their own, metrics are those of all workers, with the items counted once', async (t) => {
-    const service = await startWorkers(t, '--metrics-port', '0')
-    await assertConsistentLists(service)
-    const responses = await Promise.all(Array.from({ length: 200 }, (_, at) => createItem(service, `x${at}`)))
-    assert.deepEqual(new Set(responses.map(({ status }) => status)), new Set([201]))
-    assert.equal(new Set(responses.map(({ text }) => JSON.parse(text).id)).size, 200)
-    assert.deepEqual(workersIn(service), new Set([1, 2]))
-    const [, metricsUrl] = await service.running.prints(/"metrics":"([^"]+)"/)
-    const metrics = await (await fetch(`${metricsUrl}`)).text()
-    assert.match(metrics, new RegExp(`^todo_requests_total\\{.*operation="createItem".*\\} ${rounds + 200}$`, 'm'))
-    assert.match(metrics, new RegExp(`^todo_items\\{profile="a"\\} ${rounds + 200}$`, 'm'))
+  suite('on a data file', { concurrency: 1 }, () => {
+    const folder = mkdtempSync(join(tmpdir(), 'todo-service-'))
+    removeAtExit(folder)
+    const service = sharedService([...production, '--data', join(folder, 'todo.db'), '--metrics-port', '0'])
+
+    test('a list on one worker has what another has written', () => assertConsistentLists(service))
+
+    test('concurrent writes all succeed, with ids of their own', async () => {
+      const responses = await Promise.all(Array.from({ length: 200 }, () => createItem(service, 'x')))
+      assert.deepEqual(new Set(responses.map(({ status }) => status)), new Set([201]))
+      assert.equal(new Set(responses.map(({ text }) => JSON.parse(text).id)).size, 200)
+    })
+
+    test('metrics are those of all workers; the items are counted once', async () => {
+      const [, url] = await service.running.prints(/"metrics":"([^"]+)"/)
+      const readMetrics = async () => {
+        const text = await (await fetch(`${url}`)).text()
+        const numberIn = (line: RegExp) => Number(line.exec(text)?.[1] ?? 0)
+        return {
+          created: numberIn(/^todo_requests_total\{.*operation="createItem".*\} (\d+)$/m),
+          items: numberIn(/^todo_items\{profile="a"\} (\d+)$/m),
+        }
+      }
+      const before = await readMetrics()
+      let count = 0
+      for (; count === 0 || workersIn(service).size < 2; count++) await createItem(service, 'x')
+      const after = await readMetrics()
+      assert.deepEqual(after, { created: before.created + count, items: before.items + count })
+      assert.equal(after.items, (await itemsIn(service)).length)
+    })
   })
 
   test('a worker that is killed is replaced, after growing pauses; the other one serves on', {

@@ -9,7 +9,7 @@ export interface Row {
 }
 
 export interface CacheOptions {
-  /** After so long the version in the file is read again; 0: for each read. */
+  /** How old the version may be before it is read from the file again; 0: it is read for each request. */
   readonly maxAgeMs: number
   readonly monotonicNow: () => number
 }
