@@ -93,6 +93,25 @@ suite('slow clients', { concurrency: true }, () => {
     assert.equal((await fetch(`${url}/`)).status, 200)
   })
 
+  for (const [what, flag, sent] of [
+    ['send nothing', '--keep-alive-timeout', ''],
+    ['send a part of a request', '--request-timeout', 'GET / HTTP/1.1\r\nHo'],
+  ] as const)
+    test(`that ${what} stay connected for as long as ${flag} says, whenever they come`, async (t) => {
+      const { port } = await serve(t, [flag, '1'])
+      await Promise.all(
+        Array.from({ length: 10 }, async (_, index) => {
+          await sleep(100 * index)
+          const connectedAt = performance.now()
+          const client = new RawConnection(t, port)
+          client.socket.write(sent)
+          await client.closed
+          const openMs = performance.now() - connectedAt
+          assert.ok(openMs >= 1_000, `client ${index}: ${openMs} ms`)
+        }),
+      )
+    })
+
   test('that read a part of their responses now and then get all of them', async (t) => {
     const { port } = await serve(t, ['--stalled-timeout', '2'])
     const slow = new RawConnection(t, port)
