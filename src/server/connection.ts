@@ -63,11 +63,11 @@ export class Connection implements Reader {
   #bytesRead = 0
   /** Requests received since `#bytesRead` changed: those of one packet. */
   #packetRequests = 0
-  /** At the last check; less than any, before the first one. */
+  /** At the last check; -1 before the first one. */
   #sentBytes = -1
   #idleMs = 0
-  /** Since the first check that found a request that is not complete; less than 0 before it. */
-  #receivingMs = -1
+  /** How many checks in a row have found a request that is not complete. */
+  #receivingChecks = 0
   /** The request that was handled last, or is being handled. */
   #last: Exchange | undefined
   /** What is wrong with the bytes behind the requests in the queue, as status and for the log. */
@@ -183,9 +183,10 @@ export class Connection implements Reader {
   /** Called at an interval; Node's own timeouts would set a timer for each response. */
   check(intervalMs: number, limits: TimeLimits): void {
     if (this.#last?.outgoing.writableFinished && this.#last.incoming.complete) this.#last = undefined
-    this.#receivingMs = this.#isReceiving ? (this.#receivingMs < 0 ? 0 : this.#receivingMs + intervalMs) : -1
+    this.#receivingChecks = this.#isReceiving ? this.#receivingChecks + 1 : 0
+    const receivingMs = (this.#receivingChecks - 1) * intervalMs
     const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, stalledTimeoutMs } = limits
-    if (this.#receivingMs >= (this.#last ? requestTimeoutMs : Math.min(headersTimeoutMs, requestTimeoutMs)))
+    if (receivingMs >= (this.#last ? requestTimeoutMs : Math.min(headersTimeoutMs, requestTimeoutMs)))
       this.fail(408, 'request-timeout', 'the request was not received in time')
     const { bytesWritten, writableLength } = this.#socket
     const sentBytes = bytesWritten - writableLength

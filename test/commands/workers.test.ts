@@ -86,8 +86,9 @@ suite('serve --workers', { concurrency: 2 }, () => {
         }
       }
       const before = await readMetrics()
-      let count = 0
-      for (; count === 0 || workersIn(service).size < 2; count++) await createItem(service, 'x')
+      const count = 50
+      for (let created = 0; created < count; created++) await createItem(service, 'x')
+      assert.deepEqual(workersIn(service), new Set([1, 2]))
       const after = await readMetrics()
       assert.deepEqual(after, { created: before.created + count, items: before.items + count })
       assert.equal(after.items, (await itemsIn(service)).length)
@@ -100,15 +101,15 @@ suite('serve --workers', { concurrency: 2 }, () => {
     const service = await startWorkers(t)
     await untilBothServe(service)
     const [kept] = workerPids(service)
-    const pauses = () =>
-      [...service.running.stdout.matchAll(/ended \(SIGKILL\); another one starts ([^"]+)\."/g)].map(([, when]) => when)
+    const replaced = /ended \(SIGKILL\); another one starts ([^"]+)\."/g
+    const pauses = () => [...service.running.stdout.matchAll(replaced)].map(([, when]) => when)
     let kills = 0
     // One that served for ten seconds, as on a busy machine, is replaced at once.
     while (pauses().at(-1) !== 'in 0.4 s' && kills < 10) {
       while (workerPids(service).length < 2) await sleep(5)
       process.kill(workerPids(service).find((pid) => pid !== kept) as number, 'SIGKILL')
       kills++
-      while (pauses().length < kills) await sleep(5)
+      await service.running.prints(new RegExp(`(?:${replaced.source}[^]*){${kills}}`))
       for (let count = 0; count < 10; count++) assert.equal((await send(service.url, '/health/ready')).status, 200)
     }
     assert.deepEqual(pauses().slice(-3), ['in 0.1 s', 'in 0.2 s', 'in 0.4 s'])
