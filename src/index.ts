@@ -9,7 +9,7 @@ import { type Config, type ControlSettings, readConfig } from './config/config.t
 import { maxRules, ruleErrors, tooManyRules } from './control/faults.ts'
 import type { FaultRule, JournalEntry } from './control/types.ts'
 import { originNotices } from './http/cors.ts'
-import { ApiError, describeError } from './http/errors.ts'
+import { describeError, Rejection } from './http/errors.ts'
 import { quoteNumbers } from './http/int64.ts'
 import { arrayReader } from './http/schema.ts'
 import { readableLog } from './log.ts'
@@ -161,7 +161,7 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
     items: async () => parseItems(await list()),
     async putItems(items) {
       const checked = readItems(itemsToJson(items))
-      if (checked instanceof ApiError) throw new Error(`putItems: ${describeError(checked)}`)
+      if (checked instanceof Rejection) throw new Error(`putItems: ${describeError(checked)}`)
       const outcome = await putItems(checked)
       if (outcome !== 'replaced') throw new Error(`putItems: ${describeError(outcomeErrors[outcome])}`)
     },

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { profiles } from '../app.ts'
-import { ApiError } from '../http/errors.ts'
+import { Rejection } from '../http/errors.ts'
 import { int64, quoteNumbers } from '../http/int64.ts'
 import { arrayCheck } from '../http/schema.ts'
-import type { NamedItem, NumberedItem, Snapshot } from '../store/store.ts'
+import type { ItemA, ItemB, Snapshot } from '../store/store.ts'
 
 /*
  * The file of `items export`, `items import` and `serve --items`:
@@ -73,14 +73,14 @@ function parseItems(text: string): Snapshot | { readonly problems: readonly stri
       return []
     }
     const items = checks[name](array, exact[name])
-    if (!(items instanceof ApiError)) return items
+    if (!(items instanceof Rejection)) return items
     problems.push(
       ...Object.values(items.members ?? {}).flatMap((messages) => messages.map((message) => `${name}${message}`)),
     )
     return []
   }
-  const itemsOfA = a === undefined ? undefined : (itemsOf('a', a) as readonly NumberedItem[])
-  const itemsOfB = b === undefined ? undefined : (itemsOf('b', b) as readonly NamedItem[])
+  const itemsOfA = a === undefined ? undefined : (itemsOf('a', a) as readonly ItemA[])
+  const itemsOfB = b === undefined ? undefined : (itemsOf('b', b) as readonly ItemB[])
   const last = lastId === undefined ? '0' : typeof lastId === 'number' ? int64(exact.lastId) : undefined
   if (last === undefined) problems.push('lastId must be an int64.')
   if (problems.length > 0) return { problems }

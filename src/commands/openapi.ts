@@ -11,7 +11,7 @@ import {
   text,
   toggle,
 } from '../config/options.ts'
-import { openApiDocument } from '../docs/openapi.ts'
+import { openApiDocument } from '../pages/openapi.ts'
 import { memoryStores } from '../store/memory.ts'
 import type { Command } from './command.ts'
 

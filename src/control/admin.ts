@@ -1,12 +1,12 @@
-import { appPageRoutes } from '../docs/app-page.ts'
-import { openApiDocument } from '../docs/openapi.ts'
 import type { Api, DispatchHooks } from '../http/dispatch.ts'
-import { ApiError, describeError, type ErrorCode, errors } from '../http/errors.ts'
+import { describeError, type ErrorCode, errors, Rejection } from '../http/errors.ts'
 import { isJson } from '../http/json-body.ts'
 import type { RequestContext } from '../http/request.ts'
 import { json, noContent, type Response } from '../http/response.ts'
 import { type DescribedBody, type Route, readerRoute, route } from '../http/router.ts'
 import { arrayReader, type FromSchema, type ObjectSchema } from '../http/schema.ts'
+import { appPageRoutes } from '../pages/app-page.ts'
+import { openApiDocument } from '../pages/openapi.ts'
 import type { Awaitable, Full, ListRepresentation } from '../store/store.ts'
 import { type Faults, problem, readFaultRules } from './faults.ts'
 import { type Journal, type JournalEvent, maxSubscriptions } from './journal.ts'
@@ -71,8 +71,8 @@ export const adminAccess: DispatchHooks = {
   findAccessError(context) {
     const { request } = context
     const origin = request.header('origin')
-    if (origin !== undefined && origin !== ownOrigin(context)) return new ApiError('origin-forbidden')
-    if (request.hasBody && !isJson(request.header('content-type'))) return new ApiError('media-type-unsupported')
+    if (origin !== undefined && origin !== ownOrigin(context)) return new Rejection('origin-forbidden')
+    if (request.hasBody && !isJson(request.header('content-type'))) return new Rejection('media-type-unsupported')
     return undefined
   },
 }
@@ -155,7 +155,7 @@ function adminRoutes(api: Api, controlled: Controlled): Route[] {
       secured: true,
       execute({ query }) {
         const range = readRange(query)
-        return range instanceof ApiError ? range : json(200, JSON.stringify(journal.list(range)))
+        return range instanceof Rejection ? range : json(200, JSON.stringify(journal.list(range)))
       },
     }),
     route({
@@ -184,7 +184,7 @@ function adminRoutes(api: Api, controlled: Controlled): Route[] {
       execute: ({ request }) =>
         journal.hasRoom
           ? eventStream(journal, request.header('last-event-id'))
-          : new ApiError('too-many-event-streams', undefined, `at most ${maxSubscriptions} at a time.`),
+          : new Rejection('too-many-event-streams', undefined, `at most ${maxSubscriptions} at a time.`),
     }),
     route({
       operation: 'getFaults',
@@ -300,19 +300,19 @@ const faultsBody = {
   example: [{ method: 'POST', path: '/api/todoitems', times: 2, code: 503 }],
 }
 
-function respondToReplace(outcome: ReplaceOutcome, items: readonly FromSchema<ObjectSchema>[]): Response | ApiError {
+function respondToReplace(outcome: ReplaceOutcome, items: readonly FromSchema<ObjectSchema>[]): Response | Rejection {
   if (outcome === 'replaced') return noContent
-  if (outcome === 'item-limit') return new ApiError('store-full', undefined, 'raise --max-items.')
-  if (outcome === 'memory-limit') return new ApiError('store-full', undefined, 'raise --max-memory.')
+  if (outcome === 'item-limit') return new Rejection('store-full', undefined, 'raise --max-items.')
+  if (outcome === 'memory-limit') return new Rejection('store-full', undefined, 'raise --max-memory.')
   const names = items.flatMap((item, index) =>
     Object.entries(item).flatMap(([name, value]) => (`${value}`.includes('\0') ? [`[${index}].${name}`] : [])),
   )
   const messages = names.map((name) => [name, [`${name} must not contain U+0000.`]])
-  return new ApiError('value-unstorable', Object.fromEntries(messages))
+  return new Rejection('value-unstorable', Object.fromEntries(messages))
 }
 
 /** `?since=ID&limit=COUNT` */
-function readRange(query: string): { since?: number; limit?: number } | ApiError {
+function readRange(query: string): { since?: number; limit?: number } | Rejection {
   const range: Record<string, number> = {}
   const messages: Record<string, string[]> = {}
   for (const [name, value] of new URLSearchParams(query)) {
@@ -320,7 +320,7 @@ function readRange(query: string): { since?: number; limit?: number } | ApiError
     else if (!/^\d{1,15}$/.test(value)) messages[name] = [`${name} must be a whole number.`]
     else range[name] = Number(value)
   }
-  return Object.keys(messages).length > 0 ? new ApiError('query-invalid', messages) : range
+  return Object.keys(messages).length > 0 ? new Rejection('query-invalid', messages) : range
 }
 
 /** https://html.spec.whatwg.org/multipage/server-sent-events.html */

@@ -1,6 +1,6 @@
 import { challenge } from '../http/auth.ts'
 import type { Api } from '../http/dispatch.ts'
-import { ApiError, type ErrorCode } from '../http/errors.ts'
+import { type ErrorCode, Rejection } from '../http/errors.ts'
 import type { Fault, RequestContext } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import { errorCodesOf, type Route } from '../http/router.ts'
@@ -97,14 +97,14 @@ export class Faults {
   #outcomeOf({ code, fault, delay }: FaultRule, route: Route): Fault['outcome'] {
     if (fault) return fault
     if (code !== undefined) return this.errorFor(code, route) ?? 'none'
-    return delay === undefined ? new ApiError('store-unavailable') : 'none'
+    return delay === undefined ? new Rejection('store-unavailable') : 'none'
   }
 
   /** The failure by which the route gets this status; undefined where it never does. */
-  errorFor(status: number, route: Route): ApiError | Response | undefined {
+  errorFor(status: number, route: Route): Rejection | Response | undefined {
     if (status === 401 && route.secured) return expiredToken
     const code = orderedCodes(route).find((candidate) => this.#statusOf(candidate, route) === status)
-    return code && new ApiError(code)
+    return code && new Rejection(code)
   }
 
   /** The failures that the route can have. */
@@ -114,7 +114,7 @@ export class Faults {
   }
 
   #statusOf = (code: ErrorCode, { operation }: Route) =>
-    this.#api.errorResponse(new ApiError(code), operation, '').status
+    this.#api.errorResponse(new Rejection(code), operation, '').status
 
   /** RFC 7240. Unknown preferences are ignored. */
   #preferred(header: string, route: Route): Pick<Fault, 'delayMs' | 'outcome' | 'applied'> | undefined {
@@ -196,14 +196,14 @@ export const problem = (status: number, title: string, details: object = {}): Re
 /** What is wrong with rules for PUT /__admin/faults, by position. */
 export function readFaultRules(text: string, faults: Faults) {
   const value: unknown = JSON.parse(text)
-  if (!Array.isArray(value)) return new ApiError('body-invalid', { '': ['The body must be an array of rules.'] })
-  if (value.length > maxRules) return new ApiError('body-invalid', { '': [tooManyRules] })
+  if (!Array.isArray(value)) return new Rejection('body-invalid', { '': ['The body must be an array of rules.'] })
+  if (value.length > maxRules) return new Rejection('body-invalid', { '': [tooManyRules] })
   const errors: Record<string, string[]> = {}
   for (const [index, rule] of value.entries()) {
     const messages = ruleErrors(rule, faults)
     if (messages.length > 0) errors[`[${index}]`] = messages
   }
-  return Object.keys(errors).length > 0 ? new ApiError('body-invalid', errors) : (value as FaultRule[])
+  return Object.keys(errors).length > 0 ? new Rejection('body-invalid', errors) : (value as FaultRule[])
 }
 
 /** Each request looks for the first that matches. */

@@ -1,4 +1,4 @@
-import { ApiError } from './errors.ts'
+import { Rejection } from './errors.ts'
 import type { Request } from './request.ts'
 import { empty, type Response } from './response.ts'
 
@@ -19,9 +19,9 @@ export type VerifyToken = (token: string) => Promise<
 export async function authenticate(
   request: Request,
   verifyToken: VerifyToken,
-): Promise<{ claims: Claims } | Response | ApiError> {
+): Promise<{ claims: Claims } | Response | Rejection> {
   const authorization = request.header('authorization') ?? ''
-  if (repeated.test(authorization)) return new ApiError('header-repeated')
+  if (repeated.test(authorization)) return new Rejection('header-repeated')
   const [, token] = /^Bearer +(\S.*)$/i.exec(authorization) ?? []
   if (!token) return challenge('Bearer', 'no bearer token was sent')
   const result = await verifyToken(token).catch((cause: unknown) => ({
@@ -34,7 +34,7 @@ export async function authenticate(
       ...empty(403, { 'www-authenticate': `Bearer error="insufficient_scope", scope="${result.missingScope}"` }),
       reason: `the token has no scope ${result.missingScope}`,
     }
-  if ('undecidedReason' in result) return new ApiError('keys-unavailable', undefined, result.undecidedReason)
+  if ('undecidedReason' in result) return new Rejection('keys-unavailable', undefined, result.undecidedReason)
   return challenge(`Bearer error="invalid_token", error_description="${result.errorDescription}"`, result.reason)
 }
 

@@ -1,4 +1,4 @@
-import { ApiError } from './errors.ts'
+import { Rejection } from './errors.ts'
 import type { HandlerInput } from './request.ts'
 import { empty, jsonType, type Response } from './response.ts'
 
@@ -14,8 +14,8 @@ const entityTags = (header: string) => header.match(/(?:W\/)?"[^"]*"/g) ?? []
 export function respondWith(
   input: Pick<HandlerInput<unknown, unknown>, 'request'>,
   { json, etag }: { readonly json: string | readonly Buffer[]; readonly etag: string },
-): Response | ApiError {
-  if (ifMatch(input)?.includes(etag) === false) return new ApiError('precondition-failed')
+): Response | Rejection {
+  if (ifMatch(input)?.includes(etag) === false) return new Rejection('precondition-failed')
   const ifNoneMatch = input.request.header('if-none-match')
   if (ifNoneMatch !== undefined && matchesEtag(ifNoneMatch, etag)) return empty(304, { etag })
   return { status: 200, headers: { 'content-type': jsonType, etag }, body: json }

@@ -2,7 +2,7 @@ import type { Log } from '../log.ts'
 import { UnavailableError } from '../store/store.ts'
 import { authenticate, type Claims, type VerifyToken } from './auth.ts'
 import { type CorsPolicy, isOriginAllowed, withCors } from './cors.ts'
-import { ApiError, closesConnection, describeError } from './errors.ts'
+import { closesConnection, describeError, Rejection } from './errors.ts'
 import { isJson, parseJson } from './json-body.ts'
 import { clientAddress, isAuthority } from './proxy.ts'
 import { type ContextSettings, type Fault, type Request, RequestContext } from './request.ts'
@@ -16,7 +16,7 @@ export interface Api {
   readonly description: string
   readonly routes: readonly Route[]
   /** The error table. `operation` is undefined where no route matches. */
-  errorResponse(error: ApiError, operation: string | undefined, traceId: string): Response
+  errorResponse(error: Rejection, operation: string | undefined, traceId: string): Response
 }
 
 export interface DispatchSettings extends ContextSettings {
@@ -51,7 +51,7 @@ export interface DispatchHooks {
   /** Called after the response, or after the connection was closed without one. */
   record(context: RequestContext, response: Response, milliseconds: number): void
   /** Why the client may not use this API; undefined where it may. */
-  findAccessError?(context: RequestContext): ApiError | undefined
+  findAccessError?(context: RequestContext): Rejection | undefined
   /** Whether a client needs no token for a route that requires one. */
   isExempt?(context: RequestContext): boolean
 }
@@ -103,7 +103,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     const route = typeof match === 'object' ? match.resource.methods.get(request.method) : undefined
     context.route = route
     const early = respondToHead(context, match)
-    if (early || !route || typeof match !== 'object') finish(context, early ?? new ApiError('path-unknown'))
+    if (early || !route || typeof match !== 'object') finish(context, early ?? new Rejection('path-unknown'))
     else if (!route.secured || hooks?.isExempt?.(context)) accept(context, route, match.segment, open)
     else
       authenticate(request, verifyToken).then((result) => {
@@ -138,15 +138,15 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
   /** What the head alone decides; undefined where the route is to handle the request. */
   function respondToHead(context: RequestContext, match: Match | 'malformed' | undefined) {
     const { request, route, query, targetAuthority } = context
-    if (request.protocolError) return new ApiError(request.protocolError)
+    if (request.protocolError) return new Rejection(request.protocolError)
     context.isPage = typeof match === 'object' && match.resource.isPage
-    if (match === 'malformed' || (query !== '' && !queryPattern.test(query))) return new ApiError('target-malformed')
-    if (targetAuthority !== undefined && !isAuthority(targetAuthority)) return new ApiError('target-malformed')
+    if (match === 'malformed' || (query !== '' && !queryPattern.test(query))) return new Rejection('target-malformed')
+    if (targetAuthority !== undefined && !isAuthority(targetAuthority)) return new Rejection('target-malformed')
     if (!route?.isHealthCheck) {
-      if (request.overloadReason) return new ApiError('overloaded', undefined, request.overloadReason)
+      if (request.overloadReason) return new Rejection('overloaded', undefined, request.overloadReason)
       const client = allowRequest && clientAddress(request, trustProxy)
       if (client !== undefined && !allowRequest?.(client))
-        return new ApiError('too-many-requests', undefined, `the limit for ${client} is reached (--rate-limit)`)
+        return new Rejection('too-many-requests', undefined, `the limit for ${client} is reached (--rate-limit)`)
       if (redirectPort !== undefined && !context.origin.isSecure)
         return redirectToHttps(context, settings.baseUrl, redirectPort)
     }
@@ -160,13 +160,13 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     const { request } = context
     if (route.id) {
       context.id = route.id.parse(segment)
-      if (context.id instanceof ApiError) {
+      if (context.id instanceof Rejection) {
         finish(context, context.id)
         return
       }
     }
     if (route.readBody && !isJson(request.header('content-type')))
-      finish(context, new ApiError('media-type-unsupported'))
+      finish(context, new Rejection('media-type-unsupported'))
     else if (!route.readBody && !request.hasBody) execute(context, route)
     // A request takes effect only once it is complete, so an unexpected body is read, too.
     else
@@ -174,9 +174,9 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
         if (hooks && typeof bytes === 'object') context.bodyBytes = bytes
         const body =
           typeof bytes === 'string'
-            ? new ApiError(bytes)
+            ? new Rejection(bytes)
             : route.readBody && parseJson(bytes, route.readBody, maxJsonValues)
-        if (body instanceof ApiError) finish(context, body)
+        if (body instanceof Rejection) finish(context, body)
         else {
           if (body) context.body = body
           execute(context, route)
@@ -218,18 +218,18 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
   }
 
   function respond(context: RequestContext, route: Route, outcome: unknown): void {
-    let result: Response | ApiError
+    let result: Response | Rejection
     try {
-      result = outcome instanceof ApiError ? outcome : route.respond(outcome, context)
+      result = outcome instanceof Rejection ? outcome : route.respond(outcome, context)
     } catch (cause) {
       result = toError(cause, context)
     }
     finish(context, result)
   }
 
-  function finish(context: RequestContext, result: Response | ApiError): void {
+  function finish(context: RequestContext, result: Response | Rejection): void {
     const { route } = context
-    let response = result instanceof ApiError ? errorResponse(result, context) : result
+    let response = result instanceof Rejection ? errorResponse(result, context) : result
     if (route?.secured) response = withHeaders(response, { 'cache-control': 'no-store' })
     if (hsts && context.origin.isSecure)
       response = withHeaders(response, { 'strict-transport-security': 'max-age=31536000' })
@@ -259,16 +259,16 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     return applied
   }
 
-  function errorResponse(error: ApiError, context: RequestContext): Response {
+  function errorResponse(error: Rejection, context: RequestContext): Response {
     const response = api.errorResponse(error, context.route?.operation, context.traceId)
     return { ...response, error, reason: describeError(error), closesConnection: closesConnection(error.code) }
   }
 
   /** The cause goes to the log, never to the client (G8). */
-  function toError(cause: unknown, context: RequestContext): ApiError {
-    if (cause instanceof UnavailableError) return new ApiError('store-unavailable', undefined, cause.message)
+  function toError(cause: unknown, context: RequestContext): Rejection {
+    if (cause instanceof UnavailableError) return new Rejection('store-unavailable', undefined, cause.message)
     log.requestFailed(api.name, context, cause)
-    return new ApiError('internal')
+    return new Rejection('internal')
   }
 
   return {

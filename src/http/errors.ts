@@ -50,7 +50,7 @@ export type ErrorCode = keyof typeof errors
 export type MemberErrors = Readonly<Record<string, readonly string[]>>
 
 /** Why a request is not handled. Returned, not thrown: a stack trace per 404 would cost more than the request. */
-export class ApiError {
+export class Rejection {
   readonly code: ErrorCode
   readonly members: MemberErrors | undefined
   /** For the log alone. */
@@ -66,7 +66,7 @@ export class ApiError {
 export const closesConnection = (code: ErrorCode) => (errors[code] as ErrorDefinition).closesConnection === true
 
 /** For the log: what the client may not be told (G8) included. */
-export function describeError({ code, members, reason }: ApiError): string {
+export function describeError({ code, members, reason }: Rejection): string {
   const { title } = errors[code]
   if (!members) return reason ? `${title.slice(0, -1)}: ${reason}` : title
   return [...Object.values(members).flat(), ...(reason ? [reason] : [])].join(' ')

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { MIMEType } from 'node:util'
-import { ApiError, type ErrorCode } from './errors.ts'
+import { type ErrorCode, Rejection } from './errors.ts'
 import type { BodyReader } from './schema.ts'
 
 const byteOrderMark = '\ufeff'
@@ -10,15 +10,15 @@ const replacementCharacter = '\ufffd'
 /** G5: the members of the JSON body that the schema names, or what is wrong with it. */
 export function parseJson<Body>(bytes: Buffer, read: BodyReader<Body>, maxValues = defaultMaxValues) {
   const error = findCostlyJson(bytes, maxValues)
-  if (error === 'body-too-large') return new ApiError(error, undefined, `it has more than ${maxValues} values.`)
-  if (error) return new ApiError(error)
+  if (error === 'body-too-large') return new Rejection(error, undefined, `it has more than ${maxValues} values.`)
+  if (error) return new Rejection(error)
   // In Deno, a TextDecoder that rejects malformed UTF-8 takes four times as long.
   const text = bytes.toString()
-  if (text.includes(replacementCharacter) && !isUtf8(bytes)) return new ApiError('body-malformed')
+  if (text.includes(replacementCharacter) && !isUtf8(bytes)) return new Rejection('body-malformed')
   try {
     return read(text.startsWith(byteOrderMark) ? text.slice(1) : text)
   } catch {
-    return new ApiError('body-malformed')
+    return new Rejection('body-malformed')
   }
 }
 

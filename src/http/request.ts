@@ -1,5 +1,5 @@
 import type { Claims } from './auth.ts'
-import type { ApiError, ErrorCode } from './errors.ts'
+import type { ErrorCode, Rejection } from './errors.ts'
 import { type ProxyTrust, trustedOrigin } from './proxy.ts'
 import type { Response } from './response.ts'
 import type { Route } from './router.ts'
@@ -33,7 +33,7 @@ export interface Request {
 export interface Fault {
   readonly delayMs: number
   /** `lost`: the handler runs and its response is not sent. */
-  readonly outcome: ApiError | Response | 'reset' | 'truncate' | 'lost' | 'none'
+  readonly outcome: Rejection | Response | 'reset' | 'truncate' | 'lost' | 'none'
   /** For the header Preference-Applied; empty where no preference was applied. */
   readonly applied: string
   /** For the journal. */

@@ -1,4 +1,4 @@
-import type { ApiError } from './errors.ts'
+import type { Rejection } from './errors.ts'
 
 export interface Response {
   readonly status: number
@@ -9,7 +9,7 @@ export interface Response {
   readonly isTruncated?: boolean
   readonly closesConnection?: boolean
   /** For the journal alone. */
-  readonly error?: ApiError
+  readonly error?: Rejection
   /** For the log alone: why the request was rejected. */
   readonly reason?: string | undefined
 }

@@ -1,5 +1,5 @@
 import type { Awaitable } from '../store/store.ts'
-import type { ApiError, ErrorCode } from './errors.ts'
+import type { ErrorCode, Rejection } from './errors.ts'
 import type { HandlerInput } from './request.ts'
 import type { Response } from './response.ts'
 import { type BodyReader, bodyReader, type FromSchema, type MemberSchema, type ObjectSchema } from './schema.ts'
@@ -48,13 +48,13 @@ export interface Route<Id = unknown, S extends ObjectSchema = ObjectSchema, Outc
   readonly id?: {
     readonly schema: MemberSchema
     /** `segment` is decoded; undefined where it is no valid percent-encoding. */
-    parse(segment: string | undefined): Id | ApiError
+    parse(segment: string | undefined): Id | Rejection
   }
   readonly body?: S
   readonly readBody?: BodyReader<FromSchema<S>>
   /** The one thing that may take time. */
-  execute(input: HandlerInput<Id, FromSchema<S>>): Awaitable<Outcome | ApiError>
-  respond(outcome: Outcome, input: HandlerInput<Id, FromSchema<S>>): Response | ApiError
+  execute(input: HandlerInput<Id, FromSchema<S>>): Awaitable<Outcome | Rejection>
+  respond(outcome: Outcome, input: HandlerInput<Id, FromSchema<S>>): Response | Rejection
 }
 
 /** States a route; the types of its id, body and outcome follow. Without `respond`, the outcome is the response. */
@@ -70,9 +70,9 @@ export const route = <Id, S extends ObjectSchema, Outcome>(
 /** A route whose body no schema describes. */
 export const readerRoute = <Body, Outcome>(
   stated: Omit<Route<unknown, ObjectSchema, Outcome>, 'body' | 'readBody' | 'execute' | 'respond'> & {
-    readBody(text: string): Body | ApiError
-    execute(input: HandlerInput<unknown, Body>): Awaitable<Outcome | ApiError>
-    respond(outcome: Outcome, input: HandlerInput<unknown, Body>): Response | ApiError
+    readBody(text: string): Body | Rejection
+    execute(input: HandlerInput<unknown, Body>): Awaitable<Outcome | Rejection>
+    respond(outcome: Outcome, input: HandlerInput<unknown, Body>): Response | Rejection
   },
 ): Route => stated as object as Route
 

@@ -1,4 +1,4 @@
-import { ApiError, type ErrorCode } from './errors.ts'
+import { type ErrorCode, Rejection } from './errors.ts'
 import { int64, int64Member, quoteNumbers } from './int64.ts'
 
 /** A JSON object. Request check, types and OpenAPI document come from this one statement. */
@@ -40,7 +40,7 @@ export type FromSchema<S extends ObjectSchema> = FromMembers<S['members']>
 type FromMembers<M extends Members> = { readonly [Name in keyof M]: FromMember<M[Name]> }
 
 /** Throws a SyntaxError for text that is not JSON. */
-export type BodyReader<Body> = (text: string) => Body | ApiError
+export type BodyReader<Body> = (text: string) => Body | Rejection
 
 interface MemberError {
   readonly code: 'body-invalid' | 'value-unstorable'
@@ -58,7 +58,7 @@ export function bodyReader<S extends ObjectSchema>({ members }: S): BodyReader<F
   const checks = checksOf(members)
   return (text) => {
     const object: unknown = JSON.parse(text)
-    if (!isObject(object)) return new ApiError('body-malformed')
+    if (!isObject(object)) return new Rejection('body-malformed')
     const result: Record<string, unknown> = {}
     for (const check of checks) {
       const value = memberValue(check, object, text)
@@ -82,7 +82,7 @@ export function arrayReader<S extends ObjectSchema>(
   return (text) => {
     const array: unknown = JSON.parse(text)
     if (Array.isArray(array) && array.length > maxItems)
-      return new ApiError('body-too-large', undefined, `it has ${array.length} items, and may have ${maxItems}.`)
+      return new Rejection('body-too-large', undefined, `it has ${array.length} items, and may have ${maxItems}.`)
     return check(array, JSON.parse(quoteNumbers(text)))
   }
 }
@@ -93,8 +93,8 @@ const maxArrayErrors = 1_000
 /** Checks an array with all its numbers, and as strings with all their digits. Errors have a position: `[2].name`. */
 export function arrayCheck<S extends Pick<ObjectSchema, 'members'>>({ members }: S, key: string) {
   const checks = checksOf(members)
-  return (array: unknown, numbers: readonly unknown[]): readonly FromMembers<S['members']>[] | ApiError => {
-    if (!Array.isArray(array)) return new ApiError('body-invalid', { '': ['The body must be an array.'] })
+  return (array: unknown, numbers: readonly unknown[]): readonly FromMembers<S['members']>[] | Rejection => {
+    if (!Array.isArray(array)) return new Rejection('body-invalid', { '': ['The body must be an array.'] })
     const errors: Record<string, readonly string[]> = {}
     let errorCount = 0
     const addError = (position: string, message: string) => {
@@ -123,11 +123,11 @@ export function arrayCheck<S extends Pick<ObjectSchema, 'members'>>({ members }:
       })
       return Object.fromEntries(values)
     })
-    return errorCount > 0 ? new ApiError('body-invalid', errors) : (result as FromMembers<S['members']>[])
+    return errorCount > 0 ? new Rejection('body-invalid', errors) : (result as FromMembers<S['members']>[])
   }
 }
 
-function allErrors(checks: readonly MemberCheck[], object: Record<string, unknown>, text: string): ApiError {
+function allErrors(checks: readonly MemberCheck[], object: Record<string, unknown>, text: string): Rejection {
   const members: Record<string, string[]> = {}
   let code: ErrorCode = 'value-unstorable'
   for (const check of checks) {
@@ -136,7 +136,7 @@ function allErrors(checks: readonly MemberCheck[], object: Record<string, unknow
     if (error) members[check.name] = [`${check.name} ${message}.`]
     if (error?.code === 'body-invalid') code = error.code
   }
-  return new ApiError(code, members, misspelledName(Object.keys(members), object))
+  return new Rejection(code, members, misspelledName(Object.keys(members), object))
 }
 
 /** A common mistake, for the log: `Name` instead of `name`. */

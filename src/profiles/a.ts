@@ -1,10 +1,10 @@
 import { ifMatch, respondWith } from '../http/conditional.ts'
-import { ApiError, errors } from '../http/errors.ts'
+import { errors, Rejection } from '../http/errors.ts'
 import { int64 } from '../http/int64.ts'
 import { jsonType, noContent, retryAfter } from '../http/response.ts'
 import { route } from '../http/router.ts'
 import type { FromSchema, ObjectSchema } from '../http/schema.ts'
-import type { NumberedItem, NumberedStore } from '../store/store.ts'
+import type { ItemA, StoreA } from '../store/store.ts'
 import { etagHeader, itemsPath, itemsTag, listItems, outcomeErrors, type Profile } from './profile.ts'
 
 const id = { type: 'integer', format: 'int64' } as const
@@ -20,20 +20,20 @@ const fullItem = {
 const storedItem: ObjectSchema = { ...fullItem, name: 'TodoItem' }
 
 /** A10: only these members are ever sent. A11: the id is a decimal already, exact where a number would be rounded. */
-const serialize = ({ id, name, isComplete }: NumberedItem) =>
+const serialize = ({ id, name, isComplete }: ItemA) =>
   `{"id":${id},"name":${name === null ? 'null' : JSON.stringify(name)},"isComplete":${isComplete}}`
 
-const serializeList = (items: readonly NumberedItem[]) => `[${items.map(serialize).join(',')}]`
+const serializeList = (items: readonly ItemA[]) => `[${items.map(serialize).join(',')}]`
 
 /** The only text of an item is its name. */
-const unstorableName = new ApiError('value-unstorable', { name: ['name must not contain U+0000.'] })
+const unstorableName = new Rejection('value-unstorable', { name: ['name must not contain U+0000.'] })
 
 const item = {
   path: `${itemsPath}/{id}`,
-  id: { schema: id, parse: (segment: string | undefined) => int64(segment) ?? new ApiError('id-malformed') },
+  id: { schema: id, parse: (segment: string | undefined) => int64(segment) ?? new Rejection('id-malformed') },
 }
 
-const routes = (store: NumberedStore) => [
+const routes = (store: StoreA) => [
   route({
     operation: 'listItems',
     docs: {
@@ -95,7 +95,7 @@ const routes = (store: NumberedStore) => [
     method: 'PUT',
     body: fullItem,
     execute: (input) =>
-      input.body.id === input.id ? store.update(input.id, input.body, ifMatch(input)) : new ApiError('ids-differ'),
+      input.body.id === input.id ? store.update(input.id, input.body, ifMatch(input)) : new Rejection('ids-differ'),
     respond(outcome) {
       if (outcome === 'unstorable') return unstorableName
       return outcome === 'updated' ? noContent : outcomeErrors[outcome]

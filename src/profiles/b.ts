@@ -1,8 +1,8 @@
-import { ApiError, type ErrorCode, errors } from '../http/errors.ts'
+import { type ErrorCode, errors, Rejection } from '../http/errors.ts'
 import { empty, json, noContent, type Response, retryAfter, text } from '../http/response.ts'
 import { route } from '../http/router.ts'
 import { type FromSchema, isLongerThan, type ObjectSchema } from '../http/schema.ts'
-import type { NamedItem, NamedStore } from '../store/store.ts'
+import type { ItemB, StoreB } from '../store/store.ts'
 import { etagHeader, itemsPath, itemsTag, listItems, outcomeErrors, type Profile } from './profile.ts'
 
 const maxIdLength = 1024
@@ -23,12 +23,12 @@ const sentItem = {
 } as const satisfies ObjectSchema
 const storedItem: ObjectSchema = { ...sentItem, name: 'TodoItem' }
 
-const serialize = ({ id, name, notes, done }: NamedItem) =>
+const serialize = ({ id, name, notes, done }: ItemB) =>
   `{"id":${JSON.stringify(id)},"name":${JSON.stringify(name)},"notes":${JSON.stringify(notes)},"done":${done}}`
 
-const serializeList = (items: readonly NamedItem[]) => `[${items.map(serialize).join(',')}]`
+const serializeList = (items: readonly ItemB[]) => `[${items.map(serialize).join(',')}]`
 
-const routes = (store: NamedStore) => [
+const routes = (store: StoreB) => [
   route({
     operation: 'listItems',
     docs: {
@@ -86,9 +86,9 @@ const routes = (store: NamedStore) => [
 ]
 
 /** B11. */
-function parseId(segment: string | undefined): string | ApiError {
-  if (segment === undefined) return new ApiError('item-missing')
-  return isLongerThan(segment, maxIdLength) ? new ApiError('id-too-long') : segment
+function parseId(segment: string | undefined): string | Rejection {
+  if (segment === undefined) return new Rejection('item-missing')
+  return isLongerThan(segment, maxIdLength) ? new Rejection('id-too-long') : segment
 }
 
 /** B4. */

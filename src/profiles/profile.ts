@@ -1,6 +1,6 @@
 import { respondWith } from '../http/conditional.ts'
 import type { Api } from '../http/dispatch.ts'
-import { ApiError, type ErrorCode } from '../http/errors.ts'
+import { type ErrorCode, Rejection } from '../http/errors.ts'
 import type { HandlerInput } from '../http/request.ts'
 import type { Route } from '../http/router.ts'
 import type { FromSchema, ObjectSchema } from '../http/schema.ts'
@@ -33,7 +33,7 @@ export interface Profile<Name extends ProfileName> {
 /** The rule by which an operation fails with the error. */
 export function ruleOf(
   { rules }: Pick<Profile<ProfileName>, 'rules'>,
-  { code, members = {} }: ApiError,
+  { code, members = {} }: Rejection,
   operation = '',
 ): string | undefined {
   const rule = rules[code]
@@ -44,12 +44,12 @@ export function ruleOf(
 
 /** Store outcomes that are no success. */
 export const outcomeErrors = {
-  'not-found': new ApiError('item-missing'),
-  'in-use': new ApiError('id-in-use'),
-  unstorable: new ApiError('value-unstorable'),
-  changed: new ApiError('precondition-failed'),
-  'item-limit': new ApiError('store-full', undefined, 'the limit of items is reached (--max-items)'),
-  'memory-limit': new ApiError('store-full', undefined, 'the limit of memory is reached (--max-memory)'),
+  'not-found': new Rejection('item-missing'),
+  'in-use': new Rejection('id-in-use'),
+  unstorable: new Rejection('value-unstorable'),
+  changed: new Rejection('precondition-failed'),
+  'item-limit': new Rejection('store-full', undefined, 'the limit of items is reached (--max-items)'),
+  'memory-limit': new Rejection('store-full', undefined, 'the limit of memory is reached (--max-memory)'),
 }
 
 export const etagHeader = { ETag: 'The entity tag of this state, for If-None-Match and If-Match.' }

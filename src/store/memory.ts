@@ -3,12 +3,12 @@ import {
   type Full,
   highestId,
   type IfMatch,
+  type ItemA,
+  type ItemB,
   maxInt64,
-  type NamedItem,
-  type NamedStore,
-  type NumberedItem,
-  type NumberedStore,
   type Serializers,
+  type StoreA,
+  type StoreB,
   type Stores,
 } from './store.ts'
 
@@ -26,8 +26,8 @@ export function memoryStores(
   limits: MemoryLimits = { maxItems: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY },
   budget = new Budget(limits.maxBytes),
 ): MemoryStores {
-  const storeA = numberedStore(a, instanceId, limits.maxItems, budget)
-  const storeB = namedStore(b, instanceId, limits.maxItems, budget)
+  const storeA = createStoreA(a, instanceId, limits.maxItems, budget)
+  const storeB = createStoreB(b, instanceId, limits.maxItems, budget)
   return {
     a: storeA,
     b: storeB,
@@ -127,12 +127,12 @@ const isExact = (id: string) => id.length <= 15
 const keyOf = (id: string): number | string => (isExact(id) ? Number(id) : id)
 const idAfter = (id: string) => (isExact(id) ? `${Number(id) + 1}` : `${BigInt(id) + 1n}`)
 
-function numberedStore(
+function createStoreA(
   { startingItems, serialize }: Serializers['a'],
   instanceId: string,
   maxItems: number,
   budget: Budget,
-): NumberedStore & Counted {
+): StoreA & Counted {
   const list = new SerializedList()
   const entries = new Map<number | string, Entry>()
   const secrets = new Map<string, string>()
@@ -147,7 +147,7 @@ function numberedStore(
     return entry
   }
 
-  function replaceAll(items: readonly NumberedItem[]): 'replaced' | Full {
+  function replaceAll(items: readonly ItemA[]): 'replaced' | Full {
     const all = items.map((item) => ({ ...item, json: serialize(item), number: BigInt(item.id) }))
     all.sort((one, other) => (one.number < other.number ? -1 : 1))
     const bytes = all.reduce((sum, { json }) => sum + sizeOf(json), 0)
@@ -206,12 +206,12 @@ function numberedStore(
   }
 }
 
-function namedStore(
+function createStoreB(
   { startingItems, serialize }: Serializers['b'],
   instanceId: string,
   maxItems: number,
   budget: Budget,
-): NamedStore & Counted {
+): StoreB & Counted {
   const list = new SerializedList()
   const entries = new Map<string, Entry>()
 
@@ -224,7 +224,7 @@ function namedStore(
     return entry
   }
 
-  function replaceAll(items: readonly NamedItem[]): 'replaced' | Full {
+  function replaceAll(items: readonly ItemB[]): 'replaced' | Full {
     const all = items.map((item) => ({ id: item.id, json: serialize(item) }))
     const bytes = all.reduce((sum, { id, json }) => sum + sizeOf(json, id), 0)
     if (all.length > maxItems) return 'item-limit'

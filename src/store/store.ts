@@ -15,7 +15,7 @@ export class UnavailableError extends Error {}
 /** The write may have happened: only a look at the items tells. */
 export class OutcomeUnknownError extends UnavailableError {}
 
-export interface NumberedItem {
+export interface ItemA {
   /** A canonical decimal int64. */
   readonly id: string
   readonly name: string | null
@@ -24,9 +24,9 @@ export interface NumberedItem {
   readonly secret: string | null
 }
 
-type NumberedFields = Pick<NumberedItem, 'name' | 'isComplete'>
+type FieldsA = Pick<ItemA, 'name' | 'isComplete'>
 
-export interface NamedItem {
+export interface ItemB {
   readonly id: string
   readonly name: string
   readonly notes: string
@@ -42,8 +42,8 @@ interface Serializer<Item> {
 
 /** By profile: the JSON of its items, and the items it starts with. */
 export interface Serializers {
-  readonly a: Serializer<NumberedItem>
-  readonly b: Serializer<NamedItem>
+  readonly a: Serializer<ItemA>
+  readonly b: Serializer<ItemB>
 }
 
 /** JSON as it is sent, and the entity tag of this state. */
@@ -61,56 +61,56 @@ export type IfMatch = readonly string[] | undefined
 export type Full = 'item-limit' | 'memory-limit'
 
 /** Profile A: the store assigns ids, ascending and never reused (A4). Lists are ordered by id (A1). */
-export interface NumberedStore {
+export interface StoreA {
   list(): Awaitable<ListRepresentation>
   get(id: string): Awaitable<Representation | 'not-found'>
-  create(fields: NumberedFields): Awaitable<(Representation & { readonly id: string }) | 'unstorable' | Full>
+  create(fields: FieldsA): Awaitable<(Representation & { readonly id: string }) | 'unstorable' | Full>
   /** Changes the fields and nothing else (A7, A10). */
   update(
     id: string,
-    fields: NumberedFields,
+    fields: FieldsA,
     ifMatch?: IfMatch,
   ): Awaitable<'updated' | 'not-found' | 'changed' | 'unstorable' | Full>
   delete(id: string, ifMatch?: IfMatch): Awaitable<'deleted' | 'not-found' | 'changed'>
   /**
    * Exactly these items, or no change. The next id is one more than the highest, or 1. Ids are unique.
    */
-  replaceAll(items: readonly NumberedItem[]): Awaitable<'replaced' | 'unstorable' | Full>
+  replaceAll(items: readonly ItemA[]): Awaitable<'replaced' | 'unstorable' | Full>
   /** A10: for tests and administration; no route calls it. */
   secretOf(id: string): Awaitable<string | null | undefined>
 }
 
 /** Profile B: the client supplies ids. Lists are in order of creation (B1); a replaced item keeps its place (B7). */
-export interface NamedStore {
+export interface StoreB {
   list(): Awaitable<ListRepresentation>
-  create(item: NamedItem): Awaitable<Pick<Representation, 'json'> | 'in-use' | 'unstorable' | Full>
-  replace(item: NamedItem): Awaitable<'replaced' | 'not-found' | 'unstorable' | Full>
+  create(item: ItemB): Awaitable<Pick<Representation, 'json'> | 'in-use' | 'unstorable' | Full>
+  replace(item: ItemB): Awaitable<'replaced' | 'not-found' | 'unstorable' | Full>
   delete(id: string): Awaitable<'deleted' | 'not-found'>
   /** Exactly these items in this order, or no change. Ids are unique. */
-  replaceAll(items: readonly NamedItem[]): Awaitable<'replaced' | 'unstorable' | Full>
+  replaceAll(items: readonly ItemB[]): Awaitable<'replaced' | 'unstorable' | Full>
 }
 
 /** One store for each profile, under the profile's name. */
 export interface Stores {
-  readonly a: NumberedStore
-  readonly b: NamedStore
+  readonly a: StoreA
+  readonly b: StoreB
 }
 
 /** The items of the profiles, as they move from one store to another. */
 export interface Snapshot {
   readonly a?: {
-    readonly items: readonly NumberedItem[]
+    readonly items: readonly ItemA[]
     /** The highest id that was assigned (A4), maybe to an item that is deleted. */
     readonly lastId: string
   }
-  readonly b?: { readonly items: readonly NamedItem[] }
+  readonly b?: { readonly items: readonly ItemB[] }
 }
 
 /** As ids are: in decimal digits. */
 export const maxInt64 = `${2n ** 63n - 1n}`
 
 /** Of the items, or `lastId` where that is higher. */
-export const highestId = (items: readonly NumberedItem[], lastId = '0'): bigint =>
+export const highestId = (items: readonly ItemA[], lastId = '0'): bigint =>
   items.reduce((max, { id }) => (BigInt(id) > max ? BigInt(id) : max), BigInt(lastId))
 
 /** Stores that outlive the process. */

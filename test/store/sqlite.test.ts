@@ -19,15 +19,15 @@ import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import Libsql from 'libsql'
 import { sqliteStores } from '../../src/store/sqlite/store.ts'
-import type { NamedItem, NumberedItem } from '../../src/store/store.ts'
+import type { ItemA, ItemB } from '../../src/store/store.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { node, run } from '../support/cli.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { Instance, item } from '../support/instance.ts'
 import { itemsIn, startingWith } from '../support/stores.ts'
 
-const named = (id: string, name = 'name'): NamedItem => ({ id, name, notes: 'notes', done: false })
-const numbered = (id: string, name: string | null = 'name'): NumberedItem => ({
+const named = (id: string, name = 'name'): ItemB => ({ id, name, notes: 'notes', done: false })
+const numbered = (id: string, name: string | null = 'name'): ItemA => ({
   id,
   name,
   isComplete: false,
@@ -35,7 +35,7 @@ const numbered = (id: string, name: string | null = 'name'): NumberedItem => ({
 })
 
 /** Stores on a file; several may share it. */
-function open(file: string, access: 'exclusive' | 'shared' = 'exclusive', a: NumberedItem[] = [], b: NamedItem[] = []) {
+function open(file: string, access: 'exclusive' | 'shared' = 'exclusive', a: ItemA[] = [], b: ItemB[] = []) {
   return sqliteStores(file, startingWith({ a, b }), {
     random: Math.random,
     monotonicNow: () => performance.now(),

@@ -2,32 +2,32 @@ import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { profiles } from '../../src/app.ts'
-import type { NamedItem, NumberedItem, NumberedStore, PersistentStores } from '../../src/store/store.ts'
+import type { ItemA, ItemB, PersistentStores, StoreA } from '../../src/store/store.ts'
 import { itemsIn, listIn, stores } from '../support/stores.ts'
 import { storableText } from '../support/text.ts'
 
-const named = (id: string, name = 'name'): NamedItem => ({ id, name, notes: 'notes', done: false })
-const numbered = (id: string): NumberedItem => ({ id, name: 'name', isComplete: false, secret: 'hidden' })
+const named = (id: string, name = 'name'): ItemB => ({ id, name, notes: 'notes', done: false })
+const numbered = (id: string): ItemA => ({ id, name: 'name', isComplete: false, secret: 'hidden' })
 const fields = { name: 'new', isComplete: true }
 
-async function create(store: NumberedStore) {
+async function create(store: StoreA) {
   const created = await store.create({ name: null, isComplete: false })
   assert.ok(typeof created === 'object')
   return created
 }
 
-async function etagOf(store: NumberedStore, id: string): Promise<string> {
+async function etagOf(store: StoreA, id: string): Promise<string> {
   const item = await store.get(id)
   assert.ok(item !== 'not-found')
   return item.etag
 }
 
 /** JSON.parse would round large ids. */
-const idsIn = async (store: NumberedStore) => [...(await listIn(store)).matchAll(/"id":(\d+)/g)].map(([, id]) => id)
+const idsIn = async (store: StoreA) => [...(await listIn(store)).matchAll(/"id":(\d+)/g)].map(([, id]) => id)
 
 for (const [kind, open] of Object.entries(stores)) {
   suite(`${kind} store of profile A`, () => {
-    const withItems = async (t: TestContext, ...a: NumberedItem[]) => (await open(t, { a, b: [] })).a
+    const withItems = async (t: TestContext, ...a: ItemA[]) => (await open(t, { a, b: [] })).a
 
     test('A4 assigns ascending ids from 1 and does not reuse them after a delete', async (t) => {
       const store = await withItems(t)
@@ -139,7 +139,7 @@ for (const [kind, open] of Object.entries(stores)) {
   })
 
   suite(`replaceAll of the ${kind} store of profile A`, () => {
-    const withItems = async (t: TestContext, ...a: NumberedItem[]) => (await open(t, { a, b: [] })).a
+    const withItems = async (t: TestContext, ...a: ItemA[]) => (await open(t, { a, b: [] })).a
 
     test('A1, A10, A11 leaves exactly these items, by id, with their secrets', async (t) => {
       const store = await withItems(t, numbered('1'), numbered('2'))
@@ -203,7 +203,7 @@ for (const [kind, open] of Object.entries(stores)) {
   })
 
   suite(`replaceAll of the ${kind} store of profile B`, () => {
-    const withItems = async (t: TestContext, ...b: NamedItem[]) => (await open(t, { a: [], b })).b
+    const withItems = async (t: TestContext, ...b: ItemB[]) => (await open(t, { a: [], b })).b
 
     test('B1 leaves exactly these items in this order; what is created then is listed last', async (t) => {
       const store = await withItems(t, named('x'), named('y'))
@@ -240,7 +240,7 @@ for (const [kind, open] of Object.entries(stores)) {
   })
 
   suite(`${kind} store of profile B`, () => {
-    const withItems = async (t: TestContext, ...b: NamedItem[]) => (await open(t, { a: [], b })).b
+    const withItems = async (t: TestContext, ...b: ItemB[]) => (await open(t, { a: [], b })).b
 
     test('B5 returns in-use for an existing id and keeps the stored item', async (t) => {
       const store = await withItems(t, named('x', 'first'))

@@ -7,13 +7,13 @@ import { readDatabaseUrl } from '../../src/config/database-url.ts'
 import { memoryStores } from '../../src/store/memory.ts'
 import { postgresStores } from '../../src/store/postgres/store.ts'
 import { sqliteStores } from '../../src/store/sqlite/store.ts'
-import type { NamedItem, NumberedItem, PersistentStores, Stores } from '../../src/store/store.ts'
+import type { ItemA, ItemB, PersistentStores, Stores } from '../../src/store/store.ts'
 import { cleanUp } from './cleanup.ts'
 import { sharedPostgres, uniqueName } from './database.ts'
 
 interface StartingItems {
-  readonly a: readonly NumberedItem[]
-  readonly b: readonly NamedItem[]
+  readonly a: readonly ItemA[]
+  readonly b: readonly ItemB[]
 }
 
 /** The serializers of the service with other starting items. */

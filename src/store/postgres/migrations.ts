@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from 'pg'
-import type { NamedItem, NumberedItem } from '../store.ts'
+import type { ItemA, ItemB } from '../store.ts'
 import { inTransaction } from './connection.ts'
 import { SchemaError, sqlStateOf } from './errors.ts'
 
 interface StartingItems {
-  readonly a: readonly NumberedItem[]
-  readonly b: readonly NamedItem[]
+  readonly a: readonly ItemA[]
+  readonly b: readonly ItemB[]
   /** Of the items of A. */
   readonly version: string
 }

@@ -2,14 +2,14 @@ import { createHash } from 'node:crypto'
 import type { Client } from 'pg'
 import {
   highestId,
+  type ItemA,
+  type ItemB,
   type ListRepresentation,
-  type NamedItem,
-  type NamedStore,
-  type NumberedItem,
-  type NumberedStore,
   type PersistentStores,
   type Serializers,
   type Snapshot,
+  type StoreA,
+  type StoreB,
 } from '../store.ts'
 import { findPrimary, statementTimeoutMs, withConnection } from './connection.ts'
 import { keyOf, migrate } from './migrations.ts'
@@ -50,8 +50,8 @@ export async function postgresStores(
   const pool = createPool(options, primary)
   const tables = { a: `"${schema}".numbered_items`, b: `"${schema}".named_items` }
   return {
-    a: numberedStore(pool, tables.a, a, newVersion),
-    b: namedStore(pool, tables.b, b),
+    a: createStoreA(pool, tables.a, a, newVersion),
+    b: createStoreB(pool, tables.b, b),
     exportItems: () =>
       pool.transaction(async (client) => {
         await client.query('set transaction isolation level repeatable read, read only')
@@ -75,8 +75,8 @@ export async function postgresStores(
 /** PostgreSQL's text type cannot hold U+0000. */
 const isStorable = (...texts: (string | null)[]) => !texts.some((text) => text?.includes('\0'))
 
-const isStorableNumbered = ({ name, secret }: NumberedItem) => isStorable(name, secret)
-const isStorableNamed = ({ id, name, notes }: NamedItem) => isStorable(id, name, notes)
+const isStorableNumbered = ({ name, secret }: ItemA) => isStorable(name, secret)
+const isStorableNamed = ({ id, name, notes }: ItemB) => isStorable(id, name, notes)
 
 /** Longer lists are sent from one buffer, as long as they do not change: clients that read slowly share it. */
 const minSharedLength = 64 * 1024
@@ -101,12 +101,7 @@ const versionsIn = (etags: readonly string[]) =>
   `{${etags.flatMap((etag) => /^"(\d{1,18})"$/.exec(etag)?.[1] ?? []).join(',')}}`
 
 /** The lists have the text that `serialize` makes, too: to_json() escapes as JSON.stringify() does. */
-function numberedStore(
-  pool: Pool,
-  table: string,
-  { serialize }: Serializers['a'],
-  newVersion: () => string,
-): NumberedStore {
+function createStoreA(pool: Pool, table: string, { serialize }: Serializers['a'], newVersion: () => string): StoreA {
   const { query } = pool
   const list: Statement = {
     name: 'list_numbered',
@@ -202,7 +197,7 @@ function numberedStore(
   }
 }
 
-function namedStore(pool: Pool, table: string, { serialize }: Serializers['b']): NamedStore {
+function createStoreB(pool: Pool, table: string, { serialize }: Serializers['b']): StoreB {
   const { query } = pool
   const list: Statement = {
     name: 'list_named',
@@ -257,7 +252,7 @@ function namedStore(pool: Pool, table: string, { serialize }: Serializers['b']):
 async function replaceNumbered(
   client: Client,
   table: string,
-  items: readonly NumberedItem[],
+  items: readonly ItemA[],
   version: string,
   lastId?: string,
 ) {
@@ -271,7 +266,7 @@ async function replaceNumbered(
   await setNextValue(client, table, 'id', highestId(items, lastId))
 }
 
-async function replaceNamed(client: Client, table: string, items: readonly NamedItem[]): Promise<void> {
+async function replaceNamed(client: Client, table: string, items: readonly ItemB[]): Promise<void> {
   const rows = items.map((item, index) => ({ ...item, key: keyOf(item.id).toString('hex'), place: index + 1 }))
   await clear(client, table)
   await client.query(
@@ -284,7 +279,7 @@ async function replaceNamed(client: Client, table: string, items: readonly Named
 }
 
 async function readNumbered(client: Client, table: string): Promise<NonNullable<Snapshot['a']>> {
-  const { rows: items } = await client.query<NumberedItem>(
+  const { rows: items } = await client.query<ItemA>(
     `select id, name, is_complete as "isComplete", secret from ${table} order by id`,
   )
   const { rows } = await client.query(
@@ -296,7 +291,7 @@ async function readNumbered(client: Client, table: string): Promise<NonNullable<
 }
 
 async function readNamed(client: Client, table: string): Promise<NonNullable<Snapshot['b']>> {
-  const { rows: items } = await client.query<NamedItem>(`select id, name, notes, done from ${table} order by place`)
+  const { rows: items } = await client.query<ItemB>(`select id, name, notes, done from ${table} order by place`)
   return { items }
 }
 

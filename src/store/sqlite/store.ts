@@ -1,15 +1,15 @@
 import {
   highestId,
   type IfMatch,
+  type ItemA,
+  type ItemB,
   maxInt64,
-  type NamedItem,
-  type NamedStore,
-  type NumberedItem,
-  type NumberedStore,
   type PersistentStores,
   type Representation,
   type Serializers,
   type Snapshot,
+  type StoreA,
+  type StoreB,
   UnavailableError,
 } from '../store.ts'
 import { Cache, type CacheOptions } from './cache.ts'
@@ -161,7 +161,7 @@ function numberedItems(
   const lastId = () => toText(selectLastId.all([])[0]?.[0]) ?? '0'
 
   /** Inside a write transaction. */
-  function replaceAll(items: readonly NumberedItem[], last?: string): void {
+  function replaceAll(items: readonly ItemA[], last?: string): void {
     cache.expire()
     removeAll.run([])
     for (const { id, name, isComplete, secret } of items) insertWithId.run([id, name, isComplete ? 1 : 0, secret])
@@ -174,7 +174,7 @@ function numberedItems(
     return ifMatch && selectId.all([id]).length > 0 ? 'changed' : 'not-found'
   }
 
-  const store: NumberedStore = {
+  const store: StoreA = {
     list: () => cache.list(),
     get: (id) => cache.item(id) ?? readItem(id),
     create({ name, isComplete }) {
@@ -247,7 +247,7 @@ function namedItems(
   const remove = db.prepare('delete from named_items where id = ? returning place')
   const removeAll = db.prepare('delete from named_items')
 
-  const toItem = ([, id, name, notes, done]: Value[]): NamedItem => ({
+  const toItem = ([, id, name, notes, done]: Value[]): ItemB => ({
     id: `${id}`,
     name: `${name}`,
     notes: `${notes}`,
@@ -266,13 +266,13 @@ function namedItems(
   }
 
   /** Inside a write transaction. */
-  function replaceAll(items: readonly NamedItem[]): void {
+  function replaceAll(items: readonly ItemB[]): void {
     cache.expire()
     removeAll.run([])
     for (const { id, name, notes, done } of items) insert.all([id, name, notes, done ? 1 : 0])
   }
 
-  const store: NamedStore = {
+  const store: StoreB = {
     list: () => cache.list(),
     create(item) {
       const { id, name, notes, done } = item

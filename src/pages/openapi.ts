@@ -1,5 +1,5 @@
 import type { Api } from '../http/dispatch.ts'
-import { ApiError, type ErrorCode, errors } from '../http/errors.ts'
+import { type ErrorCode, errors, Rejection } from '../http/errors.ts'
 import { json, type Response } from '../http/response.ts'
 import { errorCodesOf, type Route, route, type Success } from '../http/router.ts'
 import { bodyReader, type MemberSchema, type ObjectSchema } from '../http/schema.ts'
@@ -131,7 +131,7 @@ function errorResponses(one: Route, errorResponse: Api['errorResponse'], isRateL
   const { operation: name, body } = one
   const codes = [...errorCodesOf(one), ...(isRateLimited ? ['too-many-requests' as const] : [])]
   const responses = codes.map((code) => {
-    const error = (body && exampleError(code, body)) ?? new ApiError(code)
+    const error = (body && exampleError(code, body)) ?? new Rejection(code)
     return { code, ...errorResponse(error, name, '4bf92f3577b34da6a3ce929d0e0e4736') }
   })
   const statuses = [...new Set(responses.map(({ status }) => status))].sort()
@@ -154,13 +154,13 @@ function errorResponses(one: Route, errorResponse: Api['errorResponse'], isRateL
 }
 
 /** Errors about members come with the messages for a body that has them. */
-function exampleError(code: ErrorCode, body: ObjectSchema): ApiError | undefined {
+function exampleError(code: ErrorCode, body: ObjectSchema): Rejection | undefined {
   const [textMember] = Object.entries(body.members).filter(([, { type }]) => type === 'string')
   const bodies: Partial<Record<ErrorCode, object>> = {
     'body-invalid': {},
     'value-unstorable': { ...body.example, ...(textMember && { [textMember[0]]: '\ud800' }) },
   }
-  return bodies[code] && (bodyReader(body)(JSON.stringify(bodies[code])) as ApiError)
+  return bodies[code] && (bodyReader(body)(JSON.stringify(bodies[code])) as Rejection)
 }
 
 const problemType = 'application/problem+json'
