@@ -16,8 +16,8 @@ import { readableLog } from './log.ts'
 import { outcomeErrors } from './profiles/profile.ts'
 import { listen } from './server/listen.ts'
 import { noOverloadMonitor } from './server/overload.ts'
-import { createResources } from './server/resources.ts'
-import { heapLimitBytes } from './server/runtime.ts'
+import { runtime as nativeRuntime } from './server/runtime.ts'
+import { serverContext } from './server/server.ts'
 import type { ListRepresentation } from './store/store.ts'
 import { devTokenDefaults, devTokenIssuer } from './tokens/dev-key.ts'
 import { signToken } from './tokens/sign.ts'
@@ -141,8 +141,11 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
   const { journal, faults, itemSchema, list, reset, putItems } = control.main
   const readItems = arrayReader(itemSchema, 'id')
   const address = { host, port: config.port ?? 0 }
-  const resources = createResources(noOverloadMonitor(), maxBodyBytes, heapLimitBytes())
-  const server = await listen(control, address, config.limits, resources, runtime.now).catch((cause) => {
+  const context = serverContext({
+    ...{ limits: config.limits, overload: noOverloadMonitor(), now: runtime.now, maxBodyBytes },
+    heapLimitBytes: nativeRuntime.heapLimitBytes,
+  })
+  const server = await listen(control, address, context).catch((cause) => {
     control.close()
     throw new Error(`start: ${describeListenError(cause, address.port)}`, { cause })
   })

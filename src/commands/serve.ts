@@ -13,8 +13,8 @@ import type { Metrics } from '../metrics.ts'
 import { devCertificate } from '../server/dev-certificate.ts'
 import { listen as listenHere } from '../server/listen.ts'
 import { noOverloadMonitor, overloadMonitor } from '../server/overload.ts'
-import { createResources } from '../server/resources.ts'
-import { heapLimitBytes, nativeRuntime } from '../server/runtime.ts'
+import { runtime as nativeRuntime } from '../server/runtime.ts'
+import { serverContext } from '../server/server.ts'
 import { devTokenDefaults, devTokenIssuer } from '../tokens/dev-key.ts'
 import { signToken } from '../tokens/sign.ts'
 import { createTokenVerifier } from '../tokens/verify.ts'
@@ -139,19 +139,19 @@ async function serveHere(
     config.mode === 'development' ? noOverloadMonitor() : overloadMonitor(runtime.monotonicNow, log.notice)
   closers.push(async () => overload.stop())
   const maxBodyBytes = Math.max(config.maxBodyBytes, config.control ? controlBodyBytes(config) : 0)
-  const resources = createResources(overload, maxBodyBytes, heapLimitBytes())
   const running: RunningProfile[] = []
   const listen = worker ? (await import('../server/handover.ts')).primaryListener(worker) : listenHere
   const startedAt = new Date()
   const service = () => ({ version, startedAt, store: opened.kind, profiles: running.map(({ urls }) => urls) })
   closers.push(() => Promise.all(running.map(({ close }) => close())))
-  const maxConnections = Math.ceil(config.limits.maxConnections / count)
+  const limits = { ...config.limits, maxConnections: Math.ceil(config.limits.maxConnections / count) }
+  const { heapLimitBytes } = nativeRuntime
+  const context = serverContext({ limits, overload, now: runtime.now, maxBodyBytes, heapLimitBytes })
   for (const name of config.profiles) {
     const stores = metrics?.stores ?? opened
     const { openAnother } = opened
     const started = await startProfile(served[name], {
-      ...{ stores, openAnother, appSettings, resources, credentials, service, listen },
-      config: { ...config, limits: { ...config.limits, maxConnections } },
+      ...{ stores, openAnother, config, appSettings, context, credentials, service, listen },
     })
     if (typeof started === 'string') {
       await closeAll()
@@ -163,7 +163,7 @@ async function serveHere(
     version,
     mode: config.mode,
     store: opened.kind,
-    runtime: nativeRuntime?.name,
+    runtime: nativeRuntime.name === 'Node' ? undefined : nativeRuntime.nameAndVersion,
     profiles: running.map(({ urls }) => urls),
     metrics: metrics?.server?.url,
     notes: [...tokenNotes, ...httpsNotes(config)],

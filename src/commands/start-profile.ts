@@ -5,8 +5,8 @@ import type { Mode } from '../config/token-options.ts'
 import type { ProfileUrls } from '../log.ts'
 import type { Profile, ProfileName } from '../profiles/profile.ts'
 import type { Credentials } from '../server/dev-certificate.ts'
-import type { Address, listen } from '../server/listen.ts'
-import type { Resources } from '../server/resources.ts'
+import type { listen } from '../server/listen.ts'
+import type { Address, ServerContext } from '../server/server.ts'
 import type { Stores } from '../store/store.ts'
 import type { ServiceInfo } from './develop.ts'
 import { controlBodyBytes, type OpenStores } from './stores.ts'
@@ -21,7 +21,7 @@ interface StartSettings {
   readonly openAnother: OpenStores['openAnother']
   readonly config: Config
   readonly appSettings: Omit<AppSettings, 'redirectPort' | 'redirectsToHttps'>
-  readonly resources: Resources
+  readonly context: ServerContext
   readonly credentials: Credentials | undefined
   readonly listen: typeof listen
   /** For the page. */
@@ -31,7 +31,7 @@ interface StartSettings {
 /** Listens on the profile's ports; returns an error message where one cannot be bound. */
 export async function startProfile<Name extends ProfileName>(
   profile: Profile<Name>,
-  { stores, openAnother, config, appSettings, resources, credentials, service, listen }: StartSettings,
+  { stores, openAnother, config, appSettings, context, credentials, service, listen }: StartSettings,
 ): Promise<RunningProfile | string> {
   const { host, port = profile.defaultPort, mode, httpsRedirectPort } = config
   const httpsPort = credentials && httpsPortOf(profile, config)
@@ -51,7 +51,7 @@ export async function startProfile<Name extends ProfileName>(
     )
   const open = async (address: Address, redirectPort?: number) => {
     const handler = development ?? app(profile, stores, { ...settings, redirectPort })
-    return listen(handler, address, config.limits, resources, settings.now).catch((cause: NodeJS.ErrnoException) =>
+    return listen(handler, address, context).catch((cause: NodeJS.ErrnoException) =>
       describeListenError(cause, profile.name, address, port),
     )
   }

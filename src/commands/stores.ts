@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../config/config.ts'
 import { type Database, describeDatabase } from '../config/database-url.ts'
 import type { Log } from '../log.ts'
-import { heapLimitBytes } from '../server/runtime.ts'
+import { runtime as nativeRuntime } from '../server/runtime.ts'
 import { type MemoryStores, memoryStores } from '../store/memory.ts'
 import type { SqliteStores } from '../store/sqlite/store.ts'
 import type { PersistentStores, Serializers, Stores } from '../store/store.ts'
@@ -115,7 +115,8 @@ export const openMemoryStores = (
   })
 
 /** For items in memory. */
-const memoryBudgetBytes = ({ maxMemoryBytes }: Pick<Config, 'maxMemoryBytes'>) => maxMemoryBytes ?? heapLimitBytes() / 4
+const memoryBudgetBytes = ({ maxMemoryBytes }: Pick<Config, 'maxMemoryBytes'>) =>
+  maxMemoryBytes ?? nativeRuntime.heapLimitBytes / 4
 
 /** Of a body that the control API accepts: it takes several times its size in memory. */
 export const controlBodyBytes = (config: Pick<Config, 'maxMemoryBytes' | 'maxBodyBytes'>) =>

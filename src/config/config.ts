@@ -5,8 +5,8 @@ import { type ProxyTrust, parseProxyTrust, trustNoProxy } from '../http/proxy.ts
 import { type LogLevel, logLevels } from '../log.ts'
 import type { ProfileName } from '../profiles/profile.ts'
 import { type Credentials, findCredentialsError, readCertificate, readPrivateKey } from '../server/dev-certificate.ts'
-import type { ServerLimits } from '../server/node-server.ts'
-import type { NativeRuntime } from '../server/runtime.ts'
+import type { Runtime } from '../server/runtime.ts'
+import type { ServerLimits } from '../server/server.ts'
 import { type Database, databaseUrlFormat, readDatabaseUrl } from './database-url.ts'
 import {
   choice,
@@ -221,7 +221,7 @@ export function readConfig(
   args: readonly string[],
   env: NodeJS.ProcessEnv,
   now: Date,
-  native?: Pick<NativeRuntime, 'name' | 'findProblem'>,
+  native?: Pick<Runtime, 'nameAndVersion' | 'findProblem'>,
 ): Config | { problems: string[] } {
   const parsed = readOptions(serveOptions, args, env)
   const { values, problems, rest, sourceOf } = parsed
@@ -264,7 +264,7 @@ export function readConfig(
   for (const [name, value] of Object.entries(native ? values : {})) {
     const source = sourceOf(name as keyof typeof values)
     const problem = source && native?.findProblem(name, value)
-    if (problem) problems.push(`The service runs on ${native?.name}, and ${source} ${problem}.`)
+    if (problem) problems.push(`The service runs on ${native?.nameAndVersion}, and ${source} ${problem}.`)
   }
   if (problems.length > 0) return { problems }
   return {

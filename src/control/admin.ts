@@ -1,7 +1,7 @@
+import type { RequestContext } from '../http/context.ts'
 import type { Api, DispatchHooks } from '../http/dispatch.ts'
 import { describeError, type ErrorCode, errors, Rejection } from '../http/errors.ts'
 import { isJson } from '../http/json-body.ts'
-import type { RequestContext } from '../http/request.ts'
 import { json, noContent, type Response } from '../http/response.ts'
 import { type DescribedBody, type Route, readerRoute, route } from '../http/router.ts'
 import { arrayReader, type FromSchema, type ObjectSchema } from '../http/schema.ts'

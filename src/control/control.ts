@@ -1,4 +1,5 @@
 import { requireScope } from '../http/auth.ts'
+import type { RequestContext } from '../http/context.ts'
 import { type CorsPolicy, isOriginAllowed } from '../http/cors.ts'
 import {
   type Api,
@@ -8,7 +9,7 @@ import {
   type HttpHandler,
   httpHandler,
 } from '../http/dispatch.ts'
-import type { Request, RequestContext } from '../http/request.ts'
+import type { Request } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import type { FromSchema, ObjectSchema } from '../http/schema.ts'
 import type { Log } from '../log.ts'

@@ -1,7 +1,7 @@
 import { challenge } from '../http/auth.ts'
+import type { Fault, RequestContext } from '../http/context.ts'
 import type { Api } from '../http/dispatch.ts'
 import { type ErrorCode, Rejection } from '../http/errors.ts'
-import type { Fault, RequestContext } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import { errorCodesOf, type Route } from '../http/router.ts'
 import type { FaultRule } from './types.ts'

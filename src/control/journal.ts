@@ -1,5 +1,5 @@
 import { StringDecoder } from 'node:string_decoder'
-import type { RequestContext } from '../http/request.ts'
+import type { RequestContext } from '../http/context.ts'
 import type { Response } from '../http/response.ts'
 import type { ItemChange, JournalEntry, Message } from './types.ts'
 

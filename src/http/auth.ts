@@ -1,9 +1,6 @@
 import { Rejection } from './errors.ts'
-import type { Request } from './request.ts'
+import type { Claims, Request } from './request.ts'
 import { empty, type Response } from './response.ts'
-
-/** Claims of a verified token. */
-export type Claims = Readonly<Record<string, unknown>>
 
 /** `errorDescription` is for the client, the reasons are for the log. */
 export type VerifyToken = (token: string) => Promise<

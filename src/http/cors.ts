@@ -1,4 +1,4 @@
-import type { RequestContext } from './request.ts'
+import type { RequestContext } from './context.ts'
 import { type Response, withHeaders } from './response.ts'
 
 /** An origin as browsers send it, or undefined. */

@@ -71,13 +71,6 @@ function lastValues(request: Request, name: string): string[] {
   return values
 }
 
-/** Nearly every request names the same host as the one before. */
-let lastAuthority: string | undefined
-
 /** RFC 3986, 3.2, without user information. */
-export function isAuthority(text: string): boolean {
-  if (text === lastAuthority) return true
-  const isValid = /^(?:(?:[\w.~!$&'()*+,;=-]|%[\da-fA-F]{2})+|\[[\da-fA-F:.]+\])(?::\d*)?$/.test(text)
-  if (isValid) lastAuthority = text
-  return isValid
-}
+export const isAuthority = (text: string) =>
+  /^(?:(?:[\w.~!$&'()*+,;=-]|%[\da-fA-F]{2})+|\[[\da-fA-F:.]+\])(?::\d*)?$/.test(text)

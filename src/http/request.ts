@@ -1,9 +1,5 @@
-import type { Claims } from './auth.ts'
-import type { ErrorCode, Rejection } from './errors.ts'
-import { type ProxyTrust, trustedOrigin } from './proxy.ts'
+import type { ErrorCode } from './errors.ts'
 import type { Response } from './response.ts'
-import type { Route } from './router.ts'
-import type { FromSchema, ObjectSchema } from './schema.ts'
 
 /** A request as a server hands it over. Nothing but `server/` knows which runtime received it. */
 export interface Request {
@@ -29,23 +25,8 @@ export interface Request {
   abort(withReset: boolean): void
 }
 
-/** A delay or a failure that somebody asked for, in development. */
-export interface Fault {
-  readonly delayMs: number
-  /** `lost`: the handler runs and its response is not sent. */
-  readonly outcome: Rejection | Response | 'reset' | 'truncate' | 'lost' | 'none'
-  /** For the header Preference-Applied; empty where no preference was applied. */
-  readonly applied: string
-  /** For the journal. */
-  readonly description: string
-}
-
-export interface ContextSettings {
-  readonly trustProxy: ProxyTrust
-  /** The public URL; undefined: the origin that each request names. */
-  readonly baseUrl: string | undefined
-  readonly newId: () => string
-}
+/** Claims of a verified token. */
+export type Claims = Readonly<Record<string, unknown>>
 
 /** What a handler gets: the request, authenticated, its id and body checked. */
 export interface HandlerInput<Id, Body> {
@@ -63,104 +44,3 @@ export interface HandlerInput<Id, Body> {
   readonly query: string
   readonly request: Pick<Request, 'header'>
 }
-
-const absoluteForm = /^https?:\/\/([^/?#]*)(.*)$/is
-
-/** One request on its way through dispatch. */
-export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSchema>> {
-  readonly request: Request
-  /** Without the query, which may contain a secret. */
-  readonly path: string
-  /** With its question mark; empty where there is none. */
-  readonly query: string
-  readonly startedAt: number
-  route: Route | undefined
-  id: unknown
-  body: FromSchema<ObjectSchema>
-  /** Of the request, where requests are recorded. */
-  bodyBytes: Buffer | undefined
-  /** Whether a page or one of its files was asked for. */
-  isPage: boolean
-  /** What takes the place of the handler, or of its response. */
-  fault: Fault | undefined
-  caller: Claims | undefined
-  /** Of an absolute-form target; it replaces Host (RFC 9112, 3.2.2). */
-  readonly targetAuthority: string | undefined
-  readonly pathPrefix: string
-  readonly #settings: ContextSettings
-  #traceId: string | undefined
-
-  constructor(request: Request, settings: ContextSettings, startedAt: number, pathPrefix: string) {
-    this.request = request
-    this.startedAt = startedAt
-    this.route = undefined
-    this.id = undefined
-    this.body = noMembers
-    this.bodyBytes = undefined
-    this.isPage = false
-    this.fault = undefined
-    this.pathPrefix = pathPrefix
-    this.caller = undefined
-    this.#settings = settings
-    this.#traceId = undefined
-    let { target } = request
-    if (target.charCodeAt(0) !== slash) {
-      const [, authority, path] = absoluteForm.exec(target) ?? []
-      this.targetAuthority = authority
-      if (path !== undefined) target = path.startsWith('/') ? path : `/${path}`
-    } else this.targetAuthority = undefined
-    if (pathPrefix !== '') target = target.slice(pathPrefix.length)
-    if (target.charCodeAt(0) !== slash && pathPrefix !== '') target = `/${target}`
-    const queryStart = target.indexOf('?')
-    this.path = queryStart < 0 ? target : target.slice(0, queryStart)
-    this.query = queryStart < 0 ? '' : target.slice(queryStart)
-  }
-
-  /** The authority that the client named, without regard to proxies. */
-  get authority(): string | undefined {
-    return this.targetAuthority ?? this.request.header('host')
-  }
-
-  get origin(): { isSecure: boolean; authority: string | undefined } {
-    return trustedOrigin(this.request, this.authority, this.#settings.trustProxy)
-  }
-
-  get baseUrl(): string {
-    const { baseUrl } = this.#settings
-    if (baseUrl !== undefined) return `${baseUrl}${this.pathPrefix}`
-    const { isSecure, authority } = this.origin
-    // HTTP/1.0 has no Host.
-    return `${isSecure ? 'https' : 'http'}://${authority ?? `localhost:${this.request.localPort}`}${this.pathPrefix}`
-  }
-
-  get method(): string {
-    return this.request.method
-  }
-
-  /** From `traceparent` (W3C Trace Context), else a new one; made only for requests that fail or are logged. */
-  get traceId(): string {
-    this.#traceId ??= traceparent.exec(this.request.header('traceparent') ?? '')?.[1] ?? this.#settings.newId()
-    return this.#traceId
-  }
-
-  /**
-   * A loopback peer that named a loopback host, not through a proxy. The name matters: a foreign site can rebind its own
-   * host name to this machine (DNS rebinding).
-   */
-  get isLocal(): boolean {
-    return (
-      /^(?:::ffff:)?127\.|^::1$/.test(this.request.remoteAddress) &&
-      /^(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$/i.test(this.authority ?? '') &&
-      !proxyHeaders.some((name) => this.request.header(name) !== undefined)
-    )
-  }
-}
-
-const slash = 0x2f
-const noMembers = {}
-const traceparent = /^(?!ff)[\da-f]{2}-(?!0{32})([\da-f]{32})-(?!0{16})[\da-f]{16}-[\da-f]{2}(?:$|(?<!^00.*)-)/
-const proxyHeaders = [
-  ...['forwarded', 'via', 'x-real-ip', 'true-client-ip', 'cf-connecting-ip', 'fastly-client-ip', 'x-client-ip'],
-  ...['x-cluster-client-ip', 'x-forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-port'],
-  ...['x-forwarded-proto', 'x-forwarded-prefix', 'x-forwarded-server'],
-]

@@ -1,4 +1,4 @@
-import type { Claims } from '../http/auth.ts'
+import type { Claims } from '../http/request.ts'
 import { json, text } from '../http/response.ts'
 import { route } from '../http/router.ts'
 import type { ObjectSchema } from '../http/schema.ts'

@@ -1,9 +1,9 @@
 import type { Worker } from 'node:cluster'
 import type { Socket } from 'node:net'
 import type { HttpHandler } from '../http/dispatch.ts'
-import { type Address, acceptConnections, type Listener, type Listening } from './listen.ts'
-import { nodeServer, type ServerLimits } from './node-server.ts'
-import type { Resources } from './resources.ts'
+import { acceptConnections, type Listener } from './listen.ts'
+import { nodeServer } from './node.ts'
+import type { Address, Listening, ServerContext } from './server.ts'
 
 /*
  * With several workers the primary process accepts all connections and hands each to a worker. So the ports stay open
@@ -196,11 +196,10 @@ export function primaryListener(worker: Worker) {
   return async (
     handler: HttpHandler,
     { host, port, credentials }: Address,
-    limits: ServerLimits,
-    resources: Resources,
+    context: ServerContext,
   ): Promise<Listening> => {
     const name = `${credentials ? 'https' : 'http'} ${host} ${port}`
-    const server = nodeServer(handler, limits, resources, credentials)
+    const server = nodeServer(handler, context, credentials)
     servers.set(name, server.accept)
     const reply = await new Promise<ListenReply>((resolve) => {
       replies.set(name, resolve)
@@ -215,6 +214,6 @@ export function primaryListener(worker: Worker) {
       send(worker, { stopping: true })
       return released
     }
-    return { port: reply.port, close: () => server.close(stopListening), destroy: async () => server.destroy() }
+    return { port: reply.port, close: () => server.close(stopListening), destroy: server.destroy }
   }
 }

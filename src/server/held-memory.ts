@@ -5,22 +5,22 @@ export interface Holder {
 }
 
 interface Held {
+  /** What would be free without this holder: its own bytes, and buffers that no other holder has. */
   bytes: number
   readonly buffers: Set<Buffer>
 }
 
 /**
  * Memory of requests that wait and of responses that clients have not read, of all listeners of a service. Beyond the
- * limit the holder with most is destroyed: clients that do not read must not exhaust the heap. One alone is not: its client
- * may be reading a list that is larger than the limit.
+ * limit the holder whose end frees most is destroyed: clients that do not read must not exhaust the heap. One alone is not
+ * destroyed: its client may be reading a list that is larger than the limit.
  */
 export class HeldMemory {
   readonly #limitBytes: number
   #usedBytes = 0
-  /** The oldest first. */
   readonly #holders = new Map<Holder, Held>()
-  /** A list is sent to many clients from the same buffers: each counts once. */
-  readonly #references = new Map<Buffer, number>()
+  /** A list is sent to many clients from the same buffers: each buffer counts once. */
+  readonly #sharers = new Map<Buffer, Set<Held>>()
 
   constructor(limitBytes: number) {
     this.#limitBytes = limitBytes
@@ -37,7 +37,7 @@ export class HeldMemory {
     if (!held) return
     held.bytes -= bytes
     this.#usedBytes -= bytes
-    this.#forget(holder, held)
+    this.#forgetIfEmpty(holder, held)
   }
 
   addBuffers(holder: Holder, buffers: readonly Buffer[]): void {
@@ -45,10 +45,14 @@ export class HeldMemory {
     for (const buffer of buffers) {
       if (held.buffers.has(buffer)) continue
       held.buffers.add(buffer)
-      held.bytes += buffer.length
-      const count = this.#references.get(buffer) ?? 0
-      this.#references.set(buffer, count + 1)
-      if (count === 0) this.#usedBytes += buffer.length
+      const sharers = this.#sharers.get(buffer) ?? new Set()
+      this.#sharers.set(buffer, sharers)
+      const [first] = sharers
+      if (!first) {
+        held.bytes += buffer.length
+        this.#usedBytes += buffer.length
+      } else if (sharers.size === 1) first.bytes -= buffer.length
+      sharers.add(held)
     }
     this.#makeRoom()
   }
@@ -56,21 +60,24 @@ export class HeldMemory {
   removeBuffer(holder: Holder, buffer: Buffer): void {
     const held = this.#holders.get(holder)
     if (!held?.buffers.delete(buffer)) return
-    held.bytes -= buffer.length
-    this.#dereference(buffer)
-    this.#forget(holder, held)
+    const sharers = this.#sharers.get(buffer) as Set<Held>
+    sharers.delete(held)
+    const [first] = sharers
+    if (!first) {
+      this.#sharers.delete(buffer)
+      held.bytes -= buffer.length
+      this.#usedBytes -= buffer.length
+    } else if (sharers.size === 1) first.bytes += buffer.length
+    this.#forgetIfEmpty(holder, held)
   }
 
   /** What the holder still has is released. */
   release(holder: Holder): void {
     const held = this.#holders.get(holder)
     if (!held) return
-    this.#holders.delete(holder)
+    for (const buffer of held.buffers) this.removeBuffer(holder, buffer)
     this.#usedBytes -= held.bytes
-    for (const buffer of held.buffers) {
-      this.#usedBytes += buffer.length
-      this.#dereference(buffer)
-    }
+    this.#holders.delete(holder)
   }
 
   #heldBy(holder: Holder): Held {
@@ -79,17 +86,7 @@ export class HeldMemory {
     return held
   }
 
-  #dereference(buffer: Buffer): void {
-    const count = (this.#references.get(buffer) ?? 1) - 1
-    if (count > 0) {
-      this.#references.set(buffer, count)
-      return
-    }
-    this.#references.delete(buffer)
-    this.#usedBytes -= buffer.length
-  }
-
-  #forget(holder: Holder, { bytes, buffers }: Held): void {
+  #forgetIfEmpty(holder: Holder, { bytes, buffers }: Held): void {
     if (bytes <= 0 && buffers.size === 0) this.#holders.delete(holder)
   }
 

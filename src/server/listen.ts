@@ -1,44 +1,24 @@
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { HttpHandler } from '../http/dispatch.ts'
-import type { Credentials } from './dev-certificate.ts'
-import { nodeServer, type ServerLimits } from './node-server.ts'
-import type { Resources } from './resources.ts'
-import { nativeRuntime } from './runtime.ts'
+import { nodeServer } from './node.ts'
+import { runtime } from './runtime.ts'
+import type { Address, Listening, ServerContext } from './server.ts'
 
-export interface Listening {
-  readonly port: number
-  /** Without failing a request. */
-  close(): Promise<void>
-  /** At once: requests in flight get no response. */
-  destroy(): Promise<void>
-}
-
-/** HTTPS with credentials. Without a host, every interface. */
-export interface Address {
-  readonly host: string | undefined
-  readonly port: number
-  readonly credentials?: Credentials | undefined
-}
-
-/** Without a host, every interface. */
-export async function listen(
-  handler: HttpHandler,
-  address: Address,
-  limits: ServerLimits,
-  resources: Resources,
-  now: () => Date,
-): Promise<Listening> {
-  const native = await nativeRuntime?.load()
-  if (native) return bindAll(address, async (at) => native.bind(handler, { ...address, ...at }, limits, resources, now))
-  const server = nodeServer(handler, limits, resources, address.credentials)
+/** Serves requests by the server of the runtime. */
+export async function listen(handler: HttpHandler, address: Address, context: ServerContext): Promise<Listening> {
+  if (runtime.name !== 'Node') {
+    const { bind } = await (runtime.name === 'Bun' ? import('./bun.ts') : import('./deno.ts'))
+    return bindAll(address, async (at) => bind(handler, { ...address, ...at }, context))
+  }
+  const server = nodeServer(handler, context, address.credentials)
   const listener = await acceptConnections(address, server.accept)
   return {
     port: listener.port,
     close: () => server.close(listener.close),
     async destroy() {
       await listener.close()
-      server.destroy()
+      await server.destroy()
     },
   }
 }

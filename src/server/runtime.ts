@@ -1,65 +1,49 @@
 import { totalmem } from 'node:os'
 import { getHeapStatistics } from 'node:v8'
-import type { HttpHandler } from '../http/dispatch.ts'
-import type { Address, Listening } from './listen.ts'
-import type { ServerLimits } from './node-server.ts'
-import type { Resources } from './resources.ts'
 
-/** A runtime other than Node, with a server of its own. */
-export interface NativeRuntime {
-  /** With its version. */
-  readonly name: string
-  /** What the server cannot do: why a flag of `serve` with this value is not possible, as the end of a sentence. */
+/** The program that runs the service. */
+export interface Runtime {
+  readonly name: 'Node' | 'Bun' | 'Deno'
+  readonly nameAndVersion: string
+  readonly heapLimitBytes: number
+  /** Why a flag of `serve` with this value is not possible, as the end of a sentence; undefined where it is. */
   findProblem(flag: string, value: unknown): string | undefined
-  /** Undefined: as `node:v8` says. */
-  readonly heapLimitBytes: number | undefined
-  load(): Promise<{ readonly bind: Bind }>
 }
-
-export type Bind = (
-  handler: HttpHandler,
-  address: Address,
-  limits: ServerLimits,
-  resources: Resources,
-  now: () => Date,
-) => Listening
 
 declare const Bun: { readonly version: string } | undefined
 declare const Deno: { readonly version: { readonly deno: string } } | undefined
 
-/** As Node has on a machine with as much memory or more. */
+/** The heap limit of Node on a machine with as much memory or more. */
 const maxHeapBytes = 4 * 2 ** 30
-/** Of the idle timeout of Bun.serve. */
+/** The longest idle timeout of Bun.serve. */
 const maxIdleSeconds = 255
 
-const flagsOfNode = ['workers', 'header-timeout', 'stalled-timeout', 'max-connections']
+const flagsOfNode = ['workers', 'max-connections']
 
 const withoutCounterpart = (flags: readonly string[], flag: string) =>
   flags.includes(flag) ? 'has no counterpart there: leave it out, or run the service with Node' : undefined
 
-function findRuntime(): NativeRuntime | undefined {
+function findRuntime(): Runtime {
+  const { heap_size_limit: heapLimitBytes } = getHeapStatistics()
   if (typeof Bun !== 'undefined')
     return {
-      name: `Bun ${Bun.version}`,
+      name: 'Bun',
+      nameAndVersion: `Bun ${Bun.version}`,
+      // JavaScriptCore has no limit but the memory of the machine; `node:v8` reports the current size.
+      heapLimitBytes: Math.min(totalmem(), maxHeapBytes),
       findProblem: (flag, value) =>
         flag === 'keep-alive-timeout' && Number(value) > maxIdleSeconds
           ? `can be at most ${maxIdleSeconds}`
           : withoutCounterpart(flagsOfNode, flag),
-      // JavaScriptCore has no limit but the memory of the machine; `node:v8` reports the current size.
-      heapLimitBytes: Math.min(totalmem(), maxHeapBytes),
-      load: () => import('./bun-server.ts'),
     }
   if (typeof Deno !== 'undefined')
     return {
-      name: `Deno ${Deno.version.deno}`,
+      name: 'Deno',
+      nameAndVersion: `Deno ${Deno.version.deno}`,
+      heapLimitBytes,
       findProblem: (flag) => withoutCounterpart([...flagsOfNode, 'keep-alive-timeout'], flag),
-      heapLimitBytes: undefined,
-      load: () => import('./deno-server.ts'),
     }
-  return undefined
+  return { name: 'Node', nameAndVersion: 'Node', heapLimitBytes, findProblem: () => undefined }
 }
 
-/** Undefined: Node. */
-export const nativeRuntime = findRuntime()
-
-export const heapLimitBytes = () => nativeRuntime?.heapLimitBytes ?? getHeapStatistics().heap_size_limit
+export const runtime = findRuntime()

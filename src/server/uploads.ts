@@ -1,43 +1,122 @@
 import type { ErrorCode } from '../http/errors.ts'
 
-/** A body that is being received. */
-export interface Upload {
-  /** Why it cannot be received; called once at most. */
-  fail(code: ErrorCode): void
-}
-
+/** A body that is being received counts against this memory, or twice the largest body that is accepted. */
 const minLimitBytes = 20 * 2 ** 20
+const initialBufferBytes = 1024
+const checkIntervalMs = 1_000
 
-/**
- * Memory of bodies that are being received, of all listeners of a service. Beyond the limit the oldest upload fails, not
- * the newest: clients that stall must not keep others from sending.
- */
-export class UploadBudget {
+/** Bodies that are being received by all listeners of a service. */
+export class Uploads {
   readonly #limitBytes: number
+  readonly #timeoutMs: number
   #usedBytes = 0
   /** The oldest first. */
-  readonly #uploads = new Map<Upload, number>()
+  readonly #uploads = new Set<Upload>()
+  /** It runs while there are uploads. */
+  #timer: NodeJS.Timeout | undefined
 
-  /** `maxBodyBytes` is that of the largest body that the service accepts. */
-  constructor(maxBodyBytes: number) {
+  /** `maxBodyBytes` is the size of the largest body that the service accepts. */
+  constructor(maxBodyBytes: number, timeoutMs: number) {
     this.#limitBytes = Math.max(minLimitBytes, 2 * maxBodyBytes)
+    this.#timeoutMs = timeoutMs
   }
 
-  /** Counts bytes that were received, or that will be where a runtime does not tell. */
-  add(upload: Upload, bytes: number): void {
-    this.#uploads.set(upload, (this.#uploads.get(upload) ?? 0) + bytes)
+  get count(): number {
+    return this.#uploads.size
+  }
+
+  /** `done` is called once, with the body or the reason why it was not received. */
+  start(limitBytes: number, done: (body: Buffer | ErrorCode) => void): Upload {
+    const upload = new Upload(this, limitBytes, done)
+    this.#uploads.add(upload)
+    this.#timer ??= setInterval(this.#check, checkIntervalMs).unref()
+    return upload
+  }
+
+  /**
+   * Counts bytes that were received, or that will be where a runtime does not tell. Beyond the limit the oldest upload
+   * fails, not the newest: clients that stall must not keep others from sending.
+   */
+  reserve(upload: Upload, bytes: number): void {
+    upload.reservedBytes += bytes
     this.#usedBytes += bytes
-    while (this.#usedBytes > this.#limitBytes) {
-      const [oldest] = this.#uploads.keys()
-      if (!oldest) return
-      this.remove(oldest)
+    for (const oldest of this.#uploads) {
+      if (this.#usedBytes <= this.#limitBytes) return
       oldest.fail('uploads-exceeded')
     }
   }
 
-  /** The upload is complete, or has failed. */
   remove(upload: Upload): void {
-    this.#usedBytes -= this.#uploads.get(upload) ?? 0
-    this.#uploads.delete(upload)
+    if (this.#uploads.delete(upload)) this.#usedBytes -= upload.reservedBytes
+  }
+
+  readonly #check = (): void => {
+    for (const upload of this.#uploads) {
+      upload.ageMs += checkIntervalMs
+      if (upload.ageMs > this.#timeoutMs) upload.fail('request-timeout')
+    }
+    if (this.#uploads.size > 0) return
+    clearInterval(this.#timer)
+    this.#timer = undefined
   }
 }
+
+/** A body that is being received. */
+export class Upload {
+  ageMs = 0
+  reservedBytes = 0
+  isSettled = false
+  readonly #uploads: Uploads
+  readonly #limitBytes: number
+  readonly #done: (body: Buffer | ErrorCode) => void
+  /** The pieces in one buffer that grows: pieces can be single bytes, and each would keep the packet that it came with. */
+  #buffer: Buffer = noBytes
+  #length = 0
+
+  constructor(uploads: Uploads, limitBytes: number, done: (body: Buffer | ErrorCode) => void) {
+    this.#uploads = uploads
+    this.#limitBytes = limitBytes
+    this.#done = done
+  }
+
+  /** Counts bytes against the memory of all uploads. */
+  reserve(bytes: number): void {
+    this.#uploads.reserve(this, bytes)
+  }
+
+  append(piece: Uint8Array): void {
+    if (this.isSettled) return
+    const end = this.#length + piece.length
+    if (end > this.#limitBytes) {
+      this.fail('body-too-large')
+      return
+    }
+    if (end > this.#buffer.length) {
+      const size = Math.max(initialBufferBytes, end, 2 * this.#buffer.length)
+      this.#buffer = Buffer.concat([this.#buffer], size)
+    }
+    this.#buffer.set(piece, this.#length)
+    this.#length = end
+    this.reserve(piece.length)
+  }
+
+  /** The body is what was appended, unless the runtime has received it as a whole. */
+  complete(body: Buffer = this.#buffer.subarray(0, this.#length)): void {
+    this.#settle(body)
+  }
+
+  fail(code: ErrorCode): void {
+    this.#settle(code)
+  }
+
+  #settle(result: Buffer | ErrorCode): void {
+    if (this.isSettled) return
+    this.isSettled = true
+    // A read that stays pending, as on Deno, keeps the upload in memory.
+    this.#buffer = noBytes
+    this.#uploads.remove(this)
+    this.#done(result)
+  }
+}
+
+const noBytes = Buffer.alloc(0)

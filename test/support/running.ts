@@ -8,9 +8,9 @@ import type { Mode } from '../../src/config/token-options.ts'
 import { type ProxyTrust, trustNoProxy } from '../../src/http/proxy.ts'
 import { jsonLog, type Log } from '../../src/log.ts'
 import type { ProfileName } from '../../src/profiles/profile.ts'
-import { nodeServer, type ServerLimits } from '../../src/server/node-server.ts'
+import { nodeServer } from '../../src/server/node.ts'
 import { noOverloadMonitor } from '../../src/server/overload.ts'
-import { createResources } from '../../src/server/resources.ts'
+import { type ServerLimits, serverContext } from '../../src/server/server.ts'
 import { memoryStores } from '../../src/store/memory.ts'
 import type { Stores } from '../../src/store/store.ts'
 import { devTokenDefaults, devTokenIssuer } from '../../src/tokens/dev-key.ts'
@@ -98,8 +98,14 @@ function serverOf(
     random: Math.random,
   }
   const handler = app(profiles[name], stores, settings)
-  const resources = createResources(noOverloadMonitor(), 2 ** 20, 2 ** 30)
-  return nodeServer(handler, { ...defaultLimits, ...limits }, resources)
+  const context = serverContext({
+    limits: { ...defaultLimits, ...limits },
+    overload: noOverloadMonitor(),
+    now: () => new Date(),
+    maxBodyBytes: 2 ** 20,
+    heapLimitBytes: 2 ** 30,
+  })
+  return nodeServer(handler, context)
 }
 
 const silentLog = jsonLog(

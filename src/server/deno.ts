@@ -1,5 +1,5 @@
-import { closingResponse, FetchExchange, type FetchServer, fetchListening, fetchServer } from './fetch-exchange.ts'
-import type { Bind } from './runtime.ts'
+import { closingResponse, FetchRequest, type FetchServer, fetchListening, fetchServer } from './fetch.ts'
+import type { Bind } from './server.ts'
 
 /** What is used of Deno: https://docs.deno.com/api/deno/~/Deno.serve. */
 declare const Deno: {
@@ -23,7 +23,7 @@ const reopenDelayMs = 100
 const pieceBytes = 16 * 1024
 const clientOf = ({ remoteAddr: { hostname, port } }: Info) => `${hostname} ${port}`
 
-class DenoExchange extends FetchExchange {
+class DenoRequest extends FetchRequest {
   readonly #info: Info
   /** Clients that got a final response. Deno keeps their connection open: requests behind it are refused here. */
   readonly #closing: Set<string>
@@ -81,8 +81,8 @@ async function* piecesOf(reader: ReadableStreamBYOBReader): AsyncIterable<Uint8A
 }
 
 /** Deno.serve. */
-export const bind: Bind = (handler, { host, port, credentials }, limits, resources, now) => {
-  const state = fetchServer(handler, limits, resources, now, credentials !== undefined)
+export const bind: Bind = (handler, { host, port, credentials }, context) => {
+  const state = fetchServer(handler, context, credentials !== undefined)
   const scheme = state.isEncrypted ? 'https://' : 'http://'
   const abort = new AbortController()
   const closing = new Set<string>()
@@ -98,7 +98,7 @@ export const bind: Bind = (handler, { host, port, credentials }, limits, resourc
       (request, info) => {
         if (closing.size > 0 && closing.has(clientOf(info))) return closingResponse(400)
         const named = request.headers.get('host') ?? undefined
-        return new DenoExchange(request, targetOf(request.url, scheme, named), named, state, info, closing).handle()
+        return new DenoRequest(request, targetOf(request.url, scheme, named), named, state, info, closing).handle()
       },
     )
     servers.add(server)

@@ -1,5 +1,5 @@
-import { FetchExchange, type FetchServer, fetchListening, fetchServer } from './fetch-exchange.ts'
-import type { Bind } from './runtime.ts'
+import { FetchRequest, type FetchServer, fetchListening, fetchServer } from './fetch.ts'
+import type { Bind } from './server.ts'
 
 /** What is used of Bun: https://bun.com/docs/runtime/http/server. */
 declare const Bun: { serve(options: object): BunServer }
@@ -12,7 +12,7 @@ interface BunServer {
   stop(closeActiveConnections?: boolean): Promise<void>
 }
 
-type BunRequest = globalThis.Request & { readonly params?: Readonly<Record<string, string>> }
+type RoutedRequest = globalThis.Request & { readonly params?: Readonly<Record<string, string>> }
 
 /** Far above every limit of a body: those are checked when the body is read. */
 const maxRequestBodySize = 2 ** 40
@@ -27,10 +27,10 @@ const manyRequests = 200
 const manyRequestsMs = 10
 const maxInARow = 10
 
-class BunExchange extends FetchExchange {
+class BunRequest extends FetchRequest {
   readonly #listening: BunServer
 
-  constructor(request: BunRequest, target: string, server: FetchServer, listening: BunServer) {
+  constructor(request: RoutedRequest, target: string, server: FetchServer, listening: BunServer) {
     super(request, target, request.headers.get('host') ?? undefined, server)
     this.#listening = listening
   }
@@ -54,36 +54,36 @@ class BunExchange extends FetchExchange {
 }
 
 /** Bun.serve. */
-export const bind: Bind = (handler, { host, port, credentials }, limits, resources, now) => {
-  const state = fetchServer(handler, limits, resources, now, credentials !== undefined)
+export const bind: Bind = (handler, { host, port, credentials }, context) => {
+  const state = fetchServer(handler, context, credentials !== undefined)
   let received = 0
   let inARow = 0
   let lastPort = 0
-  const handle = (request: BunRequest, target: string) => {
-    const exchange = new BunExchange(request, target, state, listening)
+  const handle = (request: RoutedRequest, target: string) => {
+    const handled = new BunRequest(request, target, state, listening)
     if (++received > manyRequests) {
-      const { remotePort } = exchange
+      const { remotePort } = handled
       inARow = remotePort === lastPort ? inARow + 1 : 0
       lastPort = remotePort
-      if (inARow > maxInARow) exchange.closeConnection()
+      if (inARow > maxInARow) handled.closeConnection()
     } else if (received === 1)
       setTimeout(() => {
         received = 0
         inARow = 0
       }, manyRequestsMs)
-    return exchange.handle()
+    return handled.handle()
   }
-  const byParameters = (request: BunRequest) => handle(request, targetOf(request))
+  const byParameters = (request: RoutedRequest) => handle(request, targetOf(request))
   const listening = Bun.serve({
     // `::` is every interface, as in Node.
     hostname: host ?? '::',
     port,
     ...(credentials && { tls: credentials }),
     development: false,
-    idleTimeout: limits.keepAliveTimeoutMs / 1000,
+    idleTimeout: context.limits.keepAliveTimeoutMs / 1000,
     maxRequestBodySize,
     routes: Object.fromEntries(['/', ...routePatterns()].map((pattern) => [pattern, byParameters])),
-    fetch: (request: BunRequest) => handle(request, unroutedTarget(pathOf(request))),
+    fetch: (request: RoutedRequest) => handle(request, unroutedTarget(pathOf(request))),
   })
   state.localPort = listening.port
   return fetchListening(state, { stop: () => listening.stop(), destroy: () => listening.stop(true) })
@@ -96,12 +96,12 @@ const routePatterns = () =>
   ).flatMap((pattern) => [pattern, `${pattern}/`])
 
 /** Of a URL without the scheme and authority, which are missing where Host is missing or malformed. */
-function pathOf({ url }: BunRequest): string {
+function pathOf({ url }: RoutedRequest): string {
   return url.startsWith('/') ? url : url.slice(url.indexOf('/', 'https://'.length))
 }
 
 /** In the URL, Bun has removed the segments `.` and `..`, and made `\` a `/`. */
-function targetOf(request: BunRequest): string {
+function targetOf(request: RoutedRequest): string {
   const { params = {} } = request
   for (const name in params) {
     const segment = params[name] as string

@@ -5,34 +5,25 @@ import { isAuthority } from '../http/proxy.ts'
 import type { Request } from '../http/request.ts'
 import { byteLengthOf, jsonType, noContent, type Response } from '../http/response.ts'
 import type { HeldMemory, Holder } from './held-memory.ts'
-import type { Listening } from './listen.ts'
-import type { ServerLimits } from './node-server.ts'
-import type { Resources } from './resources.ts'
+import { type Listening, type ServerContext, shutDown } from './server.ts'
 import type { Upload } from './uploads.ts'
 
-type FetchRequest = globalThis.Request
 type FetchResponse = globalThis.Response
 
 /** What the requests of a server share, where the runtime's own server takes a fetch Request and returns a Response. */
-export interface FetchServer extends Resources {
+export interface FetchServer extends ServerContext {
   readonly handler: HttpHandler
-  readonly limits: ServerLimits
-  readonly now: () => Date
   readonly isEncrypted: boolean
+  /** Known once the server listens. */
   localPort: number
   /** Set on shutdown: responses then carry `Connection: close`. */
   isDraining: boolean
-  readonly receiving: Set<FetchUpload>
-  /** The end of the last turn of the event loop that an upload waits for. */
+  /** Resolves after the last turn of the event loop that an upload waits for. */
   lastTurn: Promise<unknown>
   /** A list that has not changed is the same buffer again. */
   lastList: { readonly bytes: Buffer; readonly text: string } | undefined
 }
 
-const checkIntervalMs = 1_000
-/** On shutdown: after this time without a request, no more are expected on open connections. */
-const quietMs = 100
-const maxQuietWaitMs = 500
 /** Of a stream of events, for a client that does not keep up. */
 const streamBufferBytes = 64 * 1024
 const maxTextBytes = 16 * 1024
@@ -41,83 +32,25 @@ const maxWholeBytes = 64 * 1024
 const pieceBytes = 64 * 1024
 /** Longer bodies are received piece by piece: what has been received of others cannot be discarded on Deno. */
 const maxWholeUploadBytes = 16 * 1024
-const initialBufferBytes = 1024
 const piecesPerTurn = 16
 /** A response is cut off when its first half has been sent. */
 const truncateAfterMs = 50
+/** On shutdown, bodies that are being received are looked for at this interval. */
+const uploadCheckMs = 50
 
-/** A body that is being received. */
-class FetchUpload implements Upload {
-  /** In checks of the timeout. */
-  age = 0
-  isSettled = false
-  readonly #server: FetchServer
-  readonly #done: (body: Buffer | ErrorCode) => void
-  /** Of a body that is received piece by piece. */
-  #buffer = noBytes
-  #length = 0
-
-  constructor(server: FetchServer, done: (body: Buffer | ErrorCode) => void) {
-    this.#server = server
-    this.#done = done
-    server.receiving.add(this)
-  }
-
-  /** Counts bytes against the memory of all uploads. */
-  count(bytes: number): void {
-    this.#server.uploads.add(this, bytes)
-  }
-
-  append(piece: Uint8Array): void {
-    const end = this.#length + piece.length
-    if (end > this.#buffer.length)
-      this.#buffer = Buffer.concat([this.#buffer], Math.max(initialBufferBytes, end, 2 * this.#buffer.length))
-    this.#buffer.set(piece, this.#length)
-    this.#length = end
-    this.count(piece.length)
-  }
-
-  get received(): Buffer {
-    return this.#buffer.subarray(0, this.#length)
-  }
-
-  /** Once: what comes later is ignored. */
-  settle(body: Buffer | ErrorCode): void {
-    if (this.isSettled) return
-    this.isSettled = true
-    // On Deno a read that stays pending keeps the upload.
-    this.#buffer = noBytes
-    this.#server.receiving.delete(this)
-    this.#server.uploads.remove(this)
-    this.#done(body)
-  }
-
-  fail(code: ErrorCode): void {
-    this.settle(code)
-  }
-}
-
-const noBytes = Buffer.alloc(0)
-
-/** `localPort` is known once the server listens. */
-export const fetchServer = (
-  handler: HttpHandler,
-  limits: ServerLimits,
-  resources: Resources,
-  now: () => Date,
-  isEncrypted: boolean,
-): FetchServer => ({
-  ...{ ...resources, handler, limits, now, isEncrypted },
+export const fetchServer = (handler: HttpHandler, context: ServerContext, isEncrypted: boolean): FetchServer => ({
+  ...context,
+  handler,
+  isEncrypted,
   localPort: 0,
   isDraining: false,
-  receiving: new Set(),
   lastTurn: Promise.resolve(),
   lastList: undefined,
 })
 
 /** A request, as dispatch sees it, and its response. */
-export abstract class FetchExchange implements Request {
-  readonly request: FetchRequest
+export abstract class FetchRequest implements Request {
+  readonly request: globalThis.Request
   readonly method: string
   readonly target: string
   readonly protocolError: ErrorCode | undefined
@@ -128,7 +61,7 @@ export abstract class FetchExchange implements Request {
   #response: FetchResponse | undefined
   #resolve: ((response: FetchResponse) => void) | undefined
 
-  constructor(request: FetchRequest, target: string, host: string | undefined, server: FetchServer) {
+  constructor(request: globalThis.Request, target: string, host: string | undefined, server: FetchServer) {
     this.request = request
     this.method = request.method
     this.target = target
@@ -200,15 +133,15 @@ export abstract class FetchExchange implements Request {
       done('body-too-large')
       return
     }
-    const upload = new FetchUpload(this.server, done)
-    const onError = () => upload.settle('request-incomplete')
+    const upload = this.server.uploads.start(limitBytes, done)
+    const onError = () => upload.fail('request-incomplete')
     if (length === null || Number(length) > maxWholeUploadBytes) {
-      receivePieces(this.pieces(), upload, limitBytes, this.server).catch(onError)
+      receivePieces(this.pieces(), upload, this.server).catch(onError)
       return
     }
     // The runtime does not tell how much of it has been received.
-    upload.count(Number(length))
-    this.request.arrayBuffer().then((bytes) => upload.settle(Buffer.from(bytes)), onError)
+    upload.reserve(Number(length))
+    this.request.arrayBuffer().then((bytes) => upload.complete(Buffer.from(bytes)), onError)
   }
 
   /** The body as it is received. */
@@ -302,24 +235,18 @@ function findFramingError(headers: Headers, contentLength: string | null): Error
 
 async function* noPieces(): AsyncIterable<Uint8Array> {}
 
-/** Pieces may be single bytes: they are copied into one buffer, those of a few bodies in each turn of the event loop. */
-async function receivePieces(
-  pieces: AsyncIterable<Uint8Array>,
-  upload: FetchUpload,
-  limitBytes: number,
-  state: FetchServer,
-): Promise<void> {
+/** Pieces may be single bytes: in each turn of the event loop those of a few bodies are received. */
+async function receivePieces(pieces: AsyncIterable<Uint8Array>, upload: Upload, server: FetchServer): Promise<void> {
   let count = 0
   for await (const piece of pieces) {
     if (++count % piecesPerTurn === 0) {
-      state.lastTurn = state.lastTurn.then(() => nextTurn())
-      await state.lastTurn
+      server.lastTurn = server.lastTurn.then(() => nextTurn())
+      await server.lastTurn
     }
-    if (upload.isSettled) return
-    if (upload.received.length + piece.length > limitBytes) return upload.settle('body-too-large')
     upload.append(piece)
+    if (upload.isSettled) return
   }
-  upload.settle(upload.received)
+  upload.complete()
 }
 
 /** Sends the buffers piece by piece, as the client reads them: they are shared with other responses. */
@@ -399,42 +326,40 @@ function toReadable(stream: Extract<Response['body'], (...args: never) => unknow
   )
 }
 
-/** Timeouts and shutdown of a server; `stop` waits for the requests in flight. */
+/** `stop` waits for the requests in flight, unless `destroy` is called. */
 export function fetchListening(
-  state: FetchServer,
+  server: FetchServer,
   { stop, destroy }: { stop(): Promise<unknown>; destroy(): Promise<unknown> },
 ): Listening {
-  const { limits, overload } = state
-  const uploadCheck = setInterval(() => {
-    for (const upload of state.receiving)
-      if (++upload.age * checkIntervalMs > limits.requestTimeoutMs) upload.fail('request-timeout')
-  }, checkIntervalMs)
-  uploadCheck.unref()
+  const { limits, overload, uploads } = server
+  let isDestroyed = false
+  const destroyNow = async () => {
+    isDestroyed = true
+    await destroy()
+  }
+  let received = -1
   return {
-    port: state.localPort,
-    /** Stops without failing a request: see "Stopping" in docs/operations.md. */
-    async close() {
-      state.isDraining = true
-      await sleep(limits.drainDelayMs)
-      for (let waitedMs = 0, received = -1; waitedMs < maxQuietWaitMs; waitedMs += quietMs) {
-        if (received === overload.load.received) break
-        received = overload.load.received
-        await sleep(quietMs)
-      }
-      let isOver = false
-      const force = setTimeout(() => {
-        isOver = true
-        destroy()
-      }, limits.drainTimeoutMs)
-      // Deno 2.9.6 refuses them once it is shut down.
-      while (state.receiving.size > 0 && !isOver) await sleep(quietMs)
-      if (!isOver) await stop()
-      clearTimeout(force)
-      clearInterval(uploadCheck)
-    },
-    async destroy() {
-      await destroy()
-      clearInterval(uploadCheck)
-    },
+    port: server.localPort,
+    close: () =>
+      shutDown(
+        {
+          drain() {
+            server.isDraining = true
+          },
+          isQuiet() {
+            const isQuiet = received === overload.load.received
+            received = overload.load.received
+            return isQuiet
+          },
+          async stop() {
+            // Deno 2.9.6 refuses them once it is shut down.
+            while (uploads.count > 0 && !isDestroyed) await sleep(uploadCheckMs)
+            if (!isDestroyed) await stop()
+          },
+          destroy: destroyNow,
+        },
+        limits,
+      ),
+    destroy: destroyNow,
   }
 }

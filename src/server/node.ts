@@ -1,0 +1,689 @@
+import {
+  createServer,
+  type Server as HttpServer,
+  type IncomingMessage,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http'
+import { Socket } from 'node:net'
+import { createServer as createTlsServer, TLSSocket } from 'node:tls'
+import type { HttpHandler } from '../http/dispatch.ts'
+import type { ErrorCode } from '../http/errors.ts'
+import { isAuthority } from '../http/proxy.ts'
+import type { Request } from '../http/request.ts'
+import { byteLengthOf, type Response } from '../http/response.ts'
+import type { Credentials } from './dev-certificate.ts'
+import { type ServerContext, shutDown } from './server.ts'
+import type { Upload } from './uploads.ts'
+
+/** B11: an id of 1,024 characters has up to twelve bytes each when percent-encoded. */
+const maxHeaderBytes = 32 * 1024
+/** Each header costs more than its bytes. */
+const maxHeaders = 200
+/**
+ * Requests that wait for the ones in front of them, or that come in one packet. Clients that pipeline send a handful; Node
+ * parses what it receives, whatever waits, so a connection with more is closed.
+ */
+const maxPipelinedRequests = 100
+const maxQueuedBytes = 256 * 1024
+/** Objects of a request that waits, besides its head. */
+const requestOverheadBytes = 2_000
+/** Connections beyond the limit that still get a 503. */
+const maxSurplusConnections = 1_000
+/** Larger bodies of responses are written as the client reads them. */
+const writeSizeBytes = 256 * 1024
+/** An unread body up to this size is read, so that the connection can be kept. */
+const maxDrainedBytes = 64 * 1024
+/** Rejected bodies are discarded up to these limits, so that the client can read the response. */
+const maxDiscardedBytes = 32 * 2 ** 20
+/** A piece may be a single byte, which takes far more time than it counts. */
+const maxDiscardedPieces = 20_000
+const discardTimeoutMs = 5_000
+const discardIdleTimeoutMs = 500
+/** A client has this time to read an error response before the connection is destroyed. */
+const closeTimeoutMs = 1_000
+const checkIntervalMs = 1_000
+/** On shutdown, connections without a request are closed at this interval: one may be on its way. */
+const unusedIntervalMs = 500
+
+/** Serves connections, wherever they were accepted. */
+export interface NodeServer {
+  accept(socket: Socket): void
+  /** Without failing a request: see "Stopping" in docs/operations.md. No more connections come after `stopListening`. */
+  close(stopListening: () => Promise<void>): Promise<void>
+  /** At once: requests in flight get no response. */
+  destroy(): Promise<void>
+}
+
+/** What the connections of a server share. */
+interface ServerState extends ServerContext {
+  readonly handler: HttpHandler
+  /** Set on shutdown: responses then carry `Connection: close`. */
+  isDraining: boolean
+  /** Nearly every request names the same host as the one before it. */
+  lastHost: string | undefined
+}
+
+/** Hands requests to `handler`, by node:http; HTTPS with credentials. */
+export function nodeServer(handler: HttpHandler, context: ServerContext, credentials?: Credentials): NodeServer {
+  const { limits } = context
+  const { load } = context.overload
+  const state: ServerState = { ...context, handler, isDraining: false, lastHost: undefined }
+  /** By the socket that requests name: with TLS, the one on top. */
+  const connections = new Map<Socket, Connection>()
+  const sockets = new Set<Socket>()
+  const server = httpServer(connections)
+  const tls =
+    credentials &&
+    createTlsServer({
+      ...credentials,
+      ALPNProtocols: ['http/1.1'],
+      minVersion: 'TLSv1.2',
+      handshakeTimeout: limits.headersTimeoutMs,
+    })
+  tls?.on('secureConnection', serve)
+  tls?.on('tlsClientError', (_error, socket) => socket.destroy())
+  let onLastClosed = () => {}
+
+  function accept(socket: Socket): void {
+    if (load.connections >= limits.maxConnections + maxSurplusConnections) {
+      socket.destroy()
+      return
+    }
+    load.connections++
+    sockets.add(socket)
+    socket.once('close', () => {
+      load.connections--
+      sockets.delete(socket)
+      if (sockets.size === 0) onLastClosed()
+    })
+    if (tls) {
+      // Otherwise a client that leaves before the end of the handshake would go unnoticed until its timeout.
+      socket.allowHalfOpen = false
+      tls.emit('connection', socket)
+    } else serve(socket)
+  }
+
+  function serve(socket: Socket): void {
+    if (socket.destroyed) return
+    const connection = new Connection(socket, state, load.connections > limits.maxConnections)
+    connections.set(socket, connection)
+    socket.once('close', () => {
+      connection.closed()
+      connections.delete(socket)
+    })
+    // node:http listens to errors from the first packet on.
+    socket.on('error', () => {})
+    const onEnd = () => socket.destroy()
+    socket.once('end', onEnd)
+    socket.once('readable', () => {
+      const first: Buffer | null = socket.read()
+      if (!first) return
+      socket.off('end', onEnd)
+      if (hasTooManyRequests(first)) {
+        socket.destroy()
+        return
+      }
+      connection.isUsed = true
+      server.emit('connection', socket)
+      // Node then reads TLS as a stream, which stays paused while the parser is.
+      if (tls) socket.on('data', () => {})
+      socket.unshift(first)
+    })
+  }
+
+  const checkTimer = setInterval(() => {
+    for (const connection of connections.values()) connection.check()
+  }, checkIntervalMs).unref()
+
+  async function destroy(): Promise<void> {
+    for (const socket of sockets) socket.destroy()
+    clearInterval(checkTimer)
+  }
+
+  return {
+    accept,
+    close: (stopListening) =>
+      shutDown(
+        {
+          drain() {
+            state.isDraining = true
+          },
+          isQuiet: () => sockets.size === 0,
+          stopListening,
+          async stop() {
+            const closed = new Promise<void>((resolve) => {
+              onLastClosed = resolve
+            })
+            const unusedTimer = setInterval(() => {
+              // With TLS, a connection without a handshake.
+              for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy()
+              for (const connection of connections.values()) connection.closeIfIdle(true)
+            }, unusedIntervalMs)
+            for (const connection of connections.values()) connection.closeIfIdle(false)
+            if (sockets.size > 0) await closed
+            clearInterval(unusedTimer)
+            clearInterval(checkTimer)
+          },
+          destroy,
+        },
+        limits,
+      ),
+    destroy,
+  }
+}
+
+/** It listens on no port: connections are emitted. Its timeouts are off: `Connection.check` has them. */
+function httpServer(connections: ReadonlyMap<Socket, Connection>): HttpServer {
+  const server = createServer({
+    maxHeaderSize: maxHeaderBytes,
+    keepAliveTimeout: 0,
+    // Node would answer itself, and go on with the requests behind that response.
+    requireHostHeader: false,
+  })
+  // Node drops what is beyond: one more than allowed tells that there are too many.
+  server.maxHeadersCount = maxHeaders + 1
+  server.on('request', (incoming: IncomingMessage, outgoing: ServerResponse) =>
+    connections.get(incoming.socket)?.receive(incoming, outgoing),
+  )
+  server.on('checkContinue', (incoming: IncomingMessage, outgoing: ServerResponse) => {
+    const isOnlyExpectation = incoming.headers.expect?.toLowerCase() === '100-continue'
+    const error = isOnlyExpectation ? undefined : 'expectation-failed'
+    connections.get(incoming.socket)?.receive(incoming, outgoing, true, error)
+  })
+  server.on('checkExpectation', (incoming: IncomingMessage, outgoing: ServerResponse) =>
+    connections.get(incoming.socket)?.receive(incoming, outgoing, true, 'expectation-failed'),
+  )
+  server.on('clientError', (error: ParserError, socket: Socket) => {
+    // Behind a request with `Connection: close`: Node closes the connection after the response.
+    if (error.code === 'HPE_CLOSED_CONNECTION') return
+    const connection = connections.get(socket)
+    if (connection && socket.writable) connection.fail(...parserFailure(error), error.message)
+    else socket.destroy()
+  })
+  return server
+}
+
+/**
+ * Whether the first packet of a connection has more requests than a connection may have. Found before node:http parses
+ * them: that takes tens of milliseconds and megabytes.
+ */
+function hasTooManyRequests(packet: Buffer): boolean {
+  let count = 0
+  let index = -1
+  do index = packet.indexOf(endOfRequestLine, index + 1)
+  while (index >= 0 && ++count <= maxPipelinedRequests)
+  return index >= 0
+}
+
+const endOfRequestLine = Buffer.from(' HTTP/1.1\r\n')
+
+/** `clientError`: what the parser rejected, and where. */
+interface ParserError extends NodeJS.ErrnoException {
+  readonly rawPacket?: Buffer
+  readonly bytesParsed?: number
+}
+
+/** By error code: the status where there is no request to answer, and the error of one whose body is being received. */
+const parserFailures: Record<string, [status: number, code: ErrorCode]> = {
+  HPE_HEADER_OVERFLOW: [431, 'request-incomplete'],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, 'body-too-large'],
+}
+
+function parserFailure({ code = '', rawPacket, bytesParsed = 0 }: ParserError): [status: number, code: ErrorCode] {
+  const line = rawPacket?.toString('latin1', rawPacket.lastIndexOf('\n', bytesParsed - 1) + 1) ?? ''
+  const isUnknownMethod = code === 'HPE_INVALID_METHOD' && /^[A-Z]+ [/*]/.test(line)
+  const isUnknownVersion = code === 'HPE_INVALID_VERSION' && /^[^\n]* HTTP\/\d\.\d\r/.test(line)
+  return parserFailures[code] ?? [isUnknownMethod ? 501 : isUnknownVersion ? 505 : 400, 'request-incomplete']
+}
+
+/**
+ * A client's connection. Node emits pipelined requests as it parses them; here each is handled when the one before it has
+ * its response, and none behind a response that closes the connection.
+ */
+class Connection {
+  readonly server: ServerState
+  readonly #socket: Socket
+  /** Beyond the limit of connections: its requests get 503. */
+  readonly #isSurplus: boolean
+  readonly #queue: NodeRequest[] = []
+  #isBusy = false
+  /** In `#handleNext`: a response that is there at once must not call it again. */
+  #isInLoop = false
+  #isClosing = false
+  #queuedBytes = 0
+  /** How much had been read with the last request's head, or with the end of its body. */
+  #requestBytes = 0
+  /** Requests received since `#requestBytes` changed: those of one packet. */
+  #packetRequests = 0
+  /** How many checks in a row have found a head that is not complete. */
+  #headChecks = 0
+  /** At the last check; -1 before the first one. */
+  #sentBytes = -1
+  #idleMs = 0
+  /** The request that was handled last, or is being handled. */
+  #last: NodeRequest | undefined
+  /** What is wrong with the bytes behind the requests in the queue, as status and for the log. */
+  #failure: { readonly status: number; readonly reason: string } | undefined
+  /** Whether anything was received. */
+  isUsed = false
+  /** Set where the rest of the bytes cannot be parsed. */
+  parseError: ErrorCode | undefined
+  upload: Upload | undefined
+
+  constructor(socket: Socket, server: ServerState, isSurplus: boolean) {
+    this.#socket = socket
+    this.server = server
+    this.#isSurplus = isSurplus
+  }
+
+  receive(incoming: IncomingMessage, outgoing: ServerResponse, expects?: boolean, protocolError?: ErrorCode): void {
+    const { bytesRead } = this.#socket
+    // Requests of one packet are received at the same count of bytes.
+    this.#packetRequests = bytesRead === this.#requestBytes ? this.#packetRequests + 1 : 0
+    this.#requestBytes = bytesRead
+    if (this.#packetRequests > maxPipelinedRequests) this.destroy()
+    if (this.#isClosing) return
+    const request = new NodeRequest(incoming, outgoing, this, expects, protocolError)
+    if (!this.#isBusy) this.#handle(request)
+    else this.#enqueue(request)
+  }
+
+  get overloadReason(): string | undefined {
+    return this.#isSurplus ? 'the limit of connections is reached (--max-connections)' : this.server.overload.reason
+  }
+
+  #enqueue(request: NodeRequest): void {
+    const bytes = sizeOf(request)
+    this.#queue.push(request)
+    this.#queuedBytes += bytes
+    if (this.#queue.length > maxPipelinedRequests || this.#queuedBytes > maxQueuedBytes) this.destroy()
+    else this.server.held.add(this, bytes)
+  }
+
+  destroy(): void {
+    this.#isClosing = true
+    this.#socket.destroy()
+  }
+
+  /** The bytes on the connection are no HTTP request, or were not received in time. */
+  fail(status: number, code: ErrorCode, reason: string): void {
+    if (this.#isClosing || this.parseError) return
+    this.parseError = code
+    this.#failure = { status, reason }
+    this.#socket.pause()
+    if (this.#last?.incoming.complete === false) this.upload?.fail(code)
+    if (!this.#isBusy && !this.#isClosing) this.#respondToFailure(this.#failure)
+  }
+
+  /** The peer is gone. */
+  closed(): void {
+    this.#isClosing = true
+    this.server.held.release(this)
+    this.upload?.fail('request-incomplete')
+  }
+
+  /** Called at an interval; Node's own timeouts would set a timer for each response. */
+  check(): void {
+    if (this.#last?.outgoing.writableFinished && this.#last.incoming.complete) this.#last = undefined
+    const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, stalledTimeoutMs } = this.server.limits
+    this.#headChecks = this.#isReceivingHead ? this.#headChecks + 1 : 0
+    if ((this.#headChecks - 1) * checkIntervalMs >= Math.min(headersTimeoutMs, requestTimeoutMs))
+      this.fail(408, 'request-timeout', 'the request was not received in time')
+    const { bytesWritten, writableLength } = this.#socket
+    const sentBytes = bytesWritten - writableLength
+    const isIdle = sentBytes === this.#sentBytes && (writableLength > 0 || !this.#isBusy)
+    this.#sentBytes = sentBytes
+    this.#idleMs = isIdle ? this.#idleMs + checkIntervalMs : 0
+    if (this.#idleMs >= (writableLength > 0 ? stalledTimeoutMs : keepAliveTimeoutMs)) this.#socket.destroy()
+  }
+
+  /** A connection begins with a head. */
+  get #isReceivingHead(): boolean {
+    if (this.#isBusy || this.#last?.incoming.complete === false || this.#socket.isPaused()) return false
+    return this.#socket.bytesRead !== this.#requestBytes || this.#requestBytes === 0
+  }
+
+  /** On shutdown: closes the connection between two requests, or before the first one, which may be on its way. */
+  closeIfIdle(alsoUnused: boolean): void {
+    const { bytesRead, writableLength } = this.#socket
+    const isSent = !this.#last?.outgoing.writableLength && writableLength === 0
+    const isBetween = this.#requestBytes > 0 && bytesRead === this.#requestBytes
+    if (!this.#isBusy && isSent && (isBetween || (alsoUnused && !this.isUsed))) this.#socket.destroy()
+  }
+
+  #handle(request: NodeRequest): void {
+    this.#last = request
+    this.#isBusy = true
+    const { overload, handler } = this.server
+    overload.load.received++
+    overload.load.inFlight++
+    handler.dispatch(request)
+  }
+
+  respond(request: NodeRequest, response: Response): void {
+    const { incoming, outgoing } = request
+    this.server.overload.load.inFlight--
+    if (request.hasBody) {
+      if (incoming.complete) this.#onReceived()
+      else incoming.once('end', this.#onReceived)
+    }
+    if (!this.#socket.destroyed) this.#send(response, request)
+    // The next response waits until the client has read a large one, or a stream: not in memory, but as a request.
+    if (outgoing.writableNeedDrain || typeof response.body === 'function') {
+      const bytes = this.#socket.writableLength
+      this.server.held.add(this, bytes)
+      outgoing.once('close', () => {
+        this.server.held.remove(this, bytes)
+        this.#handleNext()
+      })
+    } else if (this.#isInLoop || (this.#queue.length === 0 && !this.#failure)) this.#isBusy = false
+    else this.#handleNext()
+  }
+
+  readonly #onReceived = () => {
+    this.#requestBytes = this.#socket.bytesRead
+  }
+
+  /** Closes the connection without a response to the current request. */
+  abort(withReset: boolean): void {
+    this.server.overload.load.inFlight--
+    this.#isClosing = true
+    // Only TCP has a reset: neither TLS nor a stream in the process.
+    if (withReset && this.#socket instanceof Socket && !(this.#socket instanceof TLSSocket))
+      this.#socket.resetAndDestroy()
+    else this.#socket.destroy()
+  }
+
+  #handleNext(): void {
+    this.#isBusy = false
+    this.#isInLoop = true
+    while (!this.#isBusy && !this.#isClosing && this.#queue.length > 0) {
+      const request = this.#queue.shift() as NodeRequest
+      const bytes = sizeOf(request)
+      this.#queuedBytes -= bytes
+      this.server.held.remove(this, bytes)
+      this.#handle(request)
+    }
+    this.#isInLoop = false
+    if (this.#failure && !this.#isBusy && !this.#isClosing) this.#respondToFailure(this.#failure)
+  }
+
+  #send(response: Response, request: NodeRequest): void {
+    const { outgoing } = request
+    const isIncomplete = request.hasBody && !request.incoming.complete
+    const closes =
+      response.closesConnection === true ||
+      this.#isSurplus ||
+      (this.server.isDraining && this.#queue.length === 0) ||
+      // Node cannot keep an HTTP/1.0 connection open after a response without Content-Length.
+      request.isHttp10 ||
+      // Node does not parse what follows a request with Upgrade in the same packet.
+      request.hasUpgrade ||
+      request.expectsContinue ||
+      (isIncomplete && (request.isChunked || request.contentLength > maxDrainedBytes))
+    if (closes) this.#isClosing = true
+    const discards = isIncomplete && closes && !this.parseError
+    try {
+      if (discards)
+        request.write(response, closes, () => {
+          outgoing.flushHeaders()
+          request.discardBody(() => outgoing.end())
+        })
+      else request.write(response, closes)
+    } catch {
+      // A header with a character that Node does not send.
+      this.#socket.destroy()
+    }
+  }
+
+  #respondToFailure({ status, reason }: { readonly status: number; readonly reason: string }): void {
+    this.#isClosing = true
+    const { incoming, outgoing } = this.#last ?? {}
+    // The rest of a body whose request has its response already.
+    if (incoming?.complete === false) {
+      this.#socket.destroy()
+      return
+    }
+    this.server.handler.malformed(status, reason)
+    const respond = () => {
+      this.#socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
+      const timer = setTimeout(() => this.#socket.destroy(), closeTimeoutMs)
+      this.#socket.once('close', () => clearTimeout(timer))
+    }
+    // Node sends pipelined responses one after the other.
+    if (outgoing && !outgoing.writableFinished) outgoing.once('finish', respond)
+    else respond()
+  }
+}
+
+/** The memory of a request that waits. */
+const sizeOf = ({ target, rawHeaders }: NodeRequest) =>
+  rawHeaders.reduce((sum, { length }) => sum + length, requestOverheadBytes + target.length)
+
+/** Headers that may occur once: with two of them, two servers could disagree about which one counts. */
+const singletons = new Map(
+  ['host', 'expect', 'if-match', 'content-type', 'authorization', 'if-none-match', 'content-length'].map(
+    (name, index) => [name, 1 << index],
+  ),
+)
+
+/** A request, as dispatch sees it, and its response. */
+class NodeRequest implements Request {
+  readonly incoming: IncomingMessage
+  readonly outgoing: ServerResponse
+  readonly method: string
+  readonly target: string
+  readonly protocolError: ErrorCode | undefined
+  readonly isHttp10: boolean
+  readonly hasBody: boolean
+  /** Whether the client waits for 100 Continue. Node closes the connection after another response. */
+  expectsContinue: boolean
+  contentLength: number
+  isChunked: boolean
+  hasUpgrade: boolean
+  readonly #connection: Connection
+
+  constructor(
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+    connection: Connection,
+    expectsContinue = false,
+    protocolError?: ErrorCode,
+  ) {
+    this.incoming = incoming
+    this.outgoing = outgoing
+    this.#connection = connection
+    this.method = incoming.method ?? ''
+    this.target = incoming.url ?? ''
+    this.isHttp10 = incoming.httpVersionMinor === 0
+    this.expectsContinue = expectsContinue
+    this.contentLength = 0
+    this.isChunked = false
+    this.hasUpgrade = false
+    const headError = this.#inspectHead()
+    this.protocolError = protocolError ?? headError
+    this.hasBody = this.contentLength > 0 || this.isChunked
+  }
+
+  /** One pass over the headers takes less time than a look-up of each name. */
+  #inspectHead(): ErrorCode | undefined {
+    const { httpVersionMajor, httpVersionMinor, rawHeaders } = this.incoming
+    let error: ErrorCode | undefined
+    if (httpVersionMajor !== 1 || httpVersionMinor > 1) error = 'version-unsupported'
+    else if (rawHeaders.length > 2 * maxHeaders) error = 'headers-too-many'
+    let seen = 0
+    let host: string | undefined
+    for (let index = 0; index < rawHeaders.length; index += 2) {
+      const name = (rawHeaders[index] as string).toLowerCase()
+      const value = rawHeaders[index + 1] as string
+      const bit = singletons.get(name) ?? 0
+      if (seen & bit) error ??= 'header-repeated'
+      seen |= bit
+      if (name === 'host') host = value
+      else if (name === 'content-length') this.contentLength = Number(value)
+      else if (name === 'upgrade') this.hasUpgrade = true
+      else if (name === 'transfer-encoding') {
+        this.isChunked = true
+        // Another coding, or chunked in HTTP/1.0, is read differently by different servers (RFC 9112, 6.1).
+        if (this.isHttp10 || value.toLowerCase() !== 'chunked') error ??= 'framing-ambiguous'
+      }
+    }
+    const { server } = this.#connection
+    if (host === undefined ? this.isHttp10 : host === server.lastHost) return error
+    if (host === undefined || !isAuthority(host)) return error ?? 'host-malformed'
+    server.lastHost = host
+    return error
+  }
+
+  get overloadReason(): string | undefined {
+    return this.#connection.overloadReason
+  }
+
+  get isEncrypted(): boolean {
+    return this.incoming.socket instanceof TLSSocket
+  }
+
+  get remoteAddress(): string {
+    return this.incoming.socket.remoteAddress ?? ''
+  }
+
+  get localPort(): number {
+    return this.incoming.socket.localPort ?? 0
+  }
+
+  get rawHeaders(): readonly string[] {
+    return this.incoming.rawHeaders
+  }
+
+  header(name: string): string | undefined {
+    // Only Set-Cookie, which no request has, is an array.
+    return this.incoming.headers[name] as string | undefined
+  }
+
+  readBody(limitBytes: number, done: (body: Buffer | ErrorCode) => void): void {
+    const { parseError, server } = this.#connection
+    const { incoming, contentLength } = this
+    if (contentLength > limitBytes) done('body-too-large')
+    else if (parseError && !incoming.complete) done(parseError)
+    else {
+      if (this.expectsContinue) this.outgoing.writeContinue()
+      this.expectsContinue = false
+      const upload = server.uploads.start(limitBytes, done)
+      this.#connection.upload = upload
+      // Nearly every body comes in one piece.
+      let whole: Buffer | undefined
+      incoming.on('data', (piece: Buffer) => {
+        if (piece.length === contentLength) whole = piece
+        else upload.append(piece)
+      })
+      incoming.on('end', () => upload.complete(whole))
+    }
+  }
+
+  /** Closing while the client still sends would reset the connection, and with it a response that is not read yet. */
+  discardBody(done: () => void): void {
+    const { incoming } = this
+    let discardedBytes = 0
+    let pieces = 0
+    const finish = () => {
+      clearTimeout(timeout)
+      clearTimeout(idleTimeout)
+      incoming.off('data', onData).off('end', finish).off('close', finish)
+      done()
+    }
+    const onData = (piece: Buffer) => {
+      idleTimeout.refresh()
+      discardedBytes += piece.length
+      if (discardedBytes > maxDiscardedBytes || ++pieces > maxDiscardedPieces) finish()
+    }
+    const timeout = setTimeout(finish, discardTimeoutMs)
+    const idleTimeout = setTimeout(finish, discardIdleTimeoutMs)
+    incoming.on('data', onData).on('end', finish).on('close', finish)
+  }
+
+  respond(response: Response): void {
+    this.#connection.respond(this, response)
+  }
+
+  abort(withReset: boolean): void {
+    this.#connection.abort(withReset)
+  }
+
+  /** Writes the response, and ends it unless `end` is to do that. */
+  write({ status, headers, body = '', isTruncated }: Response, closesConnection: boolean, end?: () => void): void {
+    const { outgoing } = this
+    const list: string[] = []
+    for (const name in headers) list.push(name, headers[name] as string)
+    if (closesConnection) list.push('connection', 'close')
+    if (typeof body === 'function') {
+      outgoing.writeHead(status, list)
+      if (this.method === 'HEAD') {
+        outgoing.end()
+        return
+      }
+      outgoing.flushHeaders()
+      const { onDrain, onClose } = body(
+        (text) => !outgoing.writableEnded && outgoing.write(text),
+        () => outgoing.end(),
+      )
+      outgoing.on('drain', onDrain)
+      outgoing.once('close', onClose)
+      return
+    }
+    if (status !== 204 && status !== 304) {
+      const length = byteLengthOf(body)
+      list.push('content-length', `${length}`)
+      outgoing.writeHead(status, list)
+      if (isTruncated) {
+        const bytes = typeof body === 'string' ? Buffer.from(body) : Buffer.concat(body)
+        outgoing.write(bytes.subarray(0, length >> 1), () => outgoing.destroy())
+        return
+      }
+      if (length > writeSizeBytes) {
+        this.#writeInPieces(typeof body === 'string' ? [Buffer.from(body)] : body, end)
+        return
+      }
+      if (typeof body !== 'string' && body.length === 1 && !end) {
+        outgoing.end(body[0])
+        return
+      }
+      // Head and body in one write: of a string, `end(body)` makes two.
+      outgoing.socket?.cork()
+      if (typeof body !== 'string') for (const part of body) outgoing.write(part)
+      else if (length > 0) outgoing.write(body, length === body.length ? 'latin1' : 'utf8')
+      outgoing.socket?.uncork()
+    } else outgoing.writeHead(status, list)
+    if (end) end()
+    else outgoing.end()
+  }
+
+  /**
+   * The response is ended when its last piece is flushed: once it is ended, a connection counts as idle, and is closed on
+   * shutdown, even if the client has not read it.
+   */
+  async #writeInPieces(body: readonly Buffer[], end: () => void = () => this.outgoing.end()): Promise<void> {
+    const { outgoing } = this
+    const { held } = this.#connection.server
+    let corkedBytes = 0
+    let isDrained = true
+    const flush = async () => {
+      outgoing.socket?.uncork()
+      if (!isDrained) await new Promise((drained) => outgoing.once('drain', drained))
+      corkedBytes = 0
+    }
+    held.addBuffers(this.#connection, body)
+    for (const part of body) {
+      for (let start = 0; start < part.length; start += writeSizeBytes) {
+        const piece = part.subarray(start, start + writeSizeBytes)
+        if (corkedBytes === 0) outgoing.socket?.cork()
+        isDrained = outgoing.write(piece)
+        corkedBytes += piece.length
+        if (corkedBytes >= writeSizeBytes) await flush()
+      }
+      held.removeBuffer(this.#connection, part)
+    }
+    await flush()
+    end()
+  }
+}

@@ -1,0 +1,99 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { HttpHandler } from '../http/dispatch.ts'
+import type { Credentials } from './dev-certificate.ts'
+import { HeldMemory } from './held-memory.ts'
+import type { OverloadMonitor } from './overload.ts'
+import { Uploads } from './uploads.ts'
+
+export interface ServerLimits {
+  /** For the head of a request. */
+  readonly headersTimeoutMs: number
+  /** For the head of a request, and then for its body. */
+  readonly requestTimeoutMs: number
+  /** Between requests. */
+  readonly keepAliveTimeoutMs: number
+  /** For a client that reads nothing of its response. */
+  readonly stalledTimeoutMs: number
+  readonly drainDelayMs: number
+  readonly drainTimeoutMs: number
+  readonly maxConnections: number
+}
+
+/** What all listeners of a service share. */
+export interface ServerContext {
+  readonly limits: ServerLimits
+  readonly overload: OverloadMonitor
+  readonly uploads: Uploads
+  readonly held: HeldMemory
+  readonly now: () => Date
+}
+
+/** Requests that wait and responses that are not read may take this share of the heap limit. */
+const heldShare = 1 / 16
+const minHeldBytes = 32 * 2 ** 20
+
+interface ContextSettings extends Pick<ServerContext, 'limits' | 'overload' | 'now'> {
+  /** The size of the largest body that the service accepts. */
+  readonly maxBodyBytes: number
+  readonly heapLimitBytes: number
+}
+
+export const serverContext = ({
+  limits,
+  overload,
+  now,
+  maxBodyBytes,
+  heapLimitBytes,
+}: ContextSettings): ServerContext => ({
+  limits,
+  overload,
+  now,
+  uploads: new Uploads(maxBodyBytes, limits.requestTimeoutMs),
+  held: new HeldMemory(Math.max(minHeldBytes, heldShare * heapLimitBytes)),
+})
+
+/** Without a host, every interface. With credentials, HTTPS. */
+export interface Address {
+  readonly host: string | undefined
+  readonly port: number
+  readonly credentials?: Credentials | undefined
+}
+
+/** A port on which requests are served. */
+export interface Listening {
+  readonly port: number
+  /** Stops without failing a request: see "Stopping" in docs/operations.md. */
+  close(): Promise<void>
+  /** Stops at once: requests in flight get no response. */
+  destroy(): Promise<void>
+}
+
+/** Serves requests by the runtime's own server. */
+export type Bind = (handler: HttpHandler, address: Address, context: ServerContext) => Listening
+
+/** On shutdown, requests that are on their way on open connections are awaited for this time. */
+const graceMs = 500
+const graceStepMs = 100
+
+interface Stoppable {
+  /** From now on responses carry `Connection: close`. */
+  drain(): void
+  /** Whether no more requests are expected. */
+  isQuiet(): boolean
+  /** Accepts no more connections, where that is a step of its own. */
+  stopListening?(): Promise<void>
+  /** Resolves when all requests have their responses, or after `destroy`. */
+  stop(): Promise<void>
+  destroy(): Promise<void>
+}
+
+/** The steps of a shutdown. */
+export async function shutDown(server: Stoppable, { drainDelayMs, drainTimeoutMs }: ServerLimits): Promise<void> {
+  server.drain()
+  await sleep(drainDelayMs)
+  for (let waitedMs = 0; waitedMs < graceMs && !server.isQuiet(); waitedMs += graceStepMs) await sleep(graceStepMs)
+  await server.stopListening?.()
+  const force = setTimeout(() => server.destroy(), drainTimeoutMs)
+  await server.stop()
+  clearTimeout(force)
+}
