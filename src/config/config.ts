@@ -1,7 +1,7 @@
 import type { Delay } from '../control/faults.ts'
 import type { FaultRule } from '../control/types.ts'
 import { type CorsPolicy, parseOrigin } from '../http/cors.ts'
-import { type ProxyTrust, parseProxyTrust, trustNoProxy } from '../http/proxy.ts'
+import { type ProxyTrust, parseProxyTrust } from '../http/proxy.ts'
 import { type LogLevel, logLevels } from '../log.ts'
 import type { ProfileName } from '../profiles/profile.ts'
 import { type Credentials, findCredentialsError, readCertificate, readPrivateKey } from '../server/dev-certificate.ts'
@@ -206,7 +206,8 @@ export interface Config extends TokenSettings {
   readonly https: HttpsConfig | undefined
   /** Undefined: the port of `https`, if any. */
   readonly httpsRedirectPort: number | undefined
-  readonly trustProxy: ProxyTrust
+  /** Undefined: none is trusted. */
+  readonly trustProxy: ProxyTrust | undefined
   /** SQLite file; undefined: items are in memory or in the database. */
   readonly dataFile: string | undefined
   /** The items to start with in memory; undefined: those of each profile. */
@@ -298,7 +299,7 @@ export function readConfig(
     now: isDevelopment ? values.now : undefined,
     https,
     httpsRedirectPort: values['https-redirect-port'],
-    trustProxy: values['trust-proxy'] ?? trustNoProxy,
+    trustProxy: values['trust-proxy'],
     dataFile: values.data,
     itemsFile: values.items,
     database: values['database-url'],

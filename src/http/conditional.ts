@@ -15,8 +15,10 @@ export function respondWith(
   input: Pick<HandlerInput<unknown, unknown>, 'request'>,
   { json, etag }: { readonly json: string | readonly Buffer[]; readonly etag: string },
 ): Response | Rejection {
-  if (ifMatch(input)?.includes(etag) === false) return new Rejection('precondition-failed')
-  const ifNoneMatch = input.request.header('if-none-match')
+  const { request } = input
+  if (request.header('if-match') !== undefined && ifMatch(input)?.includes(etag) === false)
+    return new Rejection('precondition-failed')
+  const ifNoneMatch = request.header('if-none-match')
   if (ifNoneMatch !== undefined && matchesEtag(ifNoneMatch, etag)) return empty(304, { etag })
   return { status: 200, headers: { 'content-type': jsonType, etag }, body: json }
 }

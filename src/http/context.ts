@@ -17,7 +17,8 @@ export interface Fault {
 }
 
 export interface ContextSettings {
-  readonly trustProxy: ProxyTrust
+  /** Undefined: no proxy is trusted. */
+  readonly trustProxy: ProxyTrust | undefined
   /** The public URL; undefined: the origin that each request names. */
   readonly baseUrl: string | undefined
   readonly newId: () => string
@@ -81,7 +82,10 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
   }
 
   get origin(): { isSecure: boolean; authority: string | undefined } {
-    return trustedOrigin(this.request, this.authority, this.#settings.trustProxy)
+    const { trustProxy } = this.#settings
+    const authority = this.targetAuthority ?? this.request.header('host')
+    if (!trustProxy) return { isSecure: this.request.isEncrypted, authority }
+    return trustedOrigin(this.request, authority, trustProxy)
   }
 
   get baseUrl(): string {

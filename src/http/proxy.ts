@@ -4,8 +4,6 @@ import type { Request } from './request.ts'
 /** How many proxies between the client and this service are trusted. */
 export type ProxyTrust = (request: Request) => number
 
-export const trustNoProxy: ProxyTrust = () => 0
-
 /** A hop count, or networks such as `10.0.0.0/8,::1`; undefined where the text is neither. */
 export function parseProxyTrust(text: string): ProxyTrust | undefined {
   if (/^[1-9]\d?$/.test(text)) return () => Number(text)
@@ -43,8 +41,8 @@ export function trustedOrigin(request: Request, authority: string | undefined, t
 }
 
 /** The client's address: the one that the outermost trusted proxy saw. */
-export function clientAddress(request: Request, trust: ProxyTrust): string {
-  const hops = trust(request)
+export function clientAddress(request: Request, trust: ProxyTrust | undefined): string {
+  const hops = trust?.(request) ?? 0
   const client = hops > 0 ? forwarded(request, 'x-forwarded-for', hops) : undefined
   // A copy: a slice of the header would keep the whole header in memory for as long as the rate limiter remembers it.
   return (client && Buffer.from(client.slice(0, maxAddressLength)).toString()) || request.remoteAddress

@@ -168,7 +168,7 @@ function memberCheck(member: MemberSchema): MemberCheck['findError'] {
     if (typeof value !== 'string') return nullable && value === null ? undefined : notText
     if (pattern && !pattern.test(value)) return noMatch
     if (!value.isWellFormed()) return loneSurrogate
-    return isLongerThan(value, maxLength) ? tooLong : undefined
+    return value.length > maxLength && isLongerThan(value, maxLength) ? tooLong : undefined
   }
 }
 

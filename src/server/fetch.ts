@@ -134,14 +134,14 @@ export abstract class FetchRequest implements Request {
       return
     }
     const upload = this.server.uploads.start(limitBytes, done)
-    const onError = () => upload.fail('request-incomplete')
+    const onError = () => upload.settle('request-incomplete')
     if (length === null || Number(length) > maxWholeUploadBytes) {
       receivePieces(this.pieces(), upload, this.server).catch(onError)
       return
     }
     // The runtime does not tell how much of it has been received.
     upload.reserve(Number(length))
-    this.request.arrayBuffer().then((bytes) => upload.complete(Buffer.from(bytes)), onError)
+    this.request.arrayBuffer().then((bytes) => upload.settle(Buffer.from(bytes)), onError)
   }
 
   /** The body as it is received. */
@@ -236,17 +236,17 @@ function findFramingError(headers: Headers, contentLength: string | null): Error
 async function* noPieces(): AsyncIterable<Uint8Array> {}
 
 /** Pieces may be single bytes: in each turn of the event loop those of a few bodies are received. */
-async function receivePieces(pieces: AsyncIterable<Uint8Array>, upload: Upload, server: FetchServer): Promise<void> {
+async function receivePieces(pieces: AsyncIterable<Uint8Array>, upload: Upload, state: FetchServer): Promise<void> {
   let count = 0
   for await (const piece of pieces) {
     if (++count % piecesPerTurn === 0) {
-      server.lastTurn = server.lastTurn.then(() => nextTurn())
-      await server.lastTurn
+      state.lastTurn = state.lastTurn.then(() => nextTurn())
+      await state.lastTurn
     }
     upload.append(piece)
     if (upload.isSettled) return
   }
-  upload.complete()
+  upload.settle(upload.received)
 }
 
 /** Sends the buffers piece by piece, as the client reads them: they are shared with other responses. */

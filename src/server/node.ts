@@ -245,7 +245,7 @@ class Connection {
   readonly server: ServerState
   readonly #socket: Socket
   /** Beyond the limit of connections: its requests get 503. */
-  readonly #isSurplus: boolean
+  readonly isSurplus: boolean
   readonly #queue: NodeRequest[] = []
   #isBusy = false
   /** In `#handleNext`: a response that is there at once must not call it again. */
@@ -274,7 +274,7 @@ class Connection {
   constructor(socket: Socket, server: ServerState, isSurplus: boolean) {
     this.#socket = socket
     this.server = server
-    this.#isSurplus = isSurplus
+    this.isSurplus = isSurplus
   }
 
   receive(incoming: IncomingMessage, outgoing: ServerResponse, expects?: boolean, protocolError?: ErrorCode): void {
@@ -284,13 +284,12 @@ class Connection {
     this.#requestBytes = bytesRead
     if (this.#packetRequests > maxPipelinedRequests) this.destroy()
     if (this.#isClosing) return
-    const request = new NodeRequest(incoming, outgoing, this, expects, protocolError)
+    const overloadReason = this.isSurplus
+      ? 'the limit of connections is reached (--max-connections)'
+      : this.server.overload.reason
+    const request = new NodeRequest(incoming, outgoing, this, overloadReason, expects, protocolError)
     if (!this.#isBusy) this.#handle(request)
     else this.#enqueue(request)
-  }
-
-  get overloadReason(): string | undefined {
-    return this.#isSurplus ? 'the limit of connections is reached (--max-connections)' : this.server.overload.reason
   }
 
   #enqueue(request: NodeRequest): void {
@@ -312,7 +311,7 @@ class Connection {
     this.parseError = code
     this.#failure = { status, reason }
     this.#socket.pause()
-    if (this.#last?.incoming.complete === false) this.upload?.fail(code)
+    if (this.#last?.incoming.complete === false) this.upload?.settle(code)
     if (!this.#isBusy && !this.#isClosing) this.#respondToFailure(this.#failure)
   }
 
@@ -320,7 +319,7 @@ class Connection {
   closed(): void {
     this.#isClosing = true
     this.server.held.release(this)
-    this.upload?.fail('request-incomplete')
+    this.upload?.settle('request-incomplete')
   }
 
   /** Called at an interval; Node's own timeouts would set a timer for each response. */
@@ -361,16 +360,28 @@ class Connection {
     handler.dispatch(request)
   }
 
-  respond(request: NodeRequest, response: Response): void {
-    const { incoming, outgoing } = request
+  /** Whether requests wait behind the one that is being handled. */
+  get hasWaiting(): boolean {
+    return this.#queue.length > 0
+  }
+
+  /** From now on no request is handled. */
+  close(): void {
+    this.#isClosing = true
+  }
+
+  /** The current request has its response, which may not be sent yet. */
+  responded({ incoming, outgoing, hasBody }: NodeRequest, isStream: boolean): void {
     this.server.overload.load.inFlight--
-    if (request.hasBody) {
-      if (incoming.complete) this.#onReceived()
-      else incoming.once('end', this.#onReceived)
+    if (hasBody) {
+      if (incoming.complete) this.#requestBytes = this.#socket.bytesRead
+      else
+        incoming.once('end', () => {
+          this.#requestBytes = this.#socket.bytesRead
+        })
     }
-    if (!this.#socket.destroyed) this.#send(response, request)
     // The next response waits until the client has read a large one, or a stream: not in memory, but as a request.
-    if (outgoing.writableNeedDrain || typeof response.body === 'function') {
+    if (outgoing.writableNeedDrain || isStream) {
       const bytes = this.#socket.writableLength
       this.server.held.add(this, bytes)
       outgoing.once('close', () => {
@@ -379,10 +390,6 @@ class Connection {
       })
     } else if (this.#isInLoop || (this.#queue.length === 0 && !this.#failure)) this.#isBusy = false
     else this.#handleNext()
-  }
-
-  readonly #onReceived = () => {
-    this.#requestBytes = this.#socket.bytesRead
   }
 
   /** Closes the connection without a response to the current request. */
@@ -407,34 +414,6 @@ class Connection {
     }
     this.#isInLoop = false
     if (this.#failure && !this.#isBusy && !this.#isClosing) this.#respondToFailure(this.#failure)
-  }
-
-  #send(response: Response, request: NodeRequest): void {
-    const { outgoing } = request
-    const isIncomplete = request.hasBody && !request.incoming.complete
-    const closes =
-      response.closesConnection === true ||
-      this.#isSurplus ||
-      (this.server.isDraining && this.#queue.length === 0) ||
-      // Node cannot keep an HTTP/1.0 connection open after a response without Content-Length.
-      request.isHttp10 ||
-      // Node does not parse what follows a request with Upgrade in the same packet.
-      request.hasUpgrade ||
-      request.expectsContinue ||
-      (isIncomplete && (request.isChunked || request.contentLength > maxDrainedBytes))
-    if (closes) this.#isClosing = true
-    const discards = isIncomplete && closes && !this.parseError
-    try {
-      if (discards)
-        request.write(response, closes, () => {
-          outgoing.flushHeaders()
-          request.discardBody(() => outgoing.end())
-        })
-      else request.write(response, closes)
-    } catch {
-      // A header with a character that Node does not send.
-      this.#socket.destroy()
-    }
   }
 
   #respondToFailure({ status, reason }: { readonly status: number; readonly reason: string }): void {
@@ -475,6 +454,7 @@ class NodeRequest implements Request {
   readonly method: string
   readonly target: string
   readonly protocolError: ErrorCode | undefined
+  readonly overloadReason: string | undefined
   readonly isHttp10: boolean
   readonly hasBody: boolean
   /** Whether the client waits for 100 Continue. Node closes the connection after another response. */
@@ -488,6 +468,7 @@ class NodeRequest implements Request {
     incoming: IncomingMessage,
     outgoing: ServerResponse,
     connection: Connection,
+    overloadReason: string | undefined,
     expectsContinue = false,
     protocolError?: ErrorCode,
   ) {
@@ -496,6 +477,7 @@ class NodeRequest implements Request {
     this.#connection = connection
     this.method = incoming.method ?? ''
     this.target = incoming.url ?? ''
+    this.overloadReason = overloadReason
     this.isHttp10 = incoming.httpVersionMinor === 0
     this.expectsContinue = expectsContinue
     this.contentLength = 0
@@ -536,10 +518,6 @@ class NodeRequest implements Request {
     return error
   }
 
-  get overloadReason(): string | undefined {
-    return this.#connection.overloadReason
-  }
-
   get isEncrypted(): boolean {
     return this.incoming.socket instanceof TLSSocket
   }
@@ -577,20 +555,21 @@ class NodeRequest implements Request {
         if (piece.length === contentLength) whole = piece
         else upload.append(piece)
       })
-      incoming.on('end', () => upload.complete(whole))
+      incoming.on('end', () => upload.settle(whole ?? upload.received))
     }
   }
 
   /** Closing while the client still sends would reset the connection, and with it a response that is not read yet. */
-  discardBody(done: () => void): void {
-    const { incoming } = this
+  #discardBody(): void {
+    const { incoming, outgoing } = this
+    outgoing.flushHeaders()
     let discardedBytes = 0
     let pieces = 0
     const finish = () => {
       clearTimeout(timeout)
       clearTimeout(idleTimeout)
       incoming.off('data', onData).off('end', finish).off('close', finish)
-      done()
+      outgoing.end()
     }
     const onData = (piece: Buffer) => {
       idleTimeout.refresh()
@@ -603,15 +582,36 @@ class NodeRequest implements Request {
   }
 
   respond(response: Response): void {
-    this.#connection.respond(this, response)
+    const connection = this.#connection
+    const { incoming } = this
+    const isIncomplete = this.hasBody && !incoming.complete
+    const closes =
+      response.closesConnection === true ||
+      connection.isSurplus ||
+      (connection.server.isDraining && !connection.hasWaiting) ||
+      // Node cannot keep an HTTP/1.0 connection open after a response without Content-Length.
+      this.isHttp10 ||
+      // Node does not parse what follows a request with Upgrade in the same packet.
+      this.hasUpgrade ||
+      this.expectsContinue ||
+      (isIncomplete && (this.isChunked || this.contentLength > maxDrainedBytes))
+    if (closes) connection.close()
+    const discards = isIncomplete && closes && !connection.parseError
+    try {
+      if (!incoming.socket.destroyed) this.#write(response, closes, discards)
+    } catch {
+      // A header with a character that Node does not send.
+      incoming.socket.destroy()
+    }
+    connection.responded(this, typeof response.body === 'function')
   }
 
   abort(withReset: boolean): void {
     this.#connection.abort(withReset)
   }
 
-  /** Writes the response, and ends it unless `end` is to do that. */
-  write({ status, headers, body = '', isTruncated }: Response, closesConnection: boolean, end?: () => void): void {
+  /** Writes the response, and ends it, if `discards` after the rest of the body. */
+  #write({ status, headers, body = '', isTruncated }: Response, closesConnection: boolean, discards: boolean): void {
     const { outgoing } = this
     const list: string[] = []
     for (const name in headers) list.push(name, headers[name] as string)
@@ -632,7 +632,7 @@ class NodeRequest implements Request {
       return
     }
     if (status !== 204 && status !== 304) {
-      const length = byteLengthOf(body)
+      const length = typeof body === 'string' ? Buffer.byteLength(body) : byteLengthOf(body)
       list.push('content-length', `${length}`)
       outgoing.writeHead(status, list)
       if (isTruncated) {
@@ -641,10 +641,10 @@ class NodeRequest implements Request {
         return
       }
       if (length > writeSizeBytes) {
-        this.#writeInPieces(typeof body === 'string' ? [Buffer.from(body)] : body, end)
+        this.#writeInPieces(typeof body === 'string' ? [Buffer.from(body)] : body, discards)
         return
       }
-      if (typeof body !== 'string' && body.length === 1 && !end) {
+      if (typeof body !== 'string' && body.length === 1 && !discards) {
         outgoing.end(body[0])
         return
       }
@@ -654,7 +654,7 @@ class NodeRequest implements Request {
       else if (length > 0) outgoing.write(body, length === body.length ? 'latin1' : 'utf8')
       outgoing.socket?.uncork()
     } else outgoing.writeHead(status, list)
-    if (end) end()
+    if (discards) this.#discardBody()
     else outgoing.end()
   }
 
@@ -662,7 +662,7 @@ class NodeRequest implements Request {
    * The response is ended when its last piece is flushed: once it is ended, a connection counts as idle, and is closed on
    * shutdown, even if the client has not read it.
    */
-  async #writeInPieces(body: readonly Buffer[], end: () => void = () => this.outgoing.end()): Promise<void> {
+  async #writeInPieces(body: readonly Buffer[], discards: boolean): Promise<void> {
     const { outgoing } = this
     const { held } = this.#connection.server
     let corkedBytes = 0
@@ -684,6 +684,7 @@ class NodeRequest implements Request {
       held.removeBuffer(this.#connection, part)
     }
     await flush()
-    end()
+    if (discards) this.#discardBody()
+    else outgoing.end()
   }
 }

@@ -42,7 +42,7 @@ export class Uploads {
     this.#usedBytes += bytes
     for (const oldest of this.#uploads) {
       if (this.#usedBytes <= this.#limitBytes) return
-      oldest.fail('uploads-exceeded')
+      oldest.settle('uploads-exceeded')
     }
   }
 
@@ -53,7 +53,7 @@ export class Uploads {
   readonly #check = (): void => {
     for (const upload of this.#uploads) {
       upload.ageMs += checkIntervalMs
-      if (upload.ageMs > this.#timeoutMs) upload.fail('request-timeout')
+      if (upload.ageMs > this.#timeoutMs) upload.settle('request-timeout')
     }
     if (this.#uploads.size > 0) return
     clearInterval(this.#timer)
@@ -88,7 +88,7 @@ export class Upload {
     if (this.isSettled) return
     const end = this.#length + piece.length
     if (end > this.#limitBytes) {
-      this.fail('body-too-large')
+      this.settle('body-too-large')
       return
     }
     if (end > this.#buffer.length) {
@@ -100,16 +100,12 @@ export class Upload {
     this.reserve(piece.length)
   }
 
-  /** The body is what was appended, unless the runtime has received it as a whole. */
-  complete(body: Buffer = this.#buffer.subarray(0, this.#length)): void {
-    this.#settle(body)
+  get received(): Buffer {
+    return this.#buffer.subarray(0, this.#length)
   }
 
-  fail(code: ErrorCode): void {
-    this.#settle(code)
-  }
-
-  #settle(result: Buffer | ErrorCode): void {
+  /** With the body, or the reason why it was not received. Only the first call counts. */
+  settle(result: Buffer | ErrorCode): void {
     if (this.isSettled) return
     this.isSettled = true
     // A read that stays pending, as on Deno, keeps the upload in memory.

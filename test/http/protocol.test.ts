@@ -227,6 +227,7 @@ suite('pipelined requests', () => {
     'two Hosts': get('Host: x\r\nHost: y\r\n'),
     'a body over the limit': post('Content-Length: 99999999\r\n', ''),
     'a body that was not continued': post(`${expectContinue}${length}`, '').replace('application/json', 'text/plain'),
+    'an expectation without a body': get(`Host: x\r\n${expectContinue}`),
     'an upgrade': get('Host: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n'),
   }))
     test(`behind a response that closes the connection are not executed: ${name}`, async (t) => {

@@ -5,7 +5,7 @@ import { type Duplex, duplexPair } from 'node:stream'
 import type { TestContext } from 'node:test'
 import { app, profiles } from '../../src/app.ts'
 import type { Mode } from '../../src/config/token-options.ts'
-import { type ProxyTrust, trustNoProxy } from '../../src/http/proxy.ts'
+import type { ProxyTrust } from '../../src/http/proxy.ts'
 import { jsonLog, type Log } from '../../src/log.ts'
 import type { ProfileName } from '../../src/profiles/profile.ts'
 import { nodeServer } from '../../src/server/node.ts'
@@ -66,7 +66,7 @@ function serverOf(
     baseUrl,
     requireAuth = false,
     redirectPort,
-    trustProxy = trustNoProxy,
+    trustProxy,
     mode = 'development',
     verifyOptions,
     log = silentLog,

@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import { HeldMemory, type Holder } from '../../src/server/held-memory.ts'
+import { Uploads } from '../../src/server/uploads.ts'
+
+const mebibyte = 2 ** 20
+
+suite('memory of waiting requests and unread responses', () => {
+  function memoryOf(limitBytes: number) {
+    const destroyed: string[] = []
+    const memory = new HeldMemory(limitBytes)
+    return { memory, destroyed, holder: (name: string): Holder => ({ destroy: () => void destroyed.push(name) }) }
+  }
+
+  test('beyond the limit the holder with most is destroyed', () => {
+    const { memory, destroyed, holder } = memoryOf(100)
+    const small = holder('small')
+    memory.add(small, 30)
+    memory.add(holder('large'), 60)
+    assert.deepEqual(destroyed, [])
+    memory.add(small, 20)
+    assert.deepEqual(destroyed, ['large'])
+  })
+
+  test('readers of one list that is larger than the limit are left alone', () => {
+    const { memory, destroyed, holder } = memoryOf(100)
+    const list = [Buffer.alloc(150), Buffer.alloc(50)]
+    for (const name of ['one', 'two', 'three']) memory.addBuffers(holder(name), list)
+    assert.deepEqual(destroyed, [])
+    memory.addBuffers(holder('late'), [Buffer.alloc(50)])
+    assert.deepEqual(destroyed, ['late'])
+  })
+
+  test('a reader of an older list, which alone keeps it, is destroyed', () => {
+    const { memory, destroyed, holder } = memoryOf(100)
+    const shared = Buffer.alloc(40)
+    memory.addBuffers(holder('slow'), [shared, Buffer.alloc(40)])
+    for (const name of ['one', 'two']) memory.addBuffers(holder(name), [shared, Buffer.alloc(15)])
+    assert.deepEqual(destroyed, ['slow'])
+  })
+
+  test('what was released or removed no longer counts', () => {
+    const { memory, destroyed, holder } = memoryOf(100)
+    const [one, two] = [holder('one'), holder('two')]
+    const buffer = Buffer.alloc(80)
+    memory.addBuffers(one, [buffer])
+    memory.addBuffers(two, [buffer])
+    memory.removeBuffer(one, buffer)
+    memory.release(two)
+    memory.add(one, 90)
+    memory.remove(one, 90)
+    memory.add(two, 90)
+    assert.deepEqual(destroyed, [])
+  })
+})
+
+suite('bodies that are being received', () => {
+  test('beyond the limit the oldest fails', () => {
+    const uploads = new Uploads(mebibyte, 1_000)
+    const failed: unknown[] = []
+    const all = Array.from({ length: 21 }, (_, index) =>
+      uploads.start(2 * mebibyte, (body) => failed.push([index, body])),
+    )
+    for (const upload of all) upload.append(Buffer.alloc(mebibyte))
+    assert.deepEqual(failed, [[0, 'uploads-exceeded']])
+  })
+
+  test('over their limit fail, and the rest is ignored', () => {
+    const uploads = new Uploads(mebibyte, 1_000)
+    const results: unknown[] = []
+    const upload = uploads.start(3, (body) => results.push(body))
+    for (const byte of ['a', 'b', 'c', 'd', 'e']) upload.append(Buffer.from(byte))
+    upload.settle(upload.received)
+    assert.deepEqual(results, ['body-too-large'])
+    assert.equal(uploads.count, 0)
+  })
+
+  test('that take longer than the timeout fail, not earlier', (t) => {
+    t.mock.timers.enable({ apis: ['setInterval'] })
+    const uploads = new Uploads(mebibyte, 2_000)
+    const results: unknown[] = []
+    uploads.start(mebibyte, (body) => results.push(body))
+    t.mock.timers.tick(2_000)
+    assert.deepEqual(results, [])
+    t.mock.timers.tick(1_000)
+    assert.deepEqual(results, ['request-timeout'])
+  })
+
+  test('in pieces are joined', () => {
+    const uploads = new Uploads(mebibyte, 1_000)
+    let received: unknown
+    const upload = uploads.start(mebibyte, (body) => {
+      received = body.toString()
+    })
+    const text = 'x'.repeat(5_000)
+    for (const character of text) upload.append(Buffer.from(character))
+    upload.settle(upload.received)
+    assert.equal(received, text)
+  })
+})
