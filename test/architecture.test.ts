@@ -117,6 +117,10 @@ const undocumented: Record<string, [pattern: RegExp, example: string]> = {
     /\b(?:onIncoming|parserOnBody|getCurrentBuffer|destroySoon|httpAllowHalfOpen|shouldKeepAlive)\b|\.parser\b/,
     'if (!response.shouldKeepAlive) this.#end()',
   ],
+  'what Node does with its own listeners, buffers and errors': [
+    /\bremoveAllListeners\('(?:warning|uncaughtException)|\bsocket\.push\(|\berror\.reason\b|\bstackTraceLimit\b/,
+    "process.removeAllListeners('warning')",
+  ],
   'a tagged template made by hand': [/TemplateStringsArray/, 'const strings = parts as TemplateStringsArray'],
   'an internal binding': [/process\.binding|internalBinding/, "process.binding('http_parser')"],
 }

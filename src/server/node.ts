@@ -242,7 +242,7 @@ function parserFailure({ code = '', rawPacket, bytesParsed = 0 }: ParserError): 
  * its response, and none behind a response that closes the connection.
  */
 class Connection {
-  readonly server: ServerState
+  readonly state: ServerState
   readonly #socket: Socket
   /** Beyond the limit of connections: its requests get 503. */
   readonly isSurplus: boolean
@@ -271,9 +271,9 @@ class Connection {
   parseError: ErrorCode | undefined
   upload: Upload | undefined
 
-  constructor(socket: Socket, server: ServerState, isSurplus: boolean) {
+  constructor(socket: Socket, state: ServerState, isSurplus: boolean) {
     this.#socket = socket
-    this.server = server
+    this.state = state
     this.isSurplus = isSurplus
   }
 
@@ -286,7 +286,7 @@ class Connection {
     if (this.#isClosing) return
     const overloadReason = this.isSurplus
       ? 'the limit of connections is reached (--max-connections)'
-      : this.server.overload.reason
+      : this.state.overload.reason
     const request = new NodeRequest(incoming, outgoing, this, overloadReason, expects, protocolError)
     if (!this.#isBusy) this.#handle(request)
     else this.#enqueue(request)
@@ -297,7 +297,7 @@ class Connection {
     this.#queue.push(request)
     this.#queuedBytes += bytes
     if (this.#queue.length > maxPipelinedRequests || this.#queuedBytes > maxQueuedBytes) this.destroy()
-    else this.server.held.add(this, bytes)
+    else this.state.held.add(this, bytes)
   }
 
   destroy(): void {
@@ -318,14 +318,14 @@ class Connection {
   /** The peer is gone. */
   closed(): void {
     this.#isClosing = true
-    this.server.held.release(this)
+    this.state.held.release(this)
     this.upload?.settle('request-incomplete')
   }
 
   /** Called at an interval; Node's own timeouts would set a timer for each response. */
   check(): void {
     if (this.#last?.outgoing.writableFinished && this.#last.incoming.complete) this.#last = undefined
-    const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, stalledTimeoutMs } = this.server.limits
+    const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, stalledTimeoutMs } = this.state.limits
     this.#headChecks = this.#isReceivingHead ? this.#headChecks + 1 : 0
     if ((this.#headChecks - 1) * checkIntervalMs >= Math.min(headersTimeoutMs, requestTimeoutMs))
       this.fail(408, 'request-timeout', 'the request was not received in time')
@@ -354,7 +354,7 @@ class Connection {
   #handle(request: NodeRequest): void {
     this.#last = request
     this.#isBusy = true
-    const { overload, handler } = this.server
+    const { overload, handler } = this.state
     overload.load.received++
     overload.load.inFlight++
     handler.dispatch(request)
@@ -372,7 +372,8 @@ class Connection {
 
   /** The current request has its response, which may not be sent yet. */
   responded({ incoming, outgoing, hasBody }: NodeRequest, isStream: boolean): void {
-    this.server.overload.load.inFlight--
+    this.state.overload.load.inFlight--
+    if (this.#socket.destroyed) return
     if (hasBody) {
       if (incoming.complete) this.#requestBytes = this.#socket.bytesRead
       else
@@ -383,9 +384,9 @@ class Connection {
     // The next response waits until the client has read a large one, or a stream: not in memory, but as a request.
     if (outgoing.writableNeedDrain || isStream) {
       const bytes = this.#socket.writableLength
-      this.server.held.add(this, bytes)
+      this.state.held.add(this, bytes)
       outgoing.once('close', () => {
-        this.server.held.remove(this, bytes)
+        this.state.held.remove(this, bytes)
         this.#handleNext()
       })
     } else if (this.#isInLoop || (this.#queue.length === 0 && !this.#failure)) this.#isBusy = false
@@ -394,7 +395,7 @@ class Connection {
 
   /** Closes the connection without a response to the current request. */
   abort(withReset: boolean): void {
-    this.server.overload.load.inFlight--
+    this.state.overload.load.inFlight--
     this.#isClosing = true
     // Only TCP has a reset: neither TLS nor a stream in the process.
     if (withReset && this.#socket instanceof Socket && !(this.#socket instanceof TLSSocket))
@@ -409,7 +410,7 @@ class Connection {
       const request = this.#queue.shift() as NodeRequest
       const bytes = sizeOf(request)
       this.#queuedBytes -= bytes
-      this.server.held.remove(this, bytes)
+      this.state.held.remove(this, bytes)
       this.#handle(request)
     }
     this.#isInLoop = false
@@ -424,7 +425,7 @@ class Connection {
       this.#socket.destroy()
       return
     }
-    this.server.handler.malformed(status, reason)
+    this.state.handler.malformed(status, reason)
     const respond = () => {
       this.#socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
       const timer = setTimeout(() => this.#socket.destroy(), closeTimeoutMs)
@@ -511,10 +512,10 @@ class NodeRequest implements Request {
         if (this.isHttp10 || value.toLowerCase() !== 'chunked') error ??= 'framing-ambiguous'
       }
     }
-    const { server } = this.#connection
-    if (host === undefined ? this.isHttp10 : host === server.lastHost) return error
+    const { state } = this.#connection
+    if (host === undefined ? this.isHttp10 : host === state.lastHost) return error
     if (host === undefined || !isAuthority(host)) return error ?? 'host-malformed'
-    server.lastHost = host
+    state.lastHost = host
     return error
   }
 
@@ -540,14 +541,14 @@ class NodeRequest implements Request {
   }
 
   readBody(limitBytes: number, done: (body: Buffer | ErrorCode) => void): void {
-    const { parseError, server } = this.#connection
+    const { parseError, state } = this.#connection
     const { incoming, contentLength } = this
     if (contentLength > limitBytes) done('body-too-large')
     else if (parseError && !incoming.complete) done(parseError)
     else {
       if (this.expectsContinue) this.outgoing.writeContinue()
       this.expectsContinue = false
-      const upload = server.uploads.start(limitBytes, done)
+      const upload = state.uploads.start(limitBytes, done)
       this.#connection.upload = upload
       // Nearly every body comes in one piece.
       let whole: Buffer | undefined
@@ -588,7 +589,7 @@ class NodeRequest implements Request {
     const closes =
       response.closesConnection === true ||
       connection.isSurplus ||
-      (connection.server.isDraining && !connection.hasWaiting) ||
+      (connection.state.isDraining && !connection.hasWaiting) ||
       // Node cannot keep an HTTP/1.0 connection open after a response without Content-Length.
       this.isHttp10 ||
       // Node does not parse what follows a request with Upgrade in the same packet.
@@ -664,7 +665,7 @@ class NodeRequest implements Request {
    */
   async #writeInPieces(body: readonly Buffer[], discards: boolean): Promise<void> {
     const { outgoing } = this
-    const { held } = this.#connection.server
+    const { held } = this.#connection.state
     let corkedBytes = 0
     let isDrained = true
     const flush = async () => {
