@@ -23,8 +23,6 @@ const storedItem: ObjectSchema = { ...fullItem, name: 'TodoItem' }
 const serialize = ({ id, name, isComplete }: ItemA) =>
   `{"id":${id},"name":${name === null ? 'null' : JSON.stringify(name)},"isComplete":${isComplete}}`
 
-const serializeList = (items: readonly ItemA[]) => `[${items.map(serialize).join(',')}]`
-
 /** The only text of an item is its name. */
 const unstorableName = new Rejection('value-unstorable', { name: ['name must not contain U+0000.'] })
 
@@ -140,7 +138,6 @@ export const profileA: Profile<'a'> = {
   defaultHttpsPort: 5081,
   startingItems: [],
   serialize,
-  serializeList,
   routes,
   itemSchema: fullItem,
   replaceAll: (store, items) =>

@@ -26,8 +26,6 @@ const storedItem: ObjectSchema = { ...sentItem, name: 'TodoItem' }
 const serialize = ({ id, name, notes, done }: ItemB) =>
   `{"id":${JSON.stringify(id)},"name":${JSON.stringify(name)},"notes":${JSON.stringify(notes)},"done":${done}}`
 
-const serializeList = (items: readonly ItemB[]) => `[${items.map(serialize).join(',')}]`
-
 const routes = (store: StoreB) => [
   route({
     operation: 'listItems',
@@ -153,7 +151,6 @@ export const profileB: Profile<'b'> = {
     },
   ],
   serialize,
-  serializeList,
   routes,
   itemSchema: sentItem,
   replaceAll: (store, items) => store.replaceAll(items as readonly FromSchema<typeof sentItem>[]),

@@ -20,7 +20,6 @@ export interface Profile<Name extends ProfileName> {
   readonly defaultHttpsPort: number
   readonly startingItems: Serializers[Name]['startingItems']
   readonly serialize: Serializers[Name]['serialize']
-  readonly serializeList: Serializers[Name]['serializeList']
   routes(store: Stores[Name]): Route[]
   /** An item as clients send it, with its id. */
   readonly itemSchema: ObjectSchema

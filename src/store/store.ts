@@ -20,7 +20,7 @@ export interface ItemA {
   readonly id: string
   readonly name: string | null
   readonly isComplete: boolean
-  /** A10: kept in the store, never sent to a client. */
+  /** A10: never sent to a client. Files and databases keep it; from memory no one could read it. */
   readonly secret: string | null
 }
 
@@ -37,7 +37,6 @@ interface Serializer<Item> {
   /** What an empty store starts with. */
   readonly startingItems: readonly Item[]
   serialize(item: Item): string
-  serializeList(items: readonly Item[]): string
 }
 
 /** By profile: the JSON of its items, and the items it starts with. */
@@ -72,12 +71,8 @@ export interface StoreA {
     ifMatch?: IfMatch,
   ): Awaitable<'updated' | 'not-found' | 'changed' | 'unstorable' | Full>
   delete(id: string, ifMatch?: IfMatch): Awaitable<'deleted' | 'not-found' | 'changed'>
-  /**
-   * Exactly these items, or no change. The next id is one more than the highest, or 1. Ids are unique.
-   */
+  /** Exactly these items, or no change. The next id is one more than the highest, or 1. Ids are unique. */
   replaceAll(items: readonly ItemA[]): Awaitable<'replaced' | 'unstorable' | Full>
-  /** A10: for tests and administration; no route calls it. */
-  secretOf(id: string): Awaitable<string | null | undefined>
 }
 
 /** Profile B: the client supplies ids. Lists are in order of creation (B1); a replaced item keeps its place (B7). */

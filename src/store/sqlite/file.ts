@@ -10,7 +10,9 @@ export class DataFileError extends Error {}
 export type Value = string | number | Buffer | null
 
 export interface Statement {
-  /** Runs to the end: an error of the commit is thrown too. */
+  /** Returns the first row, in half the time of `all`. For statements that only read: errors of a commit are lost. */
+  get(parameters: readonly Value[]): Value[] | undefined
+  /** Returns all rows. Runs to the end: an error of the commit is thrown, too. */
   all(parameters: readonly Value[]): Value[][]
   /** Returns the number of changed rows. For statements without `returning`. */
   run(parameters: readonly Value[]): number
@@ -139,6 +141,7 @@ const database = (connection: Libsql.Database, beforeWrite: () => void): Databas
     const isWrite = !/^\s*(?:select|pragma)\b/i.test(sql)
     if (statement.reader) statement.raw()
     return {
+      get: (parameters) => translateErrors(() => statement.get(parameters) as Value[] | undefined),
       all(parameters) {
         if (isWrite) beforeWrite()
         return translateErrors(() => statement.all(parameters) as Value[][])
@@ -258,7 +261,7 @@ function checkContents(db: Database, file: string): void {
 function findDamage(db: Database): string {
   try {
     // Its messages have several lines, the first of which names the database "main".
-    return `${db.prepare('pragma quick_check(1)').all([])[0]?.[0]}`.replace(/^\*.*\n/, '').replaceAll('\n', ' ')
+    return `${db.prepare('pragma quick_check(1)').get([])?.[0]}`.replace(/^\*.*\n/, '').replaceAll('\n', ' ')
   } catch (error) {
     const { code, message } = (error as Error).cause as NodeJS.ErrnoException
     if (/^SQLITE_(?:CORRUPT|NOTADB)/.test(`${code}`)) return message
@@ -266,7 +269,7 @@ function findDamage(db: Database): string {
   }
 }
 
-const versionOf = (db: Database) => Number(db.prepare('pragma user_version').all([])[0]?.[0])
+const versionOf = (db: Database) => Number(db.prepare('pragma user_version').get([])?.[0])
 
 /** Errors that another statement would not have caused. */
 const bugs = /^SQLITE_(?:ERROR|CONSTRAINT|MISMATCH|MISUSE|RANGE|TOOBIG)/

@@ -3,16 +3,15 @@ import {
   type IfMatch,
   type ItemA,
   type ItemB,
+  type ListRepresentation,
   maxInt64,
   type PersistentStores,
-  type Representation,
   type Serializers,
   type Snapshot,
   type StoreA,
   type StoreB,
   UnavailableError,
 } from '../store.ts'
-import { Cache, type CacheOptions } from './cache.ts'
 import { type Access, type Database, openDataFile, type Statement, type Value } from './file.ts'
 
 export { DataFileError } from './file.ts'
@@ -25,33 +24,29 @@ export interface SqliteStores extends PersistentStores {
 
 interface SqliteOptions {
   readonly random: () => number
-  readonly monotonicNow: () => number
   readonly access: Access
   /** Told that the file was deleted, moved or replaced. */
   notice?(message: string): void
 }
 
-/** With exclusive access, only people change the file by other means, such as the sqlite3 shell. */
-const maxAgeMs = 100
 const placeCheckIntervalMs = 1_000
 
 /** Items in an SQLite file. Throws DataFileError. */
 export function sqliteStores(
   path: string,
   { a, b }: Serializers,
-  { random, access, monotonicNow, notice }: SqliteOptions,
+  { random, access, notice }: SqliteOptions,
 ): SqliteStores {
-  const cacheOptions = { maxAgeMs: access === 'exclusive' ? maxAgeMs : 0, monotonicNow }
   // Entity tags are versions: those of another file differ.
   const firstVersion = Math.floor(random() * 2 ** 48)
   const file = openDataFile(path, access, (db) => {
     db.prepare('update lists set version = ?').run([firstVersion])
-    numberedItems(db, a, cacheOptions).replaceAll(a.startingItems)
-    namedItems(db, b, cacheOptions).replaceAll(b.startingItems)
+    numberedItems(db, a).replaceAll(a.startingItems)
+    namedItems(db, b).replaceAll(b.startingItems)
   })
   const skipVersions = versionSkip(file, random)
-  const itemsOfA = numberedItems(file, a, cacheOptions, skipVersions)
-  const itemsOfB = namedItems(file, b, cacheOptions, skipVersions)
+  const itemsOfA = numberedItems(file, a, skipVersions)
+  const itemsOfB = namedItems(file, b, skipVersions)
   const select = file.prepare('select 1')
   const checkPlace = setInterval(() => {
     if (file.isInPlace()) return
@@ -77,7 +72,7 @@ export function sqliteStores(
     },
     async ping() {
       if (!file.isInPlace()) throw new UnavailableError(`The data file ${file.path} is gone.`)
-      select.all([])
+      select.get([])
     },
     async close() {
       clearInterval(checkPlace)
@@ -99,33 +94,38 @@ function versionSkip(db: Database, random: () => number): () => void {
   }
 }
 
-/** A column of text. libsql cuts text at U+0000 when it reads it: such a text is read as bytes. */
-const text = (column: string) =>
-  `case when instr(cast(${column} as blob), x'00') then cast(${column} as blob) else ${column} end`
-
-const toText = (value: Value | undefined) => (value === null ? null : `${value}`)
-
 const etagOf = (version: Value | undefined) => `"${version}"`
 
 /** The versions in entity tags, as a JSON array. */
 const versionsIn = (etags: readonly string[]) =>
   `[${etags.flatMap((etag) => /^"(\d{1,15})"$/.exec(etag)?.[1] ?? []).join(',')}]`
 
-const countOf = (statement: Statement) => Number(statement.all([])[0]?.[0])
+const countOf = (statement: Statement) => Number(statement.get([])?.[0])
 
-function numberedItems(
-  db: Database,
-  { serialize }: Serializers['a'],
-  cacheOptions: CacheOptions,
-  beforeChange = () => {},
-) {
+/** A column with 0 or 1, in a JSON object. */
+const jsonBoolean = (column: string) => `json(iif(${column} = 1, 'true', 'false'))`
+
+/** The list is read again when its version is another one. As bytes: libsql aborts the process on a text of 512 MiB. */
+function listReader(db: Database, profile: 'a' | 'b', selectJson: string): () => ListRepresentation {
+  const select = db.prepare(`
+    select version, iif(version = ?, null, (select cast(json as blob) from (${selectJson})))
+    from lists where profile = '${profile}'`)
+  let last: ListRepresentation & { readonly version: Value } = { version: null, etag: '', json: '' }
+  return () => {
+    const [version = null, json] = select.get([last.version]) ?? []
+    if (json instanceof Buffer) last = { version, etag: etagOf(version), json: [json] }
+    return last
+  }
+}
+
+function numberedItems(db: Database, { serialize }: Serializers['a'], beforeChange = () => {}) {
   const nextVersion = "(select version + 1 from lists where profile = 'a')"
-  const columns = `cast(id as text), ${text('name')}, is_complete`
-  const selectRange = db.prepare(`select ${columns} from numbered_items where id between ? and ? order by id`)
-  const selectAll = db.prepare(`select ${columns}, ${text('secret')} from numbered_items order by id`)
-  const selectOne = db.prepare(`select ${text('name')}, is_complete, version from numbered_items where id = ?`)
+  const fields = `'name', name, 'isComplete', ${jsonBoolean('is_complete')}`
+  const item = `json_object('id', id, ${fields})`
+  const selectOne = db.prepare(`select ${item}, version from numbered_items where id = ?`)
+  const selectAll = db.prepare(`
+    select json_object('id', cast(id as text), ${fields}, 'secret', secret) from numbered_items order by id`)
   const selectId = db.prepare('select 1 from numbered_items where id = ?')
-  const selectSecret = db.prepare(`select ${text('secret')} from numbered_items where id = ?`)
   const selectLastId = db.prepare("select cast(seq as text) from sqlite_sequence where name = 'numbered_items'")
   const selectCount = db.prepare('select count(*) from numbered_items')
   const insert = db.prepare(`
@@ -145,24 +145,10 @@ function numberedItems(
     "insert into sqlite_sequence (name, seq) values ('numbered_items', cast(? as integer))",
   )
 
-  const readRows = (from: string, to: string) =>
-    selectRange.all([from, to]).map(([key, name, isComplete]) => {
-      const id = `${key}`
-      return { key: id, json: serialize({ id, name: toText(name), isComplete: isComplete === 1, secret: null }) }
-    })
-  const cache = new Cache(db, 'a', readRows, cacheOptions)
-  function readItem(id: string): Representation | 'not-found' {
-    const [row] = selectOne.all([id])
-    if (!row) return 'not-found'
-    const [name, isComplete, version] = row
-    const json = serialize({ id, name: toText(name), isComplete: isComplete === 1, secret: null })
-    return cache.add(id, { json, etag: etagOf(version) })
-  }
-  const lastId = () => toText(selectLastId.all([])[0]?.[0]) ?? '0'
+  const lastId = () => `${selectLastId.get([])?.[0] ?? 0}`
 
   /** Inside a write transaction. */
   function replaceAll(items: readonly ItemA[], last?: string): void {
-    cache.expire()
     removeAll.run([])
     for (const { id, name, isComplete, secret } of items) insertWithId.run([id, name, isComplete ? 1 : 0, secret])
     removeLastId.run([])
@@ -171,18 +157,20 @@ function numberedItems(
 
   /** The outcome for an item that no statement has changed. */
   function unchanged(id: string, ifMatch: IfMatch): 'changed' | 'not-found' {
-    return ifMatch && selectId.all([id]).length > 0 ? 'changed' : 'not-found'
+    return ifMatch && selectId.get([id]) ? 'changed' : 'not-found'
   }
 
   const store: StoreA = {
-    list: () => cache.list(),
-    get: (id) => cache.item(id) ?? readItem(id),
+    list: listReader(db, 'a', `select json_group_array(${item} order by id) as json from numbered_items`),
+    get(id) {
+      const row = selectOne.get([id])
+      return row ? { json: `${row[0]}`, etag: etagOf(row[1]) } : 'not-found'
+    },
     create({ name, isComplete }) {
       beforeChange()
       try {
         const [[id, version] = []] = insert.all([name, isComplete ? 1 : 0])
         const item = { id: `${id}`, name, isComplete, secret: null }
-        cache.invalidate(item.id)
         return { id: item.id, json: serialize(item), etag: etagOf(version) }
       } catch (error) {
         // SQLite reports both as SQLITE_FULL: no room for data, and no next id.
@@ -194,25 +182,17 @@ function numberedItems(
       beforeChange()
       const parameters = [name, isComplete ? 1 : 0, id]
       const count = ifMatch ? updateIfMatch.run([...parameters, versionsIn(ifMatch)]) : update.run(parameters)
-      if (count === 0) return unchanged(id, ifMatch)
-      cache.invalidate(id)
-      return 'updated'
+      return count === 0 ? unchanged(id, ifMatch) : 'updated'
     },
     delete(id, ifMatch) {
       beforeChange()
       const count = ifMatch ? removeIfMatch.run([id, versionsIn(ifMatch)]) : remove.run([id])
-      if (count === 0) return unchanged(id, ifMatch)
-      cache.invalidate(id)
-      return 'deleted'
+      return count === 0 ? unchanged(id, ifMatch) : 'deleted'
     },
     replaceAll(items) {
       beforeChange()
       db.transaction('immediate', () => replaceAll(items))
       return 'replaced'
-    },
-    secretOf(id) {
-      const [row] = selectSecret.all([id])
-      return row && toText(row[0])
     },
   }
   return {
@@ -220,60 +200,37 @@ function numberedItems(
     replaceAll,
     count: () => countOf(selectCount),
     readAll: (): NonNullable<Snapshot['a']> => ({
-      items: selectAll.all([]).map(([id, name, isComplete, secret]) => ({
-        id: `${id}`,
-        name: toText(name),
-        isComplete: isComplete === 1,
-        secret: toText(secret),
-      })),
+      items: selectAll.all([]).map(([json]) => JSON.parse(`${json}`)),
       lastId: lastId(),
     }),
   }
 }
 
-function namedItems(
-  db: Database,
-  { serialize }: Serializers['b'],
-  cacheOptions: CacheOptions,
-  beforeChange = () => {},
-) {
-  const columns = `place, ${text('id')}, ${text('name')}, ${text('notes')}, done`
-  const selectRange = db.prepare(`select ${columns} from named_items where place between ? and ? order by place`)
-  const selectAll = db.prepare(`select ${columns} from named_items order by place`)
+function namedItems(db: Database, { serialize }: Serializers['b'], beforeChange = () => {}) {
+  const item = `json_object('id', id, 'name', name, 'notes', notes, 'done', ${jsonBoolean('done')})`
+  const selectAll = db.prepare(`select ${item} from named_items order by place`)
   const selectCount = db.prepare('select count(*) from named_items')
-  const insert = db.prepare(`
-    insert into named_items (id, name, notes, done) values (?, ?, ?, ?) on conflict (id) do nothing returning place`)
-  const update = db.prepare('update named_items set name = ?, notes = ?, done = ? where id = ? returning place')
-  const remove = db.prepare('delete from named_items where id = ? returning place')
+  const insert = db.prepare(
+    'insert into named_items (id, name, notes, done) values (?, ?, ?, ?) on conflict (id) do nothing',
+  )
+  const update = db.prepare('update named_items set name = ?, notes = ?, done = ? where id = ?')
+  const remove = db.prepare('delete from named_items where id = ?')
   const removeAll = db.prepare('delete from named_items')
-
-  const toItem = ([, id, name, notes, done]: Value[]): ItemB => ({
-    id: `${id}`,
-    name: `${name}`,
-    notes: `${notes}`,
-    done: done === 1,
-  })
-  const readRows = (from: string, to: string) =>
-    selectRange.all([from, to]).map((row) => ({ key: `${row[0]}`, json: serialize(toItem(row)) }))
-  const cache = new Cache(db, 'b', readRows, cacheOptions)
 
   /** Whether the statement has changed an item. */
   function change(statement: Statement, parameters: Value[]): boolean {
     beforeChange()
-    const [row] = statement.all(parameters)
-    if (row) cache.invalidate(`${row[0]}`)
-    return row !== undefined
+    return statement.run(parameters) > 0
   }
 
   /** Inside a write transaction. */
   function replaceAll(items: readonly ItemB[]): void {
-    cache.expire()
     removeAll.run([])
-    for (const { id, name, notes, done } of items) insert.all([id, name, notes, done ? 1 : 0])
+    for (const { id, name, notes, done } of items) insert.run([id, name, notes, done ? 1 : 0])
   }
 
   const store: StoreB = {
-    list: () => cache.list(),
+    list: listReader(db, 'b', `select json_group_array(${item} order by place) as json from named_items`),
     create(item) {
       const { id, name, notes, done } = item
       return change(insert, [id, name, notes, done ? 1 : 0]) ? { json: serialize(item) } : 'in-use'
@@ -291,6 +248,6 @@ function namedItems(
     store,
     replaceAll,
     count: () => countOf(selectCount),
-    readAll: (): NonNullable<Snapshot['b']> => ({ items: selectAll.all([]).map(toItem) }),
+    readAll: (): NonNullable<Snapshot['b']> => ({ items: selectAll.all([]).map(([json]) => JSON.parse(`${json}`)) }),
   }
 }
