@@ -10,6 +10,7 @@ import {
   type Snapshot,
   type StoreA,
   type StoreB,
+  type Stores,
   UnavailableError,
 } from '../store.ts'
 import { type Access, type Database, openDataFile, type Statement, type Value } from './file.ts'
@@ -47,7 +48,13 @@ export function sqliteStores(
   const skipVersions = versionSkip(file, random)
   const itemsOfA = numberedItems(file, a, skipVersions)
   const itemsOfB = namedItems(file, b, skipVersions)
-  const select = file.prepare('select 1')
+  const selectCounts = file.prepare('select (select count(*) from numbered_items), (select count(*) from named_items)')
+  /** All of its changes, or none. */
+  function write<Outcome>(outcome: Outcome, execute: () => void): Outcome {
+    skipVersions()
+    file.transaction('immediate', execute)
+    return outcome
+  }
   const checkPlace = setInterval(() => {
     if (file.isInPlace()) return
     clearInterval(checkPlace)
@@ -58,21 +65,21 @@ export function sqliteStores(
   checkPlace.unref()
   return {
     isInPlace: file.isInPlace,
-    a: itemsOfA.store,
-    b: itemsOfB.store,
-    counts: () => ({ a: itemsOfA.count(), b: itemsOfB.count() }),
-    exportItems: () => file.transaction('deferred', () => ({ a: itemsOfA.readAll(), b: itemsOfB.readAll() })),
-    importItems(snapshot) {
-      skipVersions()
-      return file.transaction('immediate', () => {
-        if (snapshot.a) itemsOfA.replaceAll(snapshot.a.items, snapshot.a.lastId)
-        if (snapshot.b) itemsOfB.replaceAll(snapshot.b.items)
-        return 'imported'
-      })
+    a: { ...itemsOfA.operations, replaceAll: (items) => write('replaced', () => itemsOfA.replaceAll(items)) },
+    b: { ...itemsOfB.operations, replaceAll: (items) => write('replaced', () => itemsOfB.replaceAll(items)) },
+    counts() {
+      const [a, b] = selectCounts.get([]) ?? []
+      return { a: Number(a), b: Number(b) }
     },
+    exportItems: () => file.transaction('deferred', () => ({ a: itemsOfA.readAll(), b: itemsOfB.readAll() })),
+    importItems: ({ a, b }) =>
+      write('imported', () => {
+        if (a) itemsOfA.replaceAll(a.items, a.lastId)
+        if (b) itemsOfB.replaceAll(b.items)
+      }),
     async ping() {
       if (!file.isInPlace()) throw new UnavailableError(`The data file ${file.path} is gone.`)
-      select.get([])
+      file.prepare('select 1').get([])
     },
     async close() {
       clearInterval(checkPlace)
@@ -97,23 +104,21 @@ function versionSkip(db: Database, random: () => number): () => void {
 const etagOf = (version: Value | undefined) => `"${version}"`
 
 /** The versions in entity tags, as a JSON array. */
-const versionsIn = (etags: readonly string[]) =>
-  `[${etags.flatMap((etag) => /^"(\d{1,15})"$/.exec(etag)?.[1] ?? []).join(',')}]`
-
-const countOf = (statement: Statement) => Number(statement.get([])?.[0])
+const versionsIn = (etags: IfMatch) =>
+  etags ? `[${etags.flatMap((etag) => /^"(\d{1,15})"$/.exec(etag)?.[1] ?? []).join(',')}]` : null
 
 /** A column with 0 or 1, in a JSON object. */
 const jsonBoolean = (column: string) => `json(iif(${column} = 1, 'true', 'false'))`
 
 /** The list is read again when its version is another one. As bytes: libsql aborts the process on a text of 512 MiB. */
-function listReader(db: Database, profile: 'a' | 'b', selectJson: string): () => ListRepresentation {
+function listReader(db: Database, profile: keyof Stores, selectJson: string): () => ListRepresentation {
   const select = db.prepare(`
     select version, iif(version = ?, null, (select cast(json as blob) from (${selectJson})))
     from lists where profile = '${profile}'`)
   let last: ListRepresentation & { readonly version: Value } = { version: null, etag: '', json: '' }
   return () => {
-    const [version = null, json] = select.get([last.version]) ?? []
-    if (json instanceof Buffer) last = { version, etag: etagOf(version), json: [json] }
+    const [version, json] = select.get([last.version]) as [Value, Buffer | null]
+    if (json) last = { version, etag: etagOf(version), json: [json] }
     return last
   }
 }
@@ -127,18 +132,15 @@ function numberedItems(db: Database, { serialize }: Serializers['a'], beforeChan
     select json_object('id', cast(id as text), ${fields}, 'secret', secret) from numbered_items order by id`)
   const selectId = db.prepare('select 1 from numbered_items where id = ?')
   const selectLastId = db.prepare("select cast(seq as text) from sqlite_sequence where name = 'numbered_items'")
-  const selectCount = db.prepare('select count(*) from numbered_items')
   const insert = db.prepare(`
     insert into numbered_items (name, is_complete, version) values (?, ?, ${nextVersion})
     returning cast(id as text), version`)
   const insertWithId = db.prepare(`
     insert into numbered_items (id, name, is_complete, secret, version) values (?, ?, ?, ?, ${nextVersion})`)
-  const changes = `update numbered_items set name = ?, is_complete = ?, version = ${nextVersion} where id = ?`
-  const matches = 'version in (select value from json_each(?))'
-  const update = db.prepare(changes)
-  const updateIfMatch = db.prepare(`${changes} and ${matches}`)
-  const remove = db.prepare('delete from numbered_items where id = ?')
-  const removeIfMatch = db.prepare(`delete from numbered_items where id = ? and ${matches}`)
+  const matches = 'id = ?1 and (?2 is null or version in (select value from json_each(?2)))'
+  const update = db.prepare(`
+    update numbered_items set name = ?3, is_complete = ?4, version = ${nextVersion} where ${matches}`)
+  const remove = db.prepare(`delete from numbered_items where ${matches}`)
   const removeAll = db.prepare('delete from numbered_items')
   const removeLastId = db.prepare("delete from sqlite_sequence where name = 'numbered_items'")
   const insertLastId = db.prepare(
@@ -155,12 +157,14 @@ function numberedItems(db: Database, { serialize }: Serializers['a'], beforeChan
     insertLastId.run([`${highestId(items, last)}`])
   }
 
-  /** The outcome for an item that no statement has changed. */
-  function unchanged(id: string, ifMatch: IfMatch): 'changed' | 'not-found' {
+  /** Changes the item that has the id, if it has one of the entity tags. */
+  function change<const Done>(statement: Statement, id: string, ifMatch: IfMatch, values: Value[], done: Done) {
+    beforeChange()
+    if (statement.run([id, versionsIn(ifMatch), ...values]) > 0) return done
     return ifMatch && selectId.get([id]) ? 'changed' : 'not-found'
   }
 
-  const store: StoreA = {
+  const operations: Omit<StoreA, 'replaceAll'> = {
     list: listReader(db, 'a', `select json_group_array(${item} order by id) as json from numbered_items`),
     get(id) {
       const row = selectOne.get([id])
@@ -178,27 +182,12 @@ function numberedItems(db: Database, { serialize }: Serializers['a'], beforeChan
         throw error
       }
     },
-    update(id, { name, isComplete }, ifMatch) {
-      beforeChange()
-      const parameters = [name, isComplete ? 1 : 0, id]
-      const count = ifMatch ? updateIfMatch.run([...parameters, versionsIn(ifMatch)]) : update.run(parameters)
-      return count === 0 ? unchanged(id, ifMatch) : 'updated'
-    },
-    delete(id, ifMatch) {
-      beforeChange()
-      const count = ifMatch ? removeIfMatch.run([id, versionsIn(ifMatch)]) : remove.run([id])
-      return count === 0 ? unchanged(id, ifMatch) : 'deleted'
-    },
-    replaceAll(items) {
-      beforeChange()
-      db.transaction('immediate', () => replaceAll(items))
-      return 'replaced'
-    },
+    update: (id, { name, isComplete }, ifMatch) => change(update, id, ifMatch, [name, isComplete ? 1 : 0], 'updated'),
+    delete: (id, ifMatch) => change(remove, id, ifMatch, [], 'deleted'),
   }
   return {
-    store,
+    operations,
     replaceAll,
-    count: () => countOf(selectCount),
     readAll: (): NonNullable<Snapshot['a']> => ({
       items: selectAll.all([]).map(([json]) => JSON.parse(`${json}`)),
       lastId: lastId(),
@@ -209,7 +198,6 @@ function numberedItems(db: Database, { serialize }: Serializers['a'], beforeChan
 function namedItems(db: Database, { serialize }: Serializers['b'], beforeChange = () => {}) {
   const item = `json_object('id', id, 'name', name, 'notes', notes, 'done', ${jsonBoolean('done')})`
   const selectAll = db.prepare(`select ${item} from named_items order by place`)
-  const selectCount = db.prepare('select count(*) from named_items')
   const insert = db.prepare(
     'insert into named_items (id, name, notes, done) values (?, ?, ?, ?) on conflict (id) do nothing',
   )
@@ -229,7 +217,7 @@ function namedItems(db: Database, { serialize }: Serializers['b'], beforeChange 
     for (const { id, name, notes, done } of items) insert.run([id, name, notes, done ? 1 : 0])
   }
 
-  const store: StoreB = {
+  const operations: Omit<StoreB, 'replaceAll'> = {
     list: listReader(db, 'b', `select json_group_array(${item} order by place) as json from named_items`),
     create(item) {
       const { id, name, notes, done } = item
@@ -238,16 +226,10 @@ function namedItems(db: Database, { serialize }: Serializers['b'], beforeChange 
     replace: ({ id, name, notes, done }) =>
       change(update, [name, notes, done ? 1 : 0, id]) ? 'replaced' : 'not-found',
     delete: (id) => (change(remove, [id]) ? 'deleted' : 'not-found'),
-    replaceAll(items) {
-      beforeChange()
-      db.transaction('immediate', () => replaceAll(items))
-      return 'replaced'
-    },
   }
   return {
-    store,
+    operations,
     replaceAll,
-    count: () => countOf(selectCount),
     readAll: (): NonNullable<Snapshot['b']> => ({ items: selectAll.all([]).map(([json]) => JSON.parse(`${json}`)) }),
   }
 }
