@@ -96,11 +96,10 @@ class Budget {
   }
 }
 
-/** A write serializes one segment of the list again. */
+/** A write serializes one segment of the list again. Slow readers share the segments that have not changed since. */
 const maxSegmentItems = 256
-const maxSegmentLength = 256 * 1024
-/** Shorter lists are one buffer. Of longer ones, slow readers share the segments that have not changed since. */
-const maxJoinedBytes = 64 * 1024
+/** A segment is full when its JSON is longer; a list that is not longer is one buffer. */
+const maxBufferBytes = 256 * 1024
 
 interface Segment {
   readonly entries: Entry[]
@@ -190,9 +189,9 @@ class Items<Key extends number | string> {
     for (const { key, json } of items) after += sizeOf(key, json)
     if (items.length > this.#maxItems) return 'item-limit'
     if (!this.#budget.replace(before, after)) return 'memory-limit'
+    if (this.#entries.size > 0) this.#version++
     this.#entries.clear()
     this.#segments = []
-    this.#version++
     this.#list = undefined
     for (const { key, json } of items) this.#append(key, json, sizeOf(key, json))
     return 'replaced'
@@ -200,7 +199,7 @@ class Items<Key extends number | string> {
 
   #append(key: Key, json: string, bytes: number): Entry {
     let segment = this.#segments.at(-1)
-    if (!segment || segment.entries.length === maxSegmentItems || segment.length >= maxSegmentLength) {
+    if (!segment || segment.entries.length === maxSegmentItems || segment.length >= maxBufferBytes) {
       segment = { entries: [], length: 0, bytes: undefined }
       this.#segments.push(segment)
     }
@@ -226,7 +225,7 @@ class Items<Key extends number | string> {
     if (segments[0]) segments[0] = segments[0].subarray(1)
     const buffers = [openingBracket, ...segments, closingBracket]
     const length = buffers.reduce((sum, buffer) => sum + buffer.length, 0)
-    return length > maxJoinedBytes ? buffers : [Buffer.concat(buffers, length)]
+    return length > maxBufferBytes ? buffers : [Buffer.concat(buffers, length)]
   }
 }
 
