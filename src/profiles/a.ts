@@ -5,7 +5,7 @@ import { jsonType, noContent, retryAfter } from '../http/response.ts'
 import { route } from '../http/router.ts'
 import type { FromSchema, ObjectSchema } from '../http/schema.ts'
 import type { ItemA, StoreA } from '../store/store.ts'
-import { etagHeader, itemsPath, itemsTag, listItems, outcomeErrors, type Profile } from './profile.ts'
+import { etagHeader, itemsPath, itemsTag, listRoute, outcomeErrors, type Profile } from './profile.ts'
 
 const id = { type: 'integer', format: 'int64' } as const
 const fields = { name: { type: 'string', nullable: true, default: null }, isComplete: { type: 'boolean' } } as const
@@ -32,18 +32,7 @@ const item = {
 }
 
 const routes = (store: StoreA) => [
-  route({
-    operation: 'listItems',
-    docs: {
-      tag: itemsTag,
-      summary: 'List all items, in order of id',
-      success: { status: 200, description: 'All items.', body: { many: storedItem }, headers: etagHeader },
-      errors: ['precondition-failed', 'store-unavailable'],
-    },
-    method: 'GET',
-    path: itemsPath,
-    ...listItems(store),
-  }),
+  listRoute(store, storedItem, 'id'),
   route({
     operation: 'createItem',
     docs: {

@@ -13,9 +13,9 @@ import {
 } from './store.ts'
 
 export interface MemoryLimits {
-  /** In each profile. */
+  /** Each profile may have so many. */
   readonly maxItems: number
-  /** For the items of all profiles together, as `sizeOf` estimates them. */
+  /** The items of all profiles together may take so much, as `sizeOf` estimates it. */
   readonly maxBytes: number
 }
 
@@ -47,25 +47,25 @@ export function memoryStores(
 
 export interface MemoryStores extends Stores {
   counts(): { a: number; b: number }
-  /** Stores with items of their own, within the same budget. */
+  /** Opens stores with items of their own, within the same budget. */
   openAnother(instanceId: string): MemoryStores | 'memory-limit'
   /** Returns the memory to the budget. */
   dispose(): void
 }
 
-/** Of a sandbox without items, its routes included; measured as 38,000 bytes. */
+/** A sandbox without items takes 38,000 bytes with its routes, by measurement. */
 const storesOverheadBytes = 40_000
 
-/** Map, Set and object of an item; measured as 120 to 150 bytes. */
+/** An item takes 120 to 150 bytes besides its JSON, by measurement. */
 const itemOverheadBytes = 200
 
-/** Heap of an item. A string with any character beyond Latin-1 takes two bytes per UTF-16 code unit. */
+/** Estimates the heap of an item. A string with a character beyond Latin-1 takes two bytes per UTF-16 code unit. */
 function sizeOf(key: number | string, json: string): number {
   const length = json.length + (typeof key === 'string' ? key.length : 0)
   return itemOverheadBytes + (Buffer.byteLength(json) === json.length ? length : 2 * length)
 }
 
-/** Bytes that the items may take, so that clients cannot exhaust the heap. */
+/** Limits the bytes that items take, so that clients cannot exhaust the heap. */
 class Budget {
   readonly #maxBytes: number
   #parent: Budget | undefined
@@ -84,7 +84,7 @@ class Budget {
     return true
   }
 
-  /** A budget that takes its bytes from this one. */
+  /** Returns a budget that takes its bytes from this one. */
   share(): Budget {
     return new Budget(this.#maxBytes, this)
   }
@@ -96,23 +96,23 @@ class Budget {
   }
 }
 
-/** A write serializes one segment of the list again. Slow readers share the segments that have not changed since. */
+/** A list has segments of up to 256 items or about 256 KiB. A write serializes one again; slow readers share the others. */
 const maxSegmentItems = 256
-/** A segment is full when its JSON is longer; a list that is not longer is one buffer. */
+/** A list that is not longer is joined into one buffer. */
 const maxBufferBytes = 256 * 1024
 
 interface Segment {
   readonly entries: Entry[]
-  /** Of the JSON of its entries. */
+  /** Sum of the lengths of its JSON. */
   length: number
-  /** Each entry with a comma in front; undefined after a change. */
-  bytes: Buffer | undefined
+  /** Its JSON with a comma before each entry; undefined after a change. */
+  buffer: Buffer | undefined
 }
 
-/** An item, serialized when it is written. */
+/** An item is serialized when it is written. */
 interface Entry {
   json: string
-  /** What it takes of the memory budget. */
+  /** It takes so much of the budget. */
   bytes: number
   version: number
   readonly segment: Segment
@@ -120,16 +120,16 @@ interface Entry {
 
 const [openingBracket, closingBracket] = [Buffer.from('['), Buffer.from(']')]
 
-/** The items of a profile by key, and their list in order of creation. */
+/** Holds the items of a profile by key, and their list in the order in which they were added. */
 class Items<Key extends number | string> {
   readonly #instanceId: string
   readonly #maxItems: number
   readonly #budget: Budget
   readonly #entries = new Map<Key, Entry>()
   #segments: Segment[] = []
-  /** Counts the changes. */
+  /** Each change adds one. */
   #version = 0
-  /** Undefined after a change. */
+  /** It is undefined after a change. */
   #list: ListRepresentation | undefined
 
   constructor(instanceId: string, maxItems: number, budget: Budget) {
@@ -155,7 +155,7 @@ class Items<Key extends number | string> {
     return this.#list
   }
 
-  /** The key must be a new one. */
+  /** Adds an item under a key that no item has. */
   add(key: Key, json: string): Entry | Full {
     const bytes = sizeOf(key, json)
     if (this.#entries.size >= this.#maxItems) return 'item-limit'
@@ -200,7 +200,7 @@ class Items<Key extends number | string> {
   #append(key: Key, json: string, bytes: number): Entry {
     let segment = this.#segments.at(-1)
     if (!segment || segment.entries.length === maxSegmentItems || segment.length >= maxBufferBytes) {
-      segment = { entries: [], length: 0, bytes: undefined }
+      segment = { entries: [], length: 0, buffer: undefined }
       this.#segments.push(segment)
     }
     const entry = { json, bytes, version: this.#invalidate(segment), segment }
@@ -212,15 +212,15 @@ class Items<Key extends number | string> {
 
   /** Returns the version of the new state. */
   #invalidate(segment: Segment): number {
-    segment.bytes = undefined
+    segment.buffer = undefined
     this.#list = undefined
     return ++this.#version
   }
 
   #serialize(): readonly Buffer[] {
     const segments = this.#segments.map((segment) => {
-      segment.bytes ??= Buffer.from(`,${segment.entries.map(({ json }) => json).join(',')}`)
-      return segment.bytes
+      segment.buffer ??= Buffer.from(`,${segment.entries.map(({ json }) => json).join(',')}`)
+      return segment.buffer
     })
     if (segments[0]) segments[0] = segments[0].subarray(1)
     const buffers = [openingBracket, ...segments, closingBracket]

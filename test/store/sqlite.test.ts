@@ -159,7 +159,7 @@ suite('items in a data file', { concurrency: 4 }, () => {
     await stores.close()
   })
 
-  test('what another program writes is seen within a moment', async (t) => {
+  test('what another program writes is seen at once', async (t) => {
     const file = join(temporaryFolder(t), 'todo.db')
     const instance = await Instance.startOnFile(t, file)
     await instance.send('POST', '', item('x'))
@@ -167,7 +167,7 @@ suite('items in a data file', { concurrency: 4 }, () => {
     const db = new Libsql(file)
     db.exec("update numbered_items set name = 'y'")
     db.close()
-    while (!(await instance.send('GET', '')).text.includes('"y"'));
+    assert.deepEqual(await instance.list(), [{ id: 1, ...item('y') }])
     assert.equal((await instance.send('GET', '/1')).text, JSON.stringify({ id: 1, ...item('y') }))
   })
 

@@ -19,20 +19,20 @@ export { DataFileError } from './file.ts'
 
 export interface SqliteStores extends PersistentStores {
   counts(): { a: number; b: number }
-  /** Whether the file is where it was when it was opened. */
+  /** Tells whether the file is where it was when it was opened. */
   isInPlace(): boolean
 }
 
 interface SqliteOptions {
   readonly random: () => number
   readonly access: Access
-  /** Told that the file was deleted, moved or replaced. */
+  /** Is told that the file was deleted, moved or replaced. */
   notice?(message: string): void
 }
 
 const placeCheckIntervalMs = 1_000
 
-/** Items in an SQLite file. Throws DataFileError. */
+/** Opens stores in an SQLite file. Throws DataFileError. */
 export function sqliteStores(
   path: string,
   { a, b }: Serializers,
@@ -49,7 +49,7 @@ export function sqliteStores(
   const itemsOfA = numberedItems(file, a, skipVersions)
   const itemsOfB = namedItems(file, b, skipVersions)
   const selectCounts = file.prepare('select (select count(*) from numbered_items), (select count(*) from named_items)')
-  /** All of its changes, or none. */
+  /** Makes all changes of `execute`, or none. */
   function write<Outcome>(outcome: Outcome, execute: () => void): Outcome {
     skipVersions()
     file.transaction('immediate', execute)
@@ -89,8 +89,8 @@ export function sqliteStores(
 }
 
 /**
- * To be called before a change; the first time it skips versions. The file may be a restored backup: versions that were
- * used after the backup must not stand for other states.
+ * Returns a function to be called before each change. The first time it skips versions: the file may be a restored
+ * backup, and versions that were used after the backup must not stand for other states.
  */
 function versionSkip(db: Database, random: () => number): () => void {
   const skip = db.prepare('update lists set version = version + ?')
@@ -103,14 +103,14 @@ function versionSkip(db: Database, random: () => number): () => void {
 
 const etagOf = (version: Value | undefined) => `"${version}"`
 
-/** The versions in entity tags, as a JSON array. */
+/** Returns the versions in entity tags as a JSON array. */
 const versionsIn = (etags: IfMatch) =>
   etags ? `[${etags.flatMap((etag) => /^"(\d{1,15})"$/.exec(etag)?.[1] ?? []).join(',')}]` : null
 
-/** A column with 0 or 1, in a JSON object. */
+/** json_object() would write a column with 0 or 1 as a number. */
 const jsonBoolean = (column: string) => `json(iif(${column} = 1, 'true', 'false'))`
 
-/** The list is read again when its version is another one. As bytes: libsql aborts the process on a text of 512 MiB. */
+/** Reads the list again when its version has changed. It is read as bytes: libsql aborts on a text of 512 MiB. */
 function listReader(db: Database, profile: keyof Stores, selectJson: string): () => ListRepresentation {
   const select = db.prepare(`
     select version, iif(version = ?, null, (select cast(json as blob) from (${selectJson})))
@@ -149,7 +149,7 @@ function numberedItems(db: Database, { serialize }: Serializers['a'], beforeChan
 
   const lastId = () => `${selectLastId.get([])?.[0] ?? 0}`
 
-  /** Inside a write transaction. */
+  /** The caller has begun a write transaction. */
   function replaceAll(items: readonly ItemA[], last?: string): void {
     removeAll.run([])
     for (const { id, name, isComplete, secret } of items) insertWithId.run([id, name, isComplete ? 1 : 0, secret])
@@ -205,13 +205,13 @@ function namedItems(db: Database, { serialize }: Serializers['b'], beforeChange 
   const remove = db.prepare('delete from named_items where id = ?')
   const removeAll = db.prepare('delete from named_items')
 
-  /** Whether the statement has changed an item. */
+  /** Tells whether the statement has changed an item. */
   function change(statement: Statement, parameters: Value[]): boolean {
     beforeChange()
     return statement.run(parameters) > 0
   }
 
-  /** Inside a write transaction. */
+  /** The caller has begun a write transaction. */
   function replaceAll(items: readonly ItemB[]): void {
     removeAll.run([])
     for (const { id, name, notes, done } of items) insert.run([id, name, notes, done ? 1 : 0])
