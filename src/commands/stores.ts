@@ -62,14 +62,14 @@ export async function openStores(
 export async function openFileStores(
   path: string,
   serializers: Serializers,
-  { monotonicNow, log }: Pick<Runtime, 'monotonicNow' | 'log'>,
+  { log }: Pick<Runtime, 'log'>,
   access: 'exclusive' | 'shared',
 ): Promise<SqliteStores | string> {
   const { sqliteStores, DataFileError } = await import('../store/sqlite/store.ts')
   try {
     // The process with exclusive access speaks for its workers, too.
     const { notice } = access === 'exclusive' ? log : {}
-    return sqliteStores(resolve(path), serializers, { random, monotonicNow, access, ...(notice && { notice }) })
+    return sqliteStores(resolve(path), serializers, { random, access, ...(notice && { notice }) })
   } catch (error) {
     if (error instanceof DataFileError) return error.message
     throw error

@@ -5,7 +5,7 @@ import { jsonType, noContent, retryAfter } from '../http/response.ts'
 import { route } from '../http/router.ts'
 import type { FromSchema, ObjectSchema } from '../http/schema.ts'
 import type { ItemA, StoreA } from '../store/store.ts'
-import { etagHeader, itemsPath, itemsTag, listItems, outcomeErrors, type Profile } from './profile.ts'
+import { etagHeader, itemsPath, itemsTag, listRoute, outcomeErrors, type Profile } from './profile.ts'
 
 const id = { type: 'integer', format: 'int64' } as const
 const fields = { name: { type: 'string', nullable: true, default: null }, isComplete: { type: 'boolean' } } as const
@@ -23,8 +23,6 @@ const storedItem: ObjectSchema = { ...fullItem, name: 'TodoItem' }
 const serialize = ({ id, name, isComplete }: ItemA) =>
   `{"id":${id},"name":${name === null ? 'null' : JSON.stringify(name)},"isComplete":${isComplete}}`
 
-const serializeList = (items: readonly ItemA[]) => `[${items.map(serialize).join(',')}]`
-
 /** The only text of an item is its name. */
 const unstorableName = new Rejection('value-unstorable', { name: ['name must not contain U+0000.'] })
 
@@ -34,18 +32,7 @@ const item = {
 }
 
 const routes = (store: StoreA) => [
-  route({
-    operation: 'listItems',
-    docs: {
-      tag: itemsTag,
-      summary: 'List all items, in order of id',
-      success: { status: 200, description: 'All items.', body: { many: storedItem }, headers: etagHeader },
-      errors: ['precondition-failed', 'store-unavailable'],
-    },
-    method: 'GET',
-    path: itemsPath,
-    ...listItems(store),
-  }),
+  listRoute(store, storedItem, 'id'),
   route({
     operation: 'createItem',
     docs: {
@@ -140,7 +127,6 @@ export const profileA: Profile<'a'> = {
   defaultHttpsPort: 5081,
   startingItems: [],
   serialize,
-  serializeList,
   routes,
   itemSchema: fullItem,
   replaceAll: (store, items) =>

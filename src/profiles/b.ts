@@ -3,7 +3,7 @@ import { empty, json, noContent, type Response, retryAfter, text } from '../http
 import { route } from '../http/router.ts'
 import { type FromSchema, isLongerThan, type ObjectSchema } from '../http/schema.ts'
 import type { ItemB, StoreB } from '../store/store.ts'
-import { etagHeader, itemsPath, itemsTag, listItems, outcomeErrors, type Profile } from './profile.ts'
+import { itemsPath, itemsTag, listRoute, outcomeErrors, type Profile } from './profile.ts'
 
 const maxIdLength = 1024
 /** B4: a blank string counts as missing. */
@@ -26,21 +26,8 @@ const storedItem: ObjectSchema = { ...sentItem, name: 'TodoItem' }
 const serialize = ({ id, name, notes, done }: ItemB) =>
   `{"id":${JSON.stringify(id)},"name":${JSON.stringify(name)},"notes":${JSON.stringify(notes)},"done":${done}}`
 
-const serializeList = (items: readonly ItemB[]) => `[${items.map(serialize).join(',')}]`
-
 const routes = (store: StoreB) => [
-  route({
-    operation: 'listItems',
-    docs: {
-      tag: itemsTag,
-      summary: 'List all items, in order of creation',
-      success: { status: 200, description: 'All items.', body: { many: storedItem }, headers: etagHeader },
-      errors: ['precondition-failed', 'store-unavailable'],
-    },
-    method: 'GET',
-    path: itemsPath,
-    ...listItems(store),
-  }),
+  listRoute(store, storedItem, 'creation'),
   route({
     operation: 'createItem',
     docs: {
@@ -85,16 +72,16 @@ const routes = (store: StoreB) => [
   }),
 ]
 
-/** B11. */
+/** B11: an id that cannot be decoded is the id of no item. */
 function parseId(segment: string | undefined): string | Rejection {
   if (segment === undefined) return new Rejection('item-missing')
   return isLongerThan(segment, maxIdLength) ? new Rejection('id-too-long') : segment
 }
 
-/** B4. */
+/** B4: this is the only text for a body that cannot be used. */
 const missing = text(400, 'TodoItemNameAndNotesRequired')
 
-/** B4–B9. */
+/** B4–B9: these errors have the same response in each operation. */
 const responses: Partial<Record<ErrorCode, Response>> = {
   'item-missing': text(404, 'RecordNotFound'),
   'id-in-use': text(409, 'TodoItemIDInUse'),
@@ -117,7 +104,7 @@ const codes: Partial<Record<string, string>> = {
   deleteItem: 'CouldNotDeleteItem',
 }
 
-/** B6. Only three operations have a code. */
+/** B6: only three operations have a code. */
 function anyOtherFailure(code: ErrorCode, operation = ''): Response {
   if (codes[operation]) return text(400, codes[operation])
   const { status } = errors[code]
@@ -131,7 +118,7 @@ export const profileB: Profile<'b'> = {
     "To-do items by a native mobile client's contract: the client supplies ids, errors are plain-text codes.",
   defaultPort: 5000,
   defaultHttpsPort: 5001,
-  /** B2. */
+  /** B2: a new store has these items. */
   startingItems: [
     {
       id: '6bb8a868-dba1-4f1a-93b7-24ebce87e243',
@@ -153,7 +140,6 @@ export const profileB: Profile<'b'> = {
     },
   ],
   serialize,
-  serializeList,
   routes,
   itemSchema: sentItem,
   replaceAll: (store, items) => store.replaceAll(items as readonly FromSchema<typeof sentItem>[]),

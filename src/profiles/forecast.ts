@@ -18,7 +18,7 @@ export interface Forecast {
   readonly summary: string
 }
 
-const day = 24 * 60 * 60 * 1000
+const dayMs = 24 * 60 * 60 * 1000
 
 /** S1: five successive days from tomorrow. `random` gives numbers in [0, 1). Days are counted in UTC, where each has 24 hours. */
 export function forecast(now: Date, random: () => number): Forecast[] {
@@ -26,7 +26,7 @@ export function forecast(now: Date, random: () => number): Forecast[] {
   return [1, 2, 3, 4, 5].map((days) => {
     const temperatureC = below(75) - 20
     return {
-      date: new Date(now.getTime() + days * day).toISOString().replace('Z', '+00:00'),
+      date: new Date(now.getTime() + days * dayMs).toISOString().replace('Z', '+00:00'),
       temperatureC,
       temperatureF: 32 + Math.trunc(temperatureC / 0.5556),
       summary: summaries[below(summaries.length)] as string,

@@ -1,10 +1,9 @@
 import { respondWith } from '../http/conditional.ts'
 import type { Api } from '../http/dispatch.ts'
 import { type ErrorCode, Rejection } from '../http/errors.ts'
-import type { HandlerInput } from '../http/request.ts'
-import type { Route } from '../http/router.ts'
+import { type Route, route } from '../http/router.ts'
 import type { FromSchema, ObjectSchema } from '../http/schema.ts'
-import type { ListRepresentation, Serializers, Stores } from '../store/store.ts'
+import type { Serializers, Stores } from '../store/store.ts'
 
 export type ProfileName = keyof Stores
 
@@ -20,7 +19,6 @@ export interface Profile<Name extends ProfileName> {
   readonly defaultHttpsPort: number
   readonly startingItems: Serializers[Name]['startingItems']
   readonly serialize: Serializers[Name]['serialize']
-  readonly serializeList: Serializers[Name]['serializeList']
   routes(store: Stores[Name]): Route[]
   /** An item as clients send it, with its id. */
   readonly itemSchema: ObjectSchema
@@ -54,9 +52,18 @@ export const outcomeErrors = {
 
 export const etagHeader = { ETag: 'The entity tag of this state, for If-None-Match and If-Match.' }
 
-/** All items, or 304. */
-export const listItems = (store: Pick<Stores[ProfileName], 'list'>) => ({
-  execute: () => store.list(),
-  respond: (list: ListRepresentation, input: Pick<HandlerInput<unknown, unknown>, 'request'>) =>
-    respondWith(input, list),
-})
+/** The list of all items has the same route in each profile, but for its order. */
+export const listRoute = (store: Pick<Stores[ProfileName], 'list'>, itemSchema: ObjectSchema, order: string) =>
+  route({
+    operation: 'listItems',
+    docs: {
+      tag: itemsTag,
+      summary: `List all items, in order of ${order}`,
+      success: { status: 200, description: 'All items.', body: { many: itemSchema }, headers: etagHeader },
+      errors: ['precondition-failed', 'store-unavailable'],
+    },
+    method: 'GET',
+    path: itemsPath,
+    execute: () => store.list(),
+    respond: (list, input) => respondWith(input, list),
+  })

@@ -1,10 +1,10 @@
-import { type Entry, SerializedList } from './serialized-list.ts'
 import {
   type Full,
   highestId,
   type IfMatch,
   type ItemA,
   type ItemB,
+  type ListRepresentation,
   maxInt64,
   type Serializers,
   type StoreA,
@@ -13,9 +13,9 @@ import {
 } from './store.ts'
 
 export interface MemoryLimits {
-  /** In each profile. */
+  /** Each profile may have so many. */
   readonly maxItems: number
-  /** For the items of all profiles together, as `sizeOf` estimates them. */
+  /** The items of all profiles together may take so much, as `sizeOf` estimates it. */
   readonly maxBytes: number
 }
 
@@ -26,12 +26,12 @@ export function memoryStores(
   limits: MemoryLimits = { maxItems: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY },
   budget = new Budget(limits.maxBytes),
 ): MemoryStores {
-  const storeA = createStoreA(a, instanceId, limits.maxItems, budget)
-  const storeB = createStoreB(b, instanceId, limits.maxItems, budget)
+  const itemsA = new Items<number | string>(instanceId, limits.maxItems, budget)
+  const itemsB = new Items<string>(instanceId, limits.maxItems, budget)
   return {
-    a: storeA,
-    b: storeB,
-    counts: () => ({ a: storeA.count(), b: storeB.count() }),
+    a: createStoreA(itemsA, a),
+    b: createStoreB(itemsB, b),
+    counts: () => ({ a: itemsA.count, b: itemsB.count }),
     openAnother(anotherId) {
       const share = budget.share()
       const another = memoryStores({ a, b }, anotherId, limits, share)
@@ -47,28 +47,25 @@ export function memoryStores(
 
 export interface MemoryStores extends Stores {
   counts(): { a: number; b: number }
-  /** Stores with items of their own, within the same budget. */
+  /** Opens stores with items of their own, within the same budget. */
   openAnother(instanceId: string): MemoryStores | 'memory-limit'
   /** Returns the memory to the budget. */
   dispose(): void
 }
 
-/** Of a sandbox without items, its routes included; measured as 38,000 bytes. */
+/** A sandbox without items takes 38,000 bytes with its routes, by measurement. */
 const storesOverheadBytes = 40_000
 
-interface Counted {
-  count(): number
-}
-
-/** Map, Set and object of an item; measured as 120 to 150 bytes. */
+/** An item takes 120 to 150 bytes besides its JSON, by measurement. */
 const itemOverheadBytes = 200
 
-/** Heap of an item. A string with any character beyond Latin-1 takes two bytes per UTF-16 code unit. */
-const sizeOf = (json: string, key = '') =>
-  itemOverheadBytes +
-  (Buffer.byteLength(json) === json.length ? json.length + key.length : 2 * (json.length + key.length))
+/** Estimates the heap of an item. A string with a character beyond Latin-1 takes two bytes per UTF-16 code unit. */
+function sizeOf(key: number | string, json: string): number {
+  const length = json.length + (typeof key === 'string' ? key.length : 0)
+  return itemOverheadBytes + (Buffer.byteLength(json) === json.length ? length : 2 * length)
+}
 
-/** Bytes that the items may take, so that clients cannot exhaust the heap. */
+/** Limits the bytes that items take, so that clients cannot exhaust the heap. */
 class Budget {
   readonly #maxBytes: number
   #parent: Budget | undefined
@@ -87,7 +84,7 @@ class Budget {
     return true
   }
 
-  /** A budget that takes its bytes from this one. */
+  /** Returns a budget that takes its bytes from this one. */
   share(): Budget {
     return new Budget(this.#maxBytes, this)
   }
@@ -99,27 +96,137 @@ class Budget {
   }
 }
 
-/** Serialized only when the body is needed: a request with If-None-Match may not need it. */
-class LazyRepresentation {
-  readonly etag: string
-  readonly #list: SerializedList
+/** A list has segments of up to 256 items or about 256 KiB. A write serializes one again; slow readers share the others. */
+const maxSegmentItems = 256
+/** A list that is not longer is joined into one buffer. */
+const maxBufferBytes = 256 * 1024
 
-  constructor(list: SerializedList, instanceId: string) {
-    this.etag = etagOf(instanceId, list.version)
-    this.#list = list
-  }
-
-  get json(): readonly Buffer[] {
-    return this.#list.buffers
-  }
+interface Segment {
+  readonly entries: Entry[]
+  /** Sum of the lengths of its JSON. */
+  length: number
+  /** Its JSON with a comma before each entry; undefined after a change. */
+  buffer: Buffer | undefined
 }
 
-const etagOf = (instanceId: string, version: number) => `"${instanceId}-${version}"`
+/** An item is serialized when it is written. */
+interface Entry {
+  json: string
+  /** It takes so much of the budget. */
+  bytes: number
+  version: number
+  readonly segment: Segment
+}
 
-function usedBytes(entries: ReadonlyMap<unknown, Entry>): number {
-  let sum = 0
-  for (const { bytes } of entries.values()) sum += bytes
-  return sum
+const [openingBracket, closingBracket] = [Buffer.from('['), Buffer.from(']')]
+
+/** Holds the items of a profile by key, and their list in the order in which they were added. */
+class Items<Key extends number | string> {
+  readonly #instanceId: string
+  readonly #maxItems: number
+  readonly #budget: Budget
+  readonly #entries = new Map<Key, Entry>()
+  #segments: Segment[] = []
+  /** Each change adds one. */
+  #version = 0
+  /** It is undefined after a change. */
+  #list: ListRepresentation | undefined
+
+  constructor(instanceId: string, maxItems: number, budget: Budget) {
+    this.#instanceId = instanceId
+    this.#maxItems = maxItems
+    this.#budget = budget
+  }
+
+  get count(): number {
+    return this.#entries.size
+  }
+
+  get(key: Key): Entry | undefined {
+    return this.#entries.get(key)
+  }
+
+  etagOf(version: number): string {
+    return `"${this.#instanceId}-${version}"`
+  }
+
+  list(): ListRepresentation {
+    this.#list ??= { json: this.#serialize(), etag: this.etagOf(this.#version) }
+    return this.#list
+  }
+
+  /** Adds an item under a key that no item has. */
+  add(key: Key, json: string): Entry | Full {
+    const bytes = sizeOf(key, json)
+    if (this.#entries.size >= this.#maxItems) return 'item-limit'
+    return this.#budget.replace(0, bytes) ? this.#append(key, json, bytes) : 'memory-limit'
+  }
+
+  update(key: Key, entry: Entry, json: string): 'updated' | 'memory-limit' {
+    const bytes = sizeOf(key, json)
+    if (!this.#budget.replace(entry.bytes, bytes)) return 'memory-limit'
+    entry.segment.length += json.length - entry.json.length
+    entry.json = json
+    entry.bytes = bytes
+    entry.version = this.#invalidate(entry.segment)
+    return 'updated'
+  }
+
+  delete(key: Key, entry: Entry): 'deleted' {
+    const { segment } = entry
+    this.#entries.delete(key)
+    this.#budget.replace(entry.bytes, 0)
+    segment.entries.splice(segment.entries.indexOf(entry), 1)
+    segment.length -= entry.json.length
+    if (segment.entries.length === 0) this.#segments.splice(this.#segments.indexOf(segment), 1)
+    this.#invalidate(segment)
+    return 'deleted'
+  }
+
+  replaceAll(items: readonly { readonly key: Key; readonly json: string }[]): 'replaced' | Full {
+    let [before, after] = [0, 0]
+    for (const { bytes } of this.#entries.values()) before += bytes
+    for (const { key, json } of items) after += sizeOf(key, json)
+    if (items.length > this.#maxItems) return 'item-limit'
+    if (!this.#budget.replace(before, after)) return 'memory-limit'
+    if (this.#entries.size > 0) this.#version++
+    this.#entries.clear()
+    this.#segments = []
+    this.#list = undefined
+    for (const { key, json } of items) this.#append(key, json, sizeOf(key, json))
+    return 'replaced'
+  }
+
+  #append(key: Key, json: string, bytes: number): Entry {
+    let segment = this.#segments.at(-1)
+    if (!segment || segment.entries.length === maxSegmentItems || segment.length >= maxBufferBytes) {
+      segment = { entries: [], length: 0, buffer: undefined }
+      this.#segments.push(segment)
+    }
+    const entry = { json, bytes, version: this.#invalidate(segment), segment }
+    segment.entries.push(entry)
+    segment.length += json.length
+    this.#entries.set(key, entry)
+    return entry
+  }
+
+  /** Returns the version of the new state. */
+  #invalidate(segment: Segment): number {
+    segment.buffer = undefined
+    this.#list = undefined
+    return ++this.#version
+  }
+
+  #serialize(): readonly Buffer[] {
+    const segments = this.#segments.map((segment) => {
+      segment.buffer ??= Buffer.from(`,${segment.entries.map(({ json }) => json).join(',')}`)
+      return segment.buffer
+    })
+    if (segments[0]) segments[0] = segments[0].subarray(1)
+    const buffers = [openingBracket, ...segments, closingBracket]
+    const length = buffers.reduce((sum, buffer) => sum + buffer.length, 0)
+    return length > maxBufferBytes ? buffers : [Buffer.concat(buffers, length)]
+  }
 }
 
 /** Numbers are faster, as a key and to count; a longer id may not be exact as a number. */
@@ -127,140 +234,74 @@ const isExact = (id: string) => id.length <= 15
 const keyOf = (id: string): number | string => (isExact(id) ? Number(id) : id)
 const idAfter = (id: string) => (isExact(id) ? `${Number(id) + 1}` : `${BigInt(id) + 1n}`)
 
-function createStoreA(
-  { startingItems, serialize }: Serializers['a'],
-  instanceId: string,
-  maxItems: number,
-  budget: Budget,
-): StoreA & Counted {
-  const list = new SerializedList()
-  const entries = new Map<number | string, Entry>()
-  const secrets = new Map<string, string>()
+function createStoreA(items: Items<number | string>, { startingItems, serialize }: Serializers['a']): StoreA {
   let lastId = '0'
 
-  function add(id: string, json: string): Entry | Full {
-    const bytes = sizeOf(json)
-    if (entries.size >= maxItems) return 'item-limit'
-    if (!budget.replace(0, bytes)) return 'memory-limit'
-    const entry = list.add(json, bytes)
-    entries.set(keyOf(id), entry)
-    return entry
+  function find(key: number | string, ifMatch: IfMatch): Entry | 'not-found' | 'changed' {
+    const entry = items.get(key)
+    if (!entry) return 'not-found'
+    return !ifMatch || ifMatch.includes(items.etagOf(entry.version)) ? entry : 'changed'
   }
 
-  function replaceAll(items: readonly ItemA[]): 'replaced' | Full {
-    const all = items.map((item) => ({ ...item, json: serialize(item), number: BigInt(item.id) }))
-    all.sort((one, other) => (one.number < other.number ? -1 : 1))
-    const bytes = all.reduce((sum, { json }) => sum + sizeOf(json), 0)
-    if (all.length > maxItems) return 'item-limit'
-    if (!budget.replace(usedBytes(entries), bytes)) return 'memory-limit'
-    list.clear()
-    entries.clear()
-    secrets.clear()
-    lastId = `${highestId(items)}`
-    for (const { id, json, secret } of all) {
-      entries.set(keyOf(id), list.add(json, sizeOf(json)))
-      if (secret !== null) secrets.set(id, secret)
-    }
-    return 'replaced'
+  function replaceAll(all: readonly ItemA[]): 'replaced' | Full {
+    const sorted = all.map((item) => ({ key: keyOf(item.id), json: serialize(item), number: BigInt(item.id) }))
+    sorted.sort((one, other) => (one.number < other.number ? -1 : 1))
+    const outcome = items.replaceAll(sorted)
+    if (outcome === 'replaced') lastId = `${highestId(all)}`
+    return outcome
   }
 
   replaceAll(startingItems)
-  const matches = (ifMatch: IfMatch, { version }: Entry) => !ifMatch || ifMatch.includes(etagOf(instanceId, version))
   return {
-    count: () => entries.size,
-    list: () => new LazyRepresentation(list, instanceId),
+    list: () => items.list(),
     get(id) {
-      const entry = entries.get(keyOf(id))
-      return entry ? { json: entry.json, etag: etagOf(instanceId, entry.version) } : 'not-found'
+      const entry = items.get(keyOf(id))
+      return entry ? { json: entry.json, etag: items.etagOf(entry.version) } : 'not-found'
     },
     create({ name, isComplete }) {
       if (lastId === maxInt64) return 'item-limit'
       const id = idAfter(lastId)
-      const entry = add(id, serialize({ id, name, isComplete, secret: null }))
+      const entry = items.add(keyOf(id), serialize({ id, name, isComplete, secret: null }))
       if (typeof entry === 'string') return entry
       lastId = id
-      return { id, json: entry.json, etag: etagOf(instanceId, entry.version) }
+      return { id, json: entry.json, etag: items.etagOf(entry.version) }
     },
     update(id, { name, isComplete }, ifMatch) {
-      const entry = entries.get(keyOf(id))
-      if (!entry) return 'not-found'
-      if (!matches(ifMatch, entry)) return 'changed'
-      const json = serialize({ id, name, isComplete, secret: null })
-      const bytes = sizeOf(json)
-      if (!budget.replace(entry.bytes, bytes)) return 'memory-limit'
-      list.change(entry, json, bytes)
-      return 'updated'
+      const key = keyOf(id)
+      const entry = find(key, ifMatch)
+      if (typeof entry === 'string') return entry
+      return items.update(key, entry, serialize({ id, name, isComplete, secret: null }))
     },
     delete(id, ifMatch) {
-      const entry = entries.get(keyOf(id))
-      if (!entry) return 'not-found'
-      if (!matches(ifMatch, entry)) return 'changed'
-      entries.delete(keyOf(id))
-      if (secrets.size > 0) secrets.delete(id)
-      budget.replace(entry.bytes, 0)
-      list.remove(entry)
-      return 'deleted'
+      const key = keyOf(id)
+      const entry = find(key, ifMatch)
+      return typeof entry === 'string' ? entry : items.delete(key, entry)
     },
     replaceAll,
-    secretOf: (id) => (entries.has(keyOf(id)) ? (secrets.get(id) ?? null) : undefined),
   }
 }
 
-function createStoreB(
-  { startingItems, serialize }: Serializers['b'],
-  instanceId: string,
-  maxItems: number,
-  budget: Budget,
-): StoreB & Counted {
-  const list = new SerializedList()
-  const entries = new Map<string, Entry>()
-
-  function add(id: string, json: string): Entry | Full {
-    const bytes = sizeOf(json, id)
-    if (entries.size >= maxItems) return 'item-limit'
-    if (!budget.replace(0, bytes)) return 'memory-limit'
-    const entry = list.add(json, bytes)
-    entries.set(id, entry)
-    return entry
-  }
-
-  function replaceAll(items: readonly ItemB[]): 'replaced' | Full {
-    const all = items.map((item) => ({ id: item.id, json: serialize(item) }))
-    const bytes = all.reduce((sum, { id, json }) => sum + sizeOf(json, id), 0)
-    if (all.length > maxItems) return 'item-limit'
-    if (!budget.replace(usedBytes(entries), bytes)) return 'memory-limit'
-    list.clear()
-    entries.clear()
-    for (const { id, json } of all) entries.set(id, list.add(json, sizeOf(json, id)))
-    return 'replaced'
-  }
-
+function createStoreB(items: Items<string>, { startingItems, serialize }: Serializers['b']): StoreB {
+  const replaceAll = (all: readonly ItemB[]) =>
+    items.replaceAll(all.map((item) => ({ key: item.id, json: serialize(item) })))
   replaceAll(startingItems)
   return {
-    count: () => entries.size,
-    list: () => new LazyRepresentation(list, instanceId),
-    replaceAll,
+    list: () => items.list(),
     create(item) {
-      if (entries.has(item.id)) return 'in-use'
-      const entry = add(item.id, serialize(item))
+      if (items.get(item.id)) return 'in-use'
+      const entry = items.add(item.id, serialize(item))
       return typeof entry === 'string' ? entry : { json: entry.json }
     },
     replace(item) {
-      const entry = entries.get(item.id)
+      const entry = items.get(item.id)
       if (!entry) return 'not-found'
-      const json = serialize(item)
-      const bytes = sizeOf(json, item.id)
-      if (!budget.replace(entry.bytes, bytes)) return 'memory-limit'
-      list.change(entry, json, bytes)
-      return 'replaced'
+      const outcome = items.update(item.id, entry, serialize(item))
+      return outcome === 'updated' ? 'replaced' : outcome
     },
     delete(id) {
-      const entry = entries.get(id)
-      if (!entry) return 'not-found'
-      entries.delete(id)
-      budget.replace(entry.bytes, 0)
-      list.remove(entry)
-      return 'deleted'
+      const entry = items.get(id)
+      return entry ? items.delete(id, entry) : 'not-found'
     },
+    replaceAll,
   }
 }

@@ -16,11 +16,11 @@ export class UnavailableError extends Error {}
 export class OutcomeUnknownError extends UnavailableError {}
 
 export interface ItemA {
-  /** A canonical decimal int64. */
+  /** An int64 in decimal digits, without leading zeros. */
   readonly id: string
   readonly name: string | null
   readonly isComplete: boolean
-  /** A10: kept in the store, never sent to a client. */
+  /** A10: it is never sent to a client. Only `items export` reads it, so items in memory do without. */
   readonly secret: string | null
 }
 
@@ -37,17 +37,16 @@ interface Serializer<Item> {
   /** What an empty store starts with. */
   readonly startingItems: readonly Item[]
   serialize(item: Item): string
-  serializeList(items: readonly Item[]): string
 }
 
-/** By profile: the JSON of its items, and the items it starts with. */
+/** Each profile says what its items are as JSON, and with which it starts. */
 export interface Serializers {
   readonly a: Serializer<ItemA>
   readonly b: Serializer<ItemB>
 }
 
-/** JSON as it is sent, and the entity tag of this state. */
-export interface Representation<Json = string> {
+/** This JSON is sent; the entity tag stands for this state. */
+interface Representation<Json = string> {
   readonly json: Json
   readonly etag: string
 }
@@ -55,7 +54,7 @@ export interface Representation<Json = string> {
 /** Long lists come as several buffers. */
 export type ListRepresentation = Representation<string | readonly Buffer[]>
 
-/** Entity tags of which the item must have one; undefined where the request is unconditional. */
+/** The item must have one of these entity tags; undefined where the request is unconditional. */
 export type IfMatch = readonly string[] | undefined
 
 export type Full = 'item-limit' | 'memory-limit'
@@ -72,12 +71,8 @@ export interface StoreA {
     ifMatch?: IfMatch,
   ): Awaitable<'updated' | 'not-found' | 'changed' | 'unstorable' | Full>
   delete(id: string, ifMatch?: IfMatch): Awaitable<'deleted' | 'not-found' | 'changed'>
-  /**
-   * Exactly these items, or no change. The next id is one more than the highest, or 1. Ids are unique.
-   */
+  /** Stores exactly these items, or changes nothing. The next id is one more than the highest, or 1. Ids are unique. */
   replaceAll(items: readonly ItemA[]): Awaitable<'replaced' | 'unstorable' | Full>
-  /** A10: for tests and administration; no route calls it. */
-  secretOf(id: string): Awaitable<string | null | undefined>
 }
 
 /** Profile B: the client supplies ids. Lists are in order of creation (B1); a replaced item keeps its place (B7). */
@@ -86,7 +81,7 @@ export interface StoreB {
   create(item: ItemB): Awaitable<Pick<Representation, 'json'> | 'in-use' | 'unstorable' | Full>
   replace(item: ItemB): Awaitable<'replaced' | 'not-found' | 'unstorable' | Full>
   delete(id: string): Awaitable<'deleted' | 'not-found'>
-  /** Exactly these items in this order, or no change. Ids are unique. */
+  /** Stores exactly these items in this order, or changes nothing. Ids are unique. */
   replaceAll(items: readonly ItemB[]): Awaitable<'replaced' | 'unstorable' | Full>
 }
 
@@ -96,7 +91,7 @@ export interface Stores {
   readonly b: StoreB
 }
 
-/** The items of the profiles, as they move from one store to another. */
+/** Items move from one store to another as a snapshot. */
 export interface Snapshot {
   readonly a?: {
     readonly items: readonly ItemA[]
@@ -106,17 +101,17 @@ export interface Snapshot {
   readonly b?: { readonly items: readonly ItemB[] }
 }
 
-/** As ids are: in decimal digits. */
+/** The highest id. */
 export const maxInt64 = `${2n ** 63n - 1n}`
 
-/** Of the items, or `lastId` where that is higher. */
+/** Returns the highest id of the items, or `lastId` where that is higher. */
 export const highestId = (items: readonly ItemA[], lastId = '0'): bigint =>
   items.reduce((max, { id }) => (BigInt(id) > max ? BigInt(id) : max), BigInt(lastId))
 
-/** Stores that outlive the process. */
+/** The items of these stores outlive the process. */
 export interface PersistentStores extends Stores {
   exportItems(): Awaitable<Required<Snapshot>>
-  /** Exactly these items, or no change. A profile that the snapshot lacks stays as it is. */
+  /** Stores exactly these items, or changes nothing. A profile that the snapshot lacks stays as it is. */
   importItems(snapshot: Snapshot): Awaitable<'imported' | 'unstorable'>
   /** Rejects when the items cannot be reached. */
   ping(): Promise<unknown>

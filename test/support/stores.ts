@@ -34,11 +34,10 @@ export const itemsIn = async (store: Stores['a'] | Stores['b']): Promise<unknown
 export const stores = {
   memory: async (_: TestContext, starting: StartingItems): Promise<Stores> =>
     memoryStores(startingWith(starting), 'test'),
-  SQLite: async (t: TestContext, starting: StartingItems): Promise<Stores> => {
+  SQLite: async (t: TestContext, starting: StartingItems): Promise<PersistentStores> => {
     const folder = mkdtempSync(join(tmpdir(), 'todo-service-'))
     const opened = sqliteStores(join(folder, 'todo.db'), startingWith(starting), {
       random: Math.random,
-      monotonicNow: () => performance.now(),
       access: 'exclusive',
     })
     cleanUp(t, async () => {
@@ -47,7 +46,7 @@ export const stores = {
     })
     return opened
   },
-  PostgreSQL: async (t: TestContext, starting: StartingItems): Promise<Stores> =>
+  PostgreSQL: async (t: TestContext, starting: StartingItems): Promise<PersistentStores> =>
     openPostgres(t, (await sharedPostgres()).url(), { starting, schema: uniqueName('todo') }),
 }
 

@@ -134,13 +134,6 @@ function createStoreA(pool: Pool, table: string, { serialize }: Serializers['a']
     command: 'DELETE',
     text: `delete from ${table} where id = $1`,
   }
-  const secretOf: Statement = {
-    name: 'secret_numbered',
-    command: 'SELECT',
-    columns: ['secret'],
-    isOptional: true,
-    text: `select secret from ${table} where id = $1`,
-  }
   /** One statement, so that existence and version are read in the same snapshot. */
   const ifMatch = ({ name, text }: Statement, versions: string): Statement => ({
     name: `${name}_if_match`,
@@ -189,10 +182,6 @@ function createStoreA(pool: Pool, table: string, { serialize }: Serializers['a']
       if (!items.every(isStorableNumbered)) return 'unstorable'
       await pool.transaction((client) => replaceNumbered(client, table, items, newVersion()))
       return 'replaced'
-    },
-    async secretOf(id) {
-      const [row] = (await query(secretOf, [id])).rows
-      return row?.secret
     },
   }
 }

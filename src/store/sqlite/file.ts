@@ -3,14 +3,16 @@ import { basename, dirname, join, resolve } from 'node:path'
 import Libsql from 'libsql'
 import { UnavailableError } from '../store.ts'
 
-/** The file cannot be used: one sentence that says why and what to do. */
+/** The file cannot be used; the message says why and what to do, in one sentence. */
 export class DataFileError extends Error {}
 
-/** A value as libsql reads and writes it. It has no booleans, and takes parameters as an array. */
+/** A value as libsql reads and writes it. A boolean parameter would abort the process. */
 export type Value = string | number | Buffer | null
 
 export interface Statement {
-  /** Runs to the end: an error of the commit is thrown too. */
+  /** Returns the first row, in half the time of `all`. For statements that only read: errors of a commit are lost. */
+  get(parameters: readonly Value[]): Value[] | undefined
+  /** Returns all rows. Runs to the end: an error of the commit is thrown, too. */
   all(parameters: readonly Value[]): Value[][]
   /** Returns the number of changed rows. For statements without `returning`. */
   run(parameters: readonly Value[]): number
@@ -18,22 +20,22 @@ export interface Statement {
 
 /** Every error of SQLite that is not a bug in a statement becomes an UnavailableError. */
 export interface Database {
-  /** Any number of statements. */
+  /** Executes any number of statements. */
   exec(sql: string): void
   prepare(sql: string): Statement
-  /** A read transaction (deferred) or a write transaction (immediate); rolled back when `execute` throws. */
+  /** Begins to read (deferred) or to write (immediate), and rolls back when `execute` throws. */
   transaction<T>(kind: 'deferred' | 'immediate', execute: () => T): T
 }
 
 export interface DataFile extends Database {
-  /** Its path without symbolic links. */
+  /** It has no symbolic links. */
   readonly path: string
-  /** Whether the path still names the file that was opened. */
+  /** Tells whether the path still names the file that was opened. */
   isInPlace(): boolean
   close(): void
 }
 
-/** In the header of the file, to tell it from other databases: "todo". */
+/** "todo" in the header tells the file from other databases. */
 const applicationId = 0x746f646f
 const headerBytes = 100
 /**
@@ -42,7 +44,7 @@ const headerBytes = 100
  */
 const busyTimeoutMs = { exclusive: 1_000, shared: 5_000 }
 
-/** The migration at index n leads from version n to n + 1. Append only. */
+/** The migration at index n leads from version n to n + 1. Files depend on all of them: only append. */
 const migrations = [
   `create table numbered_items (
     id integer primary key autoincrement,
@@ -72,7 +74,7 @@ function triggers(table: string, profile: string): string {
     .join('\n')
 }
 
-/** Exclusive: for one process, created if missing. Shared: beside such a process, or while there is none. */
+/** One process at a time has exclusive access, and creates the file. Shared access is possible at any time. */
 export type Access = 'exclusive' | 'shared'
 
 /** Opens the file; if it is new, with what `initialize` inserts. Throws DataFileError. */
@@ -121,7 +123,7 @@ export function openDataFile(path: string, access: Access, initialize: (db: Data
       // SQLite would delete the -wal of another file that is at the path now.
       if (!isInPlace()) return
       try {
-        // Leaves one file, without -wal and -shm.
+        // This leaves one file, without -wal and -shm.
         db.exec('pragma journal_mode = delete')
       } catch {
         // Another program is reading the file.
@@ -139,6 +141,7 @@ const database = (connection: Libsql.Database, beforeWrite: () => void): Databas
     const isWrite = !/^\s*(?:select|pragma)\b/i.test(sql)
     if (statement.reader) statement.raw()
     return {
+      get: (parameters) => translateErrors(() => statement.get(parameters) as Value[] | undefined),
       all(parameters) {
         if (isWrite) beforeWrite()
         return translateErrors(() => statement.all(parameters) as Value[][])
@@ -165,7 +168,7 @@ const database = (connection: Libsql.Database, beforeWrite: () => void): Databas
 
 const chooseAnother = 'Set another file with --data.'
 
-/** The file that the path names, without symbolic links. It need not exist. */
+/** Follows symbolic links to the file, which need not exist. */
 function realFile(path: string): string {
   const folder = dirname(path)
   try {
@@ -182,7 +185,7 @@ function realFile(path: string): string {
   }
 }
 
-/** Only this user may read it. SQLite gives its other files the same mode. */
+/** Creates a file that only this user may read. SQLite gives its other files the same mode. */
 function createPrivateFile(file: string): void {
   try {
     closeSync(openSync(file, 'a', 0o600))
@@ -191,7 +194,7 @@ function createPrivateFile(file: string): void {
   }
 }
 
-/** What can be found out without SQLite, which may change a file when it opens it. */
+/** Checks what it can without SQLite, which may change a file when it opens it. */
 function checkFile(file: string, access: Access): void {
   const stats = statSync(file, { throwIfNoEntry: false })
   if (!stats && access === 'shared') throw new DataFileError(`There is no data file ${file}. ${chooseAnother}`)
@@ -230,7 +233,7 @@ function checkVersion(version: number, file: string): void {
     )
 }
 
-/** One process at a time. The operating system releases the lock when the process ends, however it ends. */
+/** Keeps other processes out. The operating system releases the lock when the process ends, however it ends. */
 function lockFile(file: string): Libsql.Database {
   createPrivateFile(`${file}-lock`)
   const lock = new Libsql(`${file}-lock`)
@@ -258,7 +261,7 @@ function checkContents(db: Database, file: string): void {
 function findDamage(db: Database): string {
   try {
     // Its messages have several lines, the first of which names the database "main".
-    return `${db.prepare('pragma quick_check(1)').all([])[0]?.[0]}`.replace(/^\*.*\n/, '').replaceAll('\n', ' ')
+    return `${db.prepare('pragma quick_check(1)').get([])?.[0]}`.replace(/^\*.*\n/, '').replaceAll('\n', ' ')
   } catch (error) {
     const { code, message } = (error as Error).cause as NodeJS.ErrnoException
     if (/^SQLITE_(?:CORRUPT|NOTADB)/.test(`${code}`)) return message
@@ -266,9 +269,9 @@ function findDamage(db: Database): string {
   }
 }
 
-const versionOf = (db: Database) => Number(db.prepare('pragma user_version').all([])[0]?.[0])
+const versionOf = (db: Database) => Number(db.prepare('pragma user_version').get([])?.[0])
 
-/** Errors that another statement would not have caused. */
+/** These errors are bugs of the statement. */
 const bugs = /^SQLITE_(?:ERROR|CONSTRAINT|MISMATCH|MISUSE|RANGE|TOOBIG)/
 
 function translateErrors<T>(execute: () => T): T {
