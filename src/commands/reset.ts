@@ -1,8 +1,8 @@
 import { baseUrlFormat, readBaseUrl } from '../config/config.ts'
 import { flagsOnly, option, optionsHelp, readOptions, rejectArguments } from '../config/options.ts'
+import { defaultUrlsByProfile, findService } from '../service/find-service.ts'
 import { type Client, createClient, NoResponseError, type Response } from '../verify/client.ts'
 import type { Command } from './command.ts'
-import { defaultUrlsByProfile, findService } from './sample-request.ts'
 
 const options = {
   ...flagsOnly({

@@ -7,7 +7,7 @@ import type { ProfileName } from '../profiles/profile.ts'
 import { type Credentials, findCredentialsError, readCertificate, readPrivateKey } from '../server/dev-certificate.ts'
 import type { ServerLimits } from '../server/node-server.ts'
 import type { NativeRuntime } from '../server/runtime.ts'
-import { type Database, databaseUrlFormat, readDatabaseUrl } from './database-url.ts'
+import { type Database, databaseUrlFormat, readDatabaseUrl } from '../store/postgres/url.ts'
 import {
   choice,
   file,

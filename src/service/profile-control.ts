@@ -8,7 +8,7 @@ import { type Profile, type ProfileName, ruleOf } from '../profiles/profile.ts'
 import { type MemoryStores, memoryStores } from '../store/memory.ts'
 import type { Stores } from '../store/store.ts'
 import { rules as contractRules } from '../verify/rules.ts'
-import type { Runtime } from './runtime.ts'
+import type { Clock } from './clock.ts'
 
 /** What is known once the service runs. */
 export interface ServiceInfo {
@@ -20,15 +20,22 @@ export interface ServiceInfo {
   readonly certificate: string | undefined
 }
 
-/** A profile in development mode, under control of its clients. */
-export function developmentHandler<Name extends ProfileName>(
+interface ControlledProfile {
+  readonly stores: Stores
+  /** Undefined where there are no sandboxes. */
+  readonly openAnother: MemoryStores['openAnother'] | undefined
+  readonly settings: AppSettings
+  readonly controlSettings: ControlSettings
+  /** Of a body for the control API. */
+  readonly maxBodyBytes: number
+  /** For the page. */
+  service(): ServiceInfo
+}
+
+/** A profile under control of its clients. */
+export function controlledProfile<Name extends ProfileName>(
   profile: Profile<Name>,
-  stores: Stores,
-  openAnother: MemoryStores['openAnother'] | undefined,
-  settings: AppSettings,
-  controlSettings: ControlSettings,
-  service: () => ServiceInfo,
-  maxBodyBytes: number,
+  { stores, openAnother, settings, controlSettings, maxBodyBytes, service }: ControlledProfile,
 ): Control {
   const itemsOf = (all: Stores, dispose: () => void): SandboxItems => {
     const store = all[profile.name]
@@ -75,14 +82,14 @@ const rulesByStatus: Partial<Record<number, string>> = { 401: 'S6', 405: 'G6' }
 /** What is wrong with the rules of --fail: no operation of the profiles that are served can fail in this way. */
 export function findFailProblems(
   { profiles: names, requireAuth, control: settings }: Pick<Config, 'profiles' | 'requireAuth' | 'control'>,
-  runtime: Pick<Runtime, 'now' | 'random'>,
+  clock: Pick<Clock, 'now' | 'random'>,
 ): string[] {
   const { rules = [] } = settings ?? {}
-  const apis = names.map((name) => profileApi(profiles[name], memoryStores(profiles, ''), { ...runtime, requireAuth }))
+  const apis = names.map((name) => profileApi(profiles[name], memoryStores(profiles, ''), { ...clock, requireAuth }))
   return rules.flatMap((rule) => {
     const name = [rule.method, rule.code].filter((part) => part !== undefined).join(':')
     const problems = apis.map((api) => {
-      const faults = new Faults(api, { ...runtime, delay: undefined, rules: [] })
+      const faults = new Faults(api, { ...clock, delay: undefined, rules: [] })
       return ruleErrors(rule, faults).map((error) => `--fail ${name} is not possible in ${api.title}: ${error}`)
     })
     return problems.some((errors) => errors.length === 0) ? [] : problems.flat()
