@@ -53,7 +53,6 @@ Examples
         : await (await import('../service/workers.ts')).serveInWorkers({ ...options, count })
     if (typeof outcome === 'string') process.stderr.write(`todo-service: ${outcome}\n`)
     const code = outcome === true ? 0 : 1
-    if (!worker && count > 1) return code
     // The channel to the primary process would keep this one alive.
     worker?.disconnect()
     // So may what a runtime keeps of requests that were given up: on Deno, a read of a body.

@@ -140,7 +140,7 @@ export function control(options: ControlOptions): Control {
       ...settings,
       verifyToken: requireScope(options.verifyToken, controlScope),
       cors: [],
-      noticeOrigin: () => {},
+      reportOrigin: () => {},
       maxBodyBytes: options.maxBodyBytes,
       maxJsonValues: maxValues,
       hooks: adminAccess,

@@ -29,13 +29,13 @@ interface ControlledProfile {
   /** Of a body for the control API. */
   readonly maxBodyBytes: number
   /** For the page. */
-  service(): ServiceInfo
+  serviceInfo(): ServiceInfo
 }
 
 /** A profile under control of its clients. */
 export function controlledProfile<Name extends ProfileName>(
   profile: Profile<Name>,
-  { stores, openAnother, settings, controlSettings, maxBodyBytes, service }: ControlledProfile,
+  { stores, openAnother, settings, controlSettings, maxBodyBytes, serviceInfo }: ControlledProfile,
 ): Control {
   const itemsOf = (all: Stores, dispose: () => void): SandboxItems => {
     const store = all[profile.name]
@@ -67,7 +67,7 @@ export function controlledProfile<Name extends ProfileName>(
     maxBodyBytes,
     now,
     info() {
-      const { certificate, ...info } = service()
+      const { certificate, ...info } = serviceInfo()
       const flags = { delay, failures, requireAuth }
       return { ...info, certificate: certificate && describeCertificate(certificate), flags, rules: rulesOfProfile }
     },

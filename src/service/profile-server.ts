@@ -31,7 +31,7 @@ interface StartSettings {
   readonly credentials: Credentials | undefined
   readonly listen: typeof listen
   /** For the page. */
-  readonly service: () => Omit<ServiceInfo, 'certificate'>
+  readonly serviceInfo: () => Omit<ServiceInfo, 'certificate'>
   /** What to do about a port that is in use, behind "is in use"; undefined: what helps a user of `serve`. */
   readonly portInUseAdvice: string | undefined
 }
@@ -39,7 +39,17 @@ interface StartSettings {
 /** Listens on the profile's ports; returns an error message where one cannot be bound. */
 export async function startProfile<Name extends ProfileName>(
   profile: Profile<Name>,
-  { stores, openAnother, config, appSettings, resources, credentials, service, listen, portInUseAdvice }: StartSettings,
+  {
+    stores,
+    openAnother,
+    config,
+    appSettings,
+    resources,
+    credentials,
+    serviceInfo,
+    listen,
+    portInUseAdvice,
+  }: StartSettings,
 ): Promise<RunningProfile | string> {
   const { host, port = profile.defaultPort, mode, httpsRedirectPort, control: controlSettings } = config
   const httpsPort = credentials && httpsPortOf(profile, config)
@@ -51,7 +61,7 @@ export async function startProfile<Name extends ProfileName>(
     (await import('./profile-control.ts')).controlledProfile(profile, {
       ...{ stores, openAnother, settings, controlSettings },
       maxBodyBytes: controlBodyBytes(config),
-      service: () => ({ ...service(), certificate: httpsPort === undefined ? undefined : credentials?.cert }),
+      serviceInfo: () => ({ ...serviceInfo(), certificate: httpsPort === undefined ? undefined : credentials?.cert }),
     })
   const open = async (address: Address, redirectPort?: number) => {
     const handler = control ?? app(profile, stores, { ...settings, redirectPort })

@@ -1,7 +1,7 @@
 import type { Worker } from 'node:cluster'
 import type { AppSettings } from '../app.ts'
 import type { Config } from '../config/config.ts'
-import { originNotices } from '../http/cors.ts'
+import { originReporter } from '../http/cors.ts'
 import { rateLimiter } from '../http/rate-limit.ts'
 import type { Log, StartMessage } from '../log.ts'
 import { devCertificate } from '../server/dev-certificate.ts'
@@ -91,8 +91,8 @@ export async function startService({
     allowRequest:
       maxRequestsPerSecond === undefined ? undefined : rateLimiter(maxRequestsPerSecond, clock.monotonicNow),
     observe: metrics?.observe,
-    noticeOrigin: originNotices(log.notice),
-    newPageToken: newToken && (() => newToken()),
+    reportOrigin: originReporter(log.notice),
+    newPageToken: newToken,
     unreadyReason: async () => {
       if (stop.aborted) return 'stopping'
       return opened.ping().then(
@@ -108,14 +108,14 @@ export async function startService({
   const maxBodyBytes = config.control ? controlBodyBytes(config) : config.maxBodyBytes
   const maxConnections = Math.ceil(config.limits.maxConnections / processes)
   const startedAt = new Date()
-  const service = () => ({ version, startedAt, store: opened.kind, profiles: running.map(({ urls }) => urls) })
+  const serviceInfo = () => ({ version, startedAt, store: opened.kind, profiles: running.map(({ urls }) => urls) })
   const settings = {
     config: { ...config, limits: { ...config.limits, maxConnections } },
     stores: metrics?.stores ?? opened,
     openAnother: opened.openAnother,
     resources: createResources(overload, maxBodyBytes, heapLimitBytes()),
     listen: worker ? (await import('../server/handover.ts')).primaryListener(worker) : listenHere,
-    ...{ appSettings, credentials, service, portInUseAdvice },
+    ...{ appSettings, credentials, serviceInfo, portInUseAdvice },
   }
   for (const name of config.profiles) {
     const started = await startProfile(served[name], settings)
