@@ -32,7 +32,7 @@ const maxHeapBytes = 4 * 2 ** 30
 /** Of the idle timeout of Bun.serve. */
 const maxIdleSeconds = 255
 
-const flagsOfNode = ['workers', 'header-timeout', 'stalled-timeout', 'max-connections']
+const flagsOfNode = ['workers', 'max-connections']
 
 const withoutCounterpart = (flags: readonly string[], flag: string) =>
   flags.includes(flag) ? 'has no counterpart there: leave it out, or run the service with Node' : undefined
