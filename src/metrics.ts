@@ -54,21 +54,17 @@ export function createMetrics({ stores, itemCounts, monotonicNow, isWorker }: Me
   }
 }
 
-interface MetricsAddress {
-  readonly port: number
-  readonly host: string
-}
-
 /** Those of all workers together; for their primary process. */
-export function serveWorkerMetrics(address: MetricsAddress): Promise<MetricsServer | string> {
+export function serveWorkerMetrics(port: number, host: string): Promise<MetricsServer | string> {
   const registry = new AggregatorRegistry()
-  return serveMetrics({ read: () => registry.clusterMetrics() }, address)
+  return serveMetrics(() => registry.clusterMetrics(), port, host)
 }
 
 /** Serves metrics at /metrics on a port of their own, or returns an error message. */
 export async function serveMetrics(
-  { read }: Pick<Metrics, 'read'>,
-  { port, host }: MetricsAddress,
+  read: () => Promise<string>,
+  port: number,
+  host: string,
 ): Promise<MetricsServer | string> {
   const server = createServer({ headersTimeout: timeoutMs, requestTimeout: timeoutMs }, async (request, response) => {
     if (request.url?.split('?')[0] !== '/metrics' || request.method !== 'GET') return void response.writeHead(404).end()

@@ -3,39 +3,30 @@ import { type AppSettings, appApi, profileApi, profiles } from '../app.ts'
 import type { Config, ControlSettings } from '../config/config.ts'
 import { type Control, control, type SandboxItems } from '../control/control.ts'
 import { Faults, ruleErrors } from '../control/faults.ts'
-import type { ProfileUrls } from '../log.ts'
 import { type Profile, type ProfileName, ruleOf } from '../profiles/profile.ts'
-import { type MemoryStores, memoryStores } from '../store/memory.ts'
+import { memoryStores } from '../store/memory.ts'
 import type { Stores } from '../store/store.ts'
 import { rules as contractRules } from '../verify/rules.ts'
 import type { Clock } from './clock.ts'
+import { controlBodyBytes, type OpenStores } from './stores.ts'
 
-/** What is known once the service runs. */
-export interface ServiceInfo {
-  readonly version: string
-  readonly startedAt: Date
-  readonly store: string
-  readonly profiles: readonly ProfileUrls[]
-  /** In PEM format, maybe with its key; undefined without HTTPS. */
-  readonly certificate: string | undefined
-}
-
-interface ControlledProfile {
+/** What the controlled profiles of a service share. */
+export interface ControlledService {
+  readonly config: Config
   readonly stores: Stores
-  /** Undefined where there are no sandboxes. */
-  readonly openAnother: MemoryStores['openAnother'] | undefined
-  readonly settings: AppSettings
-  readonly controlSettings: ControlSettings
-  /** Of a body for the control API. */
-  readonly maxBodyBytes: number
-  /** For the page. */
-  serviceInfo(): ServiceInfo
+  readonly openAnother: OpenStores['openAnother']
+  /** For the page: what is known once the service runs. */
+  readonly serviceInfo: () => object
 }
 
 /** A profile under control of its clients. */
 export function controlledProfile<Name extends ProfileName>(
   profile: Profile<Name>,
-  { stores, openAnother, settings, controlSettings, maxBodyBytes, serviceInfo }: ControlledProfile,
+  { config, stores, openAnother, serviceInfo }: ControlledService,
+  controlSettings: ControlSettings,
+  settings: AppSettings,
+  /** In PEM format, maybe with its key; undefined without HTTPS. */
+  certificate: string | undefined,
 ): Control {
   const itemsOf = (all: Stores, dispose: () => void): SandboxItems => {
     const store = all[profile.name]
@@ -64,13 +55,14 @@ export function controlledProfile<Name extends ProfileName>(
     verifyToken: settings.verifyDevToken ?? settings.verifyToken,
     faults: { ...controlSettings, random },
     ...controlSettings,
-    maxBodyBytes,
+    maxBodyBytes: controlBodyBytes(config),
     now,
-    info() {
-      const { certificate, ...info } = serviceInfo()
-      const flags = { delay, failures, requireAuth }
-      return { ...info, certificate: certificate && describeCertificate(certificate), flags, rules: rulesOfProfile }
-    },
+    info: () => ({
+      ...serviceInfo(),
+      certificate: certificate && describeCertificate(certificate),
+      flags: { delay, failures, requireAuth },
+      rules: rulesOfProfile,
+    }),
     instance: randomUUID(),
     newToken: newPageToken,
   })

@@ -8,9 +8,7 @@ import type { Profile, ProfileName } from '../profiles/profile.ts'
 import type { Credentials } from '../server/dev-certificate.ts'
 import type { Address, listen } from '../server/listen.ts'
 import type { Resources } from '../server/resources.ts'
-import type { Stores } from '../store/store.ts'
-import type { ServiceInfo } from './profile-control.ts'
-import { controlBodyBytes, type OpenStores } from './stores.ts'
+import type { ControlledService } from './profile-control.ts'
 
 export interface RunningProfile {
   readonly urls: ProfileUrls
@@ -22,16 +20,12 @@ export interface RunningProfile {
   destroy(): Promise<void>
 }
 
-interface StartSettings {
-  readonly stores: Stores
-  readonly openAnother: OpenStores['openAnother']
-  readonly config: Config
+/** What the profiles of a service share. */
+interface ProfileSettings extends ControlledService {
   readonly appSettings: Omit<AppSettings, 'redirectPort' | 'redirectsToHttps'>
   readonly resources: Resources
   readonly credentials: Credentials | undefined
   readonly listen: typeof listen
-  /** For the page. */
-  readonly serviceInfo: () => Omit<ServiceInfo, 'certificate'>
   /** What to do about a port that is in use, behind "is in use"; undefined: what helps a user of `serve`. */
   readonly portInUseAdvice: string | undefined
 }
@@ -39,33 +33,22 @@ interface StartSettings {
 /** Listens on the profile's ports; returns an error message where one cannot be bound. */
 export async function startProfile<Name extends ProfileName>(
   profile: Profile<Name>,
-  {
-    stores,
-    openAnother,
-    config,
-    appSettings,
-    resources,
-    credentials,
-    serviceInfo,
-    listen,
-    portInUseAdvice,
-  }: StartSettings,
+  shared: ProfileSettings,
 ): Promise<RunningProfile | string> {
-  const { host, port = profile.defaultPort, mode, httpsRedirectPort, control: controlSettings } = config
+  const { config, credentials, portInUseAdvice } = shared
+  const { host, port = profile.defaultPort, mode, httpsRedirectPort } = config
   const httpsPort = credentials && httpsPortOf(profile, config)
   const redirectsToHttps = mode === 'production' && (httpsRedirectPort ?? httpsPort) !== undefined
-  const settings = { ...appSettings, redirectPort: undefined, redirectsToHttps }
+  const settings = { ...shared.appSettings, redirectPort: undefined, redirectsToHttps }
+  const certificate = httpsPort === undefined ? undefined : credentials?.cert
   // Not loaded in production.
   const control =
-    controlSettings &&
-    (await import('./profile-control.ts')).controlledProfile(profile, {
-      ...{ stores, openAnother, settings, controlSettings },
-      maxBodyBytes: controlBodyBytes(config),
-      serviceInfo: () => ({ ...serviceInfo(), certificate: httpsPort === undefined ? undefined : credentials?.cert }),
-    })
+    config.control &&
+    (await import('./profile-control.ts')).controlledProfile(profile, shared, config.control, settings, certificate)
   const open = async (address: Address, redirectPort?: number) => {
-    const handler = control ?? app(profile, stores, { ...settings, redirectPort })
-    return listen(handler, address, config.limits, resources, settings.now).catch((cause: NodeJS.ErrnoException) => {
+    const handler = control ?? app(profile, shared.stores, { ...settings, redirectPort })
+    const listening = shared.listen(handler, address, config.limits, shared.resources, settings.now)
+    return listening.catch((cause: NodeJS.ErrnoException) => {
       control?.close()
       return describeListenError(cause, address, portInUseAdvice ?? adviceForServe(profile.name, port, address))
     })

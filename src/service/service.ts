@@ -49,16 +49,8 @@ export interface Service {
 }
 
 /** Starts what the configuration says, or returns an error message. */
-export async function startService({
-  config,
-  log,
-  clock,
-  directory,
-  stop,
-  worker,
-  processes = 1,
-  portInUseAdvice,
-}: ServiceOptions): Promise<Service | string> {
+export async function startService(options: ServiceOptions): Promise<Service | string> {
+  const { config, log, clock, directory, stop, worker, processes = 1, portInUseAdvice } = options
   const served = readStartingItems(config.itemsFile)
   if (typeof served === 'string') return served
   // The first worker has found the database.
@@ -151,7 +143,7 @@ async function startMetrics(
   // prom-client is loaded only where it is used.
   const { createMetrics, serveMetrics } = await import('../metrics.ts')
   const metrics = createMetrics({ stores, itemCounts: stores.counts, monotonicNow, isWorker })
-  const server = isWorker ? undefined : await serveMetrics(metrics, { port, host })
+  const server = isWorker ? undefined : await serveMetrics(metrics.read, port, host)
   return typeof server === 'string' ? server : { ...metrics, server }
 }
 

@@ -1,32 +1,18 @@
 import { isDate } from 'node:util/types'
 import { profiles } from '../app.ts'
-import { type Config, readConfig } from '../config/config.ts'
+import { readConfig } from '../config/config.ts'
 import type { Control } from '../control/control.ts'
 import { readableLog } from '../log.ts'
 import { createClock } from './clock.ts'
 import type { RunningProfile } from './profile-server.ts'
-import { type NewToken, type Service, startService } from './service.ts'
+import { type NewToken, startService } from './service.ts'
 
-/** The options of `start`, which may have been called without a compiler. */
-interface UncheckedOptions {
-  readonly profile?: unknown
-  readonly port?: unknown
-  readonly seed?: unknown
-  readonly now?: unknown
-  readonly requireAuth?: unknown
-  readonly log?: unknown
-}
-
-interface InProcessService extends Pick<Service, 'destroy'> {
-  readonly url: string
-  readonly control: Control
-  readonly newToken: NewToken
-}
-
-/** A service in development mode, with items in memory and a key for tokens of its own. Throws with every mistake. */
-export async function startInProcess(options: UncheckedOptions = {}): Promise<InProcessService> {
-  const config = readStartOptions(options)
-  const write = options.log as ((line: string) => void) | undefined
+/**
+ * A service in development mode, with items in memory and a key for tokens of its own. The options are those of `start`,
+ * which may have been called without a compiler: throws with every mistake.
+ */
+export async function startInProcess(options: object = {}) {
+  const { log: write, config } = readStartOptions(options as Readonly<Record<string, unknown>>)
   const service = await startService({
     config,
     clock: createClock(config),
@@ -43,7 +29,8 @@ export async function startInProcess(options: UncheckedOptions = {}): Promise<In
 }
 
 /** The configuration of `todo-service serve` with these options as flags, whatever the environment is. */
-function readStartOptions({ profile, port = 0, seed, now, requireAuth, log, ...unknown }: UncheckedOptions): Config {
+function readStartOptions(options: Readonly<Record<string, unknown>>) {
+  const { profile, port = 0, seed, now, requireAuth, log, ...unknown } = options
   const isProfile = Object.hasOwn(profiles, `${profile}`)
   const time = isDate(now) && !Number.isNaN(now.getTime()) ? now.toISOString() : now
   const flags = { host: '127.0.0.1', profile: isProfile ? profile : 'a', port, seed, now: time }
@@ -58,7 +45,7 @@ function readStartOptions({ profile, port = 0, seed, now, requireAuth, log, ...u
     ...Object.keys(unknown).map((name) => `there is no option ${name}: use profile, port, seed, now, requireAuth, log`),
   ]
   if ('problems' in config || mistakes.length > 0) throw new Error(`start: ${mistakes.join('; ')}.`)
-  return config
+  return { config, log: log as ((line: string) => void) | undefined }
 }
 
 /** What the caller's function throws must not change a response: it becomes a warning. */

@@ -34,8 +34,7 @@ export async function serveInWorkers(options: WorkerOptions): Promise<boolean | 
   const file =
     dataFile === undefined ? undefined : await openFileStores(dataFile, profiles, { ...clock, log }, 'exclusive')
   if (typeof file === 'string') return file
-  const metrics =
-    port === undefined ? undefined : await (await import('../metrics.ts')).serveWorkerMetrics({ port, host })
+  const metrics = port === undefined ? undefined : await (await import('../metrics.ts')).serveWorkerMetrics(port, host)
   if (typeof metrics === 'string') {
     await file?.close()
     return metrics
