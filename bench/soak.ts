@@ -10,7 +10,7 @@ const maxMemoryGrowth = 0.05
 const maxDescriptorGrowth = 5
 const samplesPerRun = 60
 
-const server = await startServer(thisService('a', '--header-timeout', '2', '--request-timeout', '3'))
+const server = await startServer(thisService('a', '--request-timeout', '3'))
 const { port, path, pid = 0 } = server
 const url = `http://127.0.0.1:${port}${path}`
 const endsAt = performance.now() + durationMs

@@ -1,28 +1,12 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-import { createSecretKey, randomBytes, randomUUID } from 'node:crypto'
-import { isDate } from 'node:util/types'
-import { type AppSettings, profiles } from './app.ts'
-import { developmentHandler } from './commands/develop.ts'
-import { createRuntime } from './commands/runtime.ts'
-import { controlBodyBytes, openMemoryStores } from './commands/stores.ts'
-import { type Config, type ControlSettings, readConfig } from './config/config.ts'
 import { maxRules, ruleErrors, tooManyRules } from './control/faults.ts'
 import type { FaultRule, JournalEntry } from './control/types.ts'
-import { originNotices } from './http/cors.ts'
 import { describeError, Rejection } from './http/errors.ts'
 import { quoteNumbers } from './http/int64.ts'
 import { arrayReader } from './http/schema.ts'
-import { readableLog } from './log.ts'
 import { outcomeErrors } from './profiles/profile.ts'
-import { listen } from './server/listen.ts'
-import { noOverloadMonitor } from './server/overload.ts'
-import { runtime as nativeRuntime } from './server/runtime.ts'
-import { serverContext } from './server/server.ts'
+import { startInProcess } from './service/start.ts'
 import type { ListRepresentation } from './store/store.ts'
-import { devTokenDefaults, devTokenIssuer } from './tokens/dev-key.ts'
-import { signToken } from './tokens/sign.ts'
-import { createTokenVerifier } from './tokens/verify.ts'
-import { version } from './version.ts'
 
 export type { FaultRule, JournalEntry } from './control/types.ts'
 
@@ -90,70 +74,14 @@ export interface TodoServer<Name extends keyof TodoItems> extends AsyncDisposabl
   close(): Promise<void>
 }
 
-const host = '127.0.0.1'
-
 /** Starts a service in this process, for tests. Any number of them run side by side and share nothing. */
 export async function start<Name extends keyof TodoItems>(options: StartOptions<Name>): Promise<TodoServer<Name>> {
-  const config = readStartOptions(options)
-  const profile = profiles[options.profile]
-  const runtime = createRuntime(config)
-  const key = createSecretKey(randomBytes(32))
-  const token = async (request: TokenOptions = {}) => {
-    const id = randomUUID().slice(0, 8)
-    const defaults = { ...devTokenDefaults, id, name: 'developer', validForSeconds: 3600 }
-    return (await signToken({ ...defaults, ...request }, key, new Date())).token
-  }
-  const { log: write } = options
-  const log = readableLog(write ? (text) => callSafely(write, text.trimEnd()) : () => {}, write ? 'info' : 'silent')
-  const settings: AppSettings = {
-    ...config,
-    ...runtime,
-    redirectPort: undefined,
-    redirectsToHttps: false,
-    verifyToken: createTokenVerifier({ ...config, trustedIssuers: [devTokenIssuer(key)], now: () => new Date() }),
-    allowRequest: undefined,
-    observe: undefined,
-    noticeOrigin: originNotices(log.notice),
-    newPageToken: token,
-    unreadyReason: async () => undefined,
-    log,
-  }
-  const stores = openMemoryStores(config, profiles, runtime.newId)
-  const startedAt = new Date()
-  let url = ''
-  const service = () => ({
-    version,
-    startedAt,
-    store: 'memory',
-    profiles: [{ title: profile.title, urls: [url] }],
-    certificate: undefined,
-  })
-  const maxBodyBytes = controlBodyBytes(config)
-  const control = developmentHandler(
-    profile,
-    stores,
-    stores.openAnother,
-    settings,
-    config.control,
-    service,
-    maxBodyBytes,
-  )
+  const { url, control, newToken, destroy } = await startInProcess(options)
   const { journal, faults, itemSchema, list, reset, putItems } = control.main
   const readItems = arrayReader(itemSchema, 'id')
-  const address = { host, port: config.port ?? 0 }
-  const context = serverContext({
-    ...{ limits: config.limits, overload: noOverloadMonitor(), now: runtime.now, maxBodyBytes },
-    heapLimitBytes: nativeRuntime.heapLimitBytes,
-  })
-  const server = await listen(control, address, context).catch((cause) => {
-    control.close()
-    throw new Error(`start: ${describeListenError(cause, address.port)}`, { cause })
-  })
-  url = `http://${host}:${server.port}`
   let closed: Promise<void> | undefined
   const close = () => {
-    control.close()
-    closed ??= server.destroy()
+    closed ??= destroy()
     return closed
   }
   return {
@@ -175,48 +103,11 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
       if (mistakes.length > 0) throw new Error(`fail: ${mistakes.join(' ')}`)
       for (const rule of rules) faults.add(rule)
     },
-    token,
+    token: newToken,
     close,
     [Symbol.asyncDispose]: close,
   }
 }
-
-/** The configuration of `todo-service serve` with these options as flags, whatever the environment is. */
-function readStartOptions(
-  options: Partial<StartOptions<keyof TodoItems>> = {},
-): Config & { readonly control: ControlSettings } {
-  const { profile, port, seed, now, requireAuth, log, ...unknown } = options
-  const isProfile = Object.hasOwn(profiles, `${profile}`)
-  const time = isDate(now) && !Number.isNaN(now.getTime()) ? now.toISOString() : now
-  const flags = { profile: isProfile ? profile : 'a', port, seed, now: time }
-  const args = Object.entries(flags).flatMap(([name, value]) => (value === undefined ? [] : `--${name}=${value}`))
-  const config = readConfig([...args, '--no-https', ...(requireAuth ? ['--require-auth'] : [])], {}, new Date())
-  const actual = profile === undefined ? '' : `, not ${JSON.stringify(profile)}`
-  const mistakes = [
-    ...(isProfile ? [] : [`profile must be ${Object.keys(profiles).join(' or ')}${actual}`]),
-    ...('problems' in config ? config.problems.map((problem) => problem.replace(/^--|\.$/g, '')) : []),
-    ...(requireAuth === undefined || typeof requireAuth === 'boolean' ? [] : ['requireAuth must be true or false']),
-    ...(log === undefined || typeof log === 'function' ? [] : ['log must be a function']),
-    ...Object.keys(unknown).map((name) => `there is no option ${name}: use profile, port, seed, now, requireAuth, log`),
-  ]
-  if ('problems' in config || mistakes.length > 0) throw new Error(`start: ${mistakes.join('; ')}.`)
-  // Development mode without --no-admin.
-  return config as Config & { readonly control: ControlSettings }
-}
-
-/** What the caller's function throws must not change a response: it becomes a warning. */
-function callSafely(log: (line: string) => void, line: string): void {
-  try {
-    log(line)
-  } catch (error) {
-    process.emitWarning(`start: log has thrown: ${error}`)
-  }
-}
-
-const describeListenError = ({ code, message }: NodeJS.ErrnoException, port: number) =>
-  code === 'EADDRINUSE'
-    ? `Port ${port} is in use: choose another, or leave it out for a free one.`
-    : `Cannot listen on ${host} port ${port}: ${message}.`
 
 /** JSON with every digit of a bigint. */
 function itemsToJson(items: readonly object[]): string {

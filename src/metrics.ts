@@ -12,7 +12,7 @@ export interface Metrics {
   read(): Promise<string>
 }
 
-export interface MetricsServer {
+interface MetricsServer {
   readonly url: string
   close(): Promise<void>
 }
@@ -54,17 +54,18 @@ export function createMetrics({ stores, itemCounts, monotonicNow, isWorker }: Me
   }
 }
 
-/** Of all workers together; for their primary process. */
-export function workerMetrics(): Pick<Metrics, 'read'> {
+/** Those of all workers together; for their primary process. */
+export function serveWorkerMetrics(port: number, host: string): Promise<MetricsServer | string> {
   const registry = new AggregatorRegistry()
-  return { read: () => registry.clusterMetrics() }
+  return serveMetrics(() => registry.clusterMetrics(), port, host)
 }
 
-/** Serves metrics at /metrics on a port of their own. */
+/** Serves metrics at /metrics on a port of their own, or returns an error message. */
 export async function serveMetrics(
-  { read }: Pick<Metrics, 'read'>,
-  { port, host }: { readonly port: number; readonly host: string },
-): Promise<MetricsServer> {
+  read: () => Promise<string>,
+  port: number,
+  host: string,
+): Promise<MetricsServer | string> {
   const server = createServer({ headersTimeout: timeoutMs, requestTimeout: timeoutMs }, async (request, response) => {
     if (request.url?.split('?')[0] !== '/metrics' || request.method !== 'GET') return void response.writeHead(404).end()
     try {
@@ -75,10 +76,11 @@ export async function serveMetrics(
       response.writeHead(503).end()
     }
   })
-  await new Promise<void>((listening, failed) => {
-    server.once('error', failed)
-    server.listen(port, host, listening)
+  const error = await new Promise<Error | undefined>((listening) => {
+    server.once('error', listening)
+    server.listen(port, host, () => listening(undefined))
   })
+  if (error) return `Metrics cannot be served on ${host} port ${port}: ${error.message}.`
   const { port: boundPort } = server.address() as AddressInfo
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${boundPort}/metrics`,

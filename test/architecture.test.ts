@@ -13,36 +13,26 @@ const sources = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf
 /** What a directory of src, or a file directly in src, may import besides itself. */
 const allowedImports: Record<string, readonly string[]> = {
   'cli.ts': ['commands', 'version.ts'],
-  'index.ts': [
-    ...['app.ts', 'commands', 'config', 'control', 'http', 'log.ts', 'profiles', 'server', 'store/store.ts', 'tokens'],
-    'version.ts',
-  ],
+  'index.ts': ['control', 'http', 'profiles', 'service', 'store/store.ts'],
   commands: [
-    ...[
-      'app.ts',
-      'config',
-      'control',
-      'pages',
-      'http',
-      'log.ts',
-      'metrics.ts',
-      'profiles',
-      'server',
-      'store',
-      'tokens',
-    ],
+    ...['app.ts', 'config', 'config-directory.ts', 'log.ts', 'pages', 'server/runtime.ts', 'service'],
+    ...['store/memory.ts', 'store/store.ts', 'tokens', 'verify', 'version.ts'],
+  ],
+  service: [
+    ...['app.ts', 'config', 'control', 'http', 'log.ts', 'metrics.ts', 'profiles', 'server', 'store', 'tokens'],
     ...['verify', 'version.ts'],
   ],
+  config: ['control', 'http', 'log.ts', 'profiles', 'server', 'store/postgres/url.ts', 'tokens'],
   'app.ts': ['pages', 'http', 'profiles', 'store/store.ts'],
-  config: ['control', 'http', 'log.ts', 'profiles', 'server', 'tokens'],
   control: ['pages', 'http', 'log.ts', 'store/store.ts'],
   pages: ['http'],
   profiles: ['http', 'store/store.ts'],
-  server: ['config/config-directory.ts', 'http'],
+  server: ['config-directory.ts', 'http'],
   http: ['log.ts', 'store/store.ts'],
   'metrics.ts': ['http', 'store/store.ts'],
-  tokens: ['config/config-directory.ts'],
-  store: ['config/database-url.ts'],
+  tokens: ['config-directory.ts'],
+  store: [],
+  'config-directory.ts': [],
   'log.ts': [],
   'version.ts': [],
   verify: [],
@@ -51,17 +41,69 @@ const allowedImports: Record<string, readonly string[]> = {
 /** Modules that are loaded when a command or a setting needs them. */
 const importsOf = (text: string) =>
   [...text.matchAll(/(?:from|import) ?\(?'(\.[^']+)'/g)].map(([, path]) => path as string)
+const targetOf = (file: string, path: string) => normalize(join(dirname(file), path)).replaceAll('\\', '/')
 const moduleOf = (file: string) => file.split('/')[0] as string
+
+/** The groups of two or more names that import each other, directly or not. */
+function findCircles(imports: ReadonlyMap<string, ReadonlySet<string>>): string[] {
+  const reached = (from: string): Set<string> => {
+    const names = new Set<string>()
+    const visit = (name: string) => {
+      for (const next of imports.get(name) ?? [])
+        if (!names.has(next)) {
+          names.add(next)
+          visit(next)
+        }
+    }
+    visit(from)
+    return names
+  }
+  const reach = new Map([...imports.keys()].map((name) => [name, reached(name)]))
+  const circles = [...reach]
+    .filter(([name, names]) => names.has(name))
+    .map(([name, names]) => [...names].filter((other) => reach.get(other)?.has(name)).sort())
+  return [...new Set(circles.map((names) => names.join(' ⇄ ')))].sort()
+}
+
+/** What imports what: files, or by `nameOf` what they belong to. */
+function importGraph(nameOf: (file: string) => string): Map<string, Set<string>> {
+  const graph = new Map<string, Set<string>>()
+  for (const { file, text } of sources)
+    for (const path of importsOf(text)) {
+      const [from, to] = [nameOf(file), nameOf(targetOf(file, path))]
+      const targets = graph.get(from) ?? new Set()
+      graph.set(from, targets)
+      // A folder may import itself; a file may not.
+      if (from !== to || from === file) targets.add(to)
+    }
+  return graph
+}
 
 suite('architecture', () => {
   test('imports go one way', () => {
     for (const { file, text } of sources)
       for (const path of importsOf(text)) {
-        const target = normalize(join(dirname(file), path)).replaceAll('\\', '/')
+        const target = targetOf(file, path)
         const allowed = allowedImports[moduleOf(file)] ?? []
         const isAllowed = [moduleOf(target), target].some((name) => name === moduleOf(file) || allowed.includes(name))
         assert.ok(isAllowed, `${file} imports ${target}`)
       }
+  })
+
+  test('no circle of imports, those of types included', () => {
+    const circles = [...findCircles(importGraph((file) => file)), ...findCircles(importGraph(moduleOf))]
+    assert.deepEqual(circles, [])
+  })
+
+  test('a circle is found', () => {
+    const graph = new Map([
+      ['a', new Set(['b'])],
+      ['b', new Set(['c', 'd'])],
+      ['c', new Set(['a'])],
+      ['d', new Set(['d'])],
+      ['e', new Set(['a'])],
+    ])
+    assert.deepEqual(findCircles(graph), ['a ⇄ b ⇄ c', 'd'])
   })
 
   test('no code branches on the name of a profile', () => {
@@ -69,9 +111,9 @@ suite('architecture', () => {
       assert.doesNotMatch(text, /\bname === '[ab]'|profile(\.name)? === '[ab]'/, file)
   })
 
-  test('only commands and index.ts read the clock, random numbers and the environment', () => {
+  test('only commands and service read the clock, random numbers and the environment', () => {
     for (const { file, text } of sources)
-      if (!['cli.ts', 'index.ts', 'commands', 'verify'].includes(moduleOf(file)))
+      if (!['cli.ts', 'commands', 'service', 'verify'].includes(moduleOf(file)))
         assert.doesNotMatch(
           text,
           /\bnew Date\(\)|Date\.now|Math\.random|performance\.now|random(UUID|Bytes)|\bprocess\.[a-z]/,

@@ -2,11 +2,11 @@ import { profiles } from '../app.ts'
 import { serveOptions } from '../config/config.ts'
 import { optionsHelp, type ParsedOptions, readOptions, rejectArguments } from '../config/options.ts'
 import type { Log } from '../log.ts'
+import { createClock } from '../service/clock.ts'
+import { formatItems, readItemsFile } from '../service/items-file.ts'
+import { openDatabaseStores, openFileStores } from '../service/stores.ts'
 import { OutcomeUnknownError, type PersistentStores, UnavailableError } from '../store/store.ts'
 import type { Command } from './command.ts'
-import { formatItems, readItemsFile } from './items-file.ts'
-import { createRuntime } from './runtime.ts'
-import { openDatabaseStores, openFileStores } from './stores.ts'
 
 const { data, 'database-url': databaseUrl, 'database-schema': databaseSchema } = serveOptions
 const options = { data, 'database-url': databaseUrl, 'database-schema': databaseSchema }
@@ -77,8 +77,8 @@ async function open(
   log: Pick<Log, 'notice'>,
 ): Promise<PersistentStores | string> {
   const { data: file = '', 'database-url': database, 'database-schema': databaseSchema = 'todo' } = values
-  const runtime = createRuntime({})
-  if (!database) return openFileStores(file, profiles, { ...runtime, log }, access)
+  const clock = createClock({})
+  if (!database) return openFileStores(file, profiles, { ...clock, log }, access)
   const { signal: stop } = new AbortController()
-  return openDatabaseStores({ database, databaseSchema, waitForDatabase: false }, profiles, { ...runtime, log, stop })
+  return openDatabaseStores({ database, databaseSchema, waitForDatabase: false }, profiles, { ...clock, log, stop })
 }

@@ -1,8 +1,9 @@
 import { baseUrlFormat, readBaseUrl } from '../config/config.ts'
 import { flagsOnly, option, optionsHelp, readOptions, rejectArguments } from '../config/options.ts'
+import { bearerToken } from '../config/token-options.ts'
+import { defaultUrlsByProfile, findService } from '../service/find-service.ts'
 import { type Client, createClient, NoResponseError, type Response } from '../verify/client.ts'
 import type { Command } from './command.ts'
-import { defaultUrlsByProfile, findService } from './sample-request.ts'
 
 const options = {
   ...flagsOnly({
@@ -13,12 +14,7 @@ const options = {
       (name) => /^[\w-]{1,64}$/.exec(name)?.[0],
     ),
   }),
-  token: option(
-    'TOKEN',
-    'a JSON Web Token: three parts with dots between them',
-    'a development token; a service on this machine, addressed as localhost, requires none',
-    (token) => /^[\w-]+\.[\w-]+\.[\w-]+$/.exec(token.trim())?.[0],
-  ),
+  token: bearerToken('a development token; a service on this machine, addressed as localhost, requires none'),
 }
 
 export const reset: Command = {

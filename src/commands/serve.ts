@@ -1,31 +1,14 @@
-import cluster, { type Worker } from 'node:cluster'
-import { type KeyObject, randomUUID } from 'node:crypto'
+import cluster from 'node:cluster'
 import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
-import { type AppSettings, profiles } from '../app.ts'
 import { type Config, readConfig, serveOptions } from '../config/config.ts'
-import { configDirectory } from '../config/config-directory.ts'
 import { optionsHelp } from '../config/options.ts'
-import { originNotices } from '../http/cors.ts'
-import { rateLimiter } from '../http/rate-limit.ts'
+import { configDirectory } from '../config-directory.ts'
 import { jsonLog, type Log, readableLog } from '../log.ts'
-import type { Metrics } from '../metrics.ts'
-import { devCertificate } from '../server/dev-certificate.ts'
-import { listen as listenHere } from '../server/listen.ts'
-import { noOverloadMonitor, overloadMonitor } from '../server/overload.ts'
-import { runtime as nativeRuntime } from '../server/runtime.ts'
-import { serverContext } from '../server/server.ts'
-import { devTokenDefaults, devTokenIssuer } from '../tokens/dev-key.ts'
-import { signToken } from '../tokens/sign.ts'
-import { createTokenVerifier } from '../tokens/verify.ts'
-import { version } from '../version.ts'
+import { runtime } from '../server/runtime.ts'
+import { createClock } from '../service/clock.ts'
+import { type ServiceOptions, startService } from '../service/service.ts'
 import type { Command, Process } from './command.ts'
-import { readItemsFile } from './items-file.ts'
-import { createRuntime, type Runtime } from './runtime.ts'
-import { type RunningProfile, startProfile } from './start-profile.ts'
-import { controlBodyBytes, type OpenStores, openFileStores, openStores } from './stores.ts'
-import { createTokenVerification } from './token-verification.ts'
-import { runWorkers } from './workers.ts'
 
 export const serve: Command = {
   help: `Runs the service: Profile A, Profile B or both, each with its own items, in memory, in a file or in PostgreSQL.
@@ -51,24 +34,25 @@ Examples
 `,
 
   async run(args, process) {
-    const config = readConfig(args, process.env, new Date(), nativeRuntime)
+    const config = readConfig(args, process.env, new Date(), runtime)
     if ('problems' in config) return config
     const { worker } = cluster
     const log = createLog(config, process, worker?.id)
     const stop = stopSignal(process, worker !== undefined)
     exitOnUncaught(process, log)
-    logWarnings(process, log)
-    const runtime = createRuntime(config)
-    const problems = await findControlProblems(config, runtime)
+    const clock = createClock(config)
+    // Not loaded in production.
+    const control = config.control && (await import('../service/profile-control.ts'))
+    const problems = control?.findFailProblems(config, clock) ?? []
     if (problems.length > 0) return { problems }
     const count = config.workers === 'auto' ? availableParallelism() : config.workers
-    const fail = (message: string) => {
-      process.stderr.write(`todo-service: ${message}\n`)
-      return 1
-    }
-    const context = { config, env: process.env, count, log, stop, runtime, fail }
-    if (!worker && count > 1) return serveInWorkers(context)
-    const code = await serveHere(context, worker)
+    const options = { config, log, clock, stop }
+    const outcome =
+      worker || count === 1
+        ? await serveHere({ ...options, directory: configDirectory(process.env), worker, processes: count })
+        : await (await import('../service/workers.ts')).serveInWorkers({ ...options, count })
+    if (typeof outcome === 'string') process.stderr.write(`todo-service: ${outcome}\n`)
+    const code = outcome === true ? 0 : 1
     // The channel to the primary process would keep this one alive.
     worker?.disconnect()
     // So may what a runtime keeps of requests that were given up: on Deno, a read of a body.
@@ -77,148 +61,18 @@ Examples
   },
 }
 
-interface Context {
-  readonly config: Config
-  readonly env: NodeJS.ProcessEnv
-  /** Of processes. */
-  readonly count: number
-  readonly log: Log
-  readonly stop: AbortSignal
-  readonly runtime: Runtime
-  fail(message: string): number
-}
-
-/** Serves in this process until the signal; returns the exit code. */
-async function serveHere(
-  { config, env, count, log, stop, runtime, fail }: Context,
-  worker: Worker | undefined,
-): Promise<number> {
-  const served = readStartingItems(config)
-  if (typeof served === 'string') return fail(served)
-  // The first worker has found the database.
-  const waitForDatabase = config.waitForDatabase || (worker !== undefined && worker.id > 1)
-  const access = worker ? 'shared' : 'exclusive'
-  const opened = await openStores({ ...config, waitForDatabase }, served, { ...runtime, log, stop }, access)
-  if (stop.aborted) return 0
-  if (typeof opened === 'string') return fail(opened)
-  const closers: (() => Promise<unknown>)[] = [opened.close]
-  const closeAll = async () => {
-    for (const close of closers.reverse()) await close()
-  }
-  const metrics = await startMetrics(config, opened, runtime.monotonicNow, worker !== undefined)
-  if (typeof metrics === 'string') {
-    await closeAll()
-    return fail(metrics)
-  }
-  if (metrics?.server) closers.push(metrics.server.close)
-  const { verifyOptions, devKey, notes: tokenNotes } = await createTokenVerification(config, env, log.notice)
-  const appSettings: Omit<AppSettings, 'redirectPort' | 'redirectsToHttps'> = {
-    ...config,
-    ...runtime,
-    verifyToken: createTokenVerifier(verifyOptions),
-    verifyDevToken: devKey && createTokenVerifier({ ...verifyOptions, trustedIssuers: [devTokenIssuer(devKey.key)] }),
-    allowRequest:
-      config.maxRequestsPerSecond === undefined
-        ? undefined
-        : rateLimiter(config.maxRequestsPerSecond, runtime.monotonicNow),
-    observe: metrics?.observe,
-    noticeOrigin: originNotices(log.notice),
-    newPageToken: devKey && (() => newPageToken(devKey.key)),
-    unreadyReason: async () => {
-      if (stop.aborted) return 'stopping'
-      return opened.ping().then(
-        () => undefined,
-        () => 'the items cannot be reached',
-      )
-    },
-    log,
-  }
-  const credentials =
-    config.https && (config.https.credentials ?? (await devCertificate(configDirectory(env), new Date())))
-  const overload =
-    config.mode === 'development' ? noOverloadMonitor() : overloadMonitor(runtime.monotonicNow, log.notice)
-  closers.push(async () => overload.stop())
-  const maxBodyBytes = Math.max(config.maxBodyBytes, config.control ? controlBodyBytes(config) : 0)
-  const running: RunningProfile[] = []
-  const listen = worker ? (await import('../server/handover.ts')).primaryListener(worker) : listenHere
-  const startedAt = new Date()
-  const service = () => ({ version, startedAt, store: opened.kind, profiles: running.map(({ urls }) => urls) })
-  closers.push(() => Promise.all(running.map(({ close }) => close())))
-  const limits = { ...config.limits, maxConnections: Math.ceil(config.limits.maxConnections / count) }
-  const { heapLimitBytes } = nativeRuntime
-  const context = serverContext({ limits, overload, now: runtime.now, maxBodyBytes, heapLimitBytes })
-  for (const name of config.profiles) {
-    const stores = metrics?.stores ?? opened
-    const { openAnother } = opened
-    const started = await startProfile(served[name], {
-      ...{ stores, openAnother, config, appSettings, context, credentials, service, listen },
-    })
-    if (typeof started === 'string') {
-      await closeAll()
-      return fail(started)
-    }
-    running.push(started)
-  }
-  const message = {
-    version,
-    mode: config.mode,
-    store: opened.kind,
-    runtime: nativeRuntime.name === 'Node' ? undefined : nativeRuntime.nameAndVersion,
-    profiles: running.map(({ urls }) => urls),
-    metrics: metrics?.server?.url,
-    notes: [...tokenNotes, ...httpsNotes(config)],
-  }
-  if (worker) worker.send(message)
-  else log.started(message)
+/** Serves in this process until the signal. Returns an error message, or whether what was written is in place. */
+async function serveHere(options: ServiceOptions): Promise<boolean | string> {
+  const { log, stop, worker } = options
+  const service = await startService(options)
+  if (typeof service === 'string') return stop.aborted || service
+  if (worker) worker.send(service.startMessage)
+  else log.started(service.startMessage)
   if (!stop.aborted) await once(stop, 'abort')
-  const isInPlace = opened.isInPlace()
-  await closeAll()
+  const isInPlace = service.isInPlace()
+  await service.close()
   if (!worker) log.stopped()
-  return isInPlace ? 0 : 1
-}
-
-/** Serves in several processes behind the same ports until the signal; returns the exit code. */
-async function serveInWorkers({ config, count, log, stop, runtime, fail }: Context): Promise<number> {
-  // Holds the lock of the data file for the workers.
-  const { dataFile } = config
-  const file =
-    dataFile === undefined ? undefined : await openFileStores(dataFile, profiles, { ...runtime, log }, 'exclusive')
-  if (typeof file === 'string') return fail(file)
-  const metrics = await serveMetrics(config)
-  if (typeof metrics === 'string') {
-    await file?.close()
-    return fail(metrics)
-  }
-  const { drainDelayMs, drainTimeoutMs } = config.limits
-  const isStarted = await runWorkers({
-    ...{ count, log, stop, monotonicNow: runtime.monotonicNow },
-    maxConnections: config.limits.maxConnections,
-    stopTimeoutMs: drainDelayMs + drainTimeoutMs + 5_000,
-    onStarted: (message) => log.started({ ...message, metrics: metrics?.url, workers: count }),
-  })
-  const isInPlace = file?.isInPlace() ?? true
-  await metrics?.close()
-  await file?.close()
-  if (isStarted) log.stopped()
-  return isStarted && isInPlace ? 0 : 1
-}
-
-/** The profiles, with the starting items of --items; or an error message. */
-function readStartingItems({ itemsFile }: Config): typeof profiles | string {
-  if (itemsFile === undefined) return profiles
-  const snapshot = readItemsFile(itemsFile)
-  if ('problems' in snapshot) return snapshot.problems.join(' ')
-  const { a, b } = snapshot
-  return {
-    a: { ...profiles.a, ...(a && { startingItems: a.items }) },
-    b: { ...profiles.b, ...(b && { startingItems: b.items }) },
-  }
-}
-
-/** The module is not loaded in production. */
-async function findControlProblems(config: Config, runtime: Runtime): Promise<string[]> {
-  if (!config.control || config.control.rules.length === 0) return []
-  return (await import('./develop.ts')).findFailProblems(config, runtime)
+  return isInPlace
 }
 
 /**
@@ -254,47 +108,6 @@ function exitOnUncaught(process: Process, log: Log): void {
       process.exit(1)
     })
 }
-
-/** Node would write warnings to standard error, as plain text. */
-function logWarnings(process: Process, log: Log): void {
-  process.removeAllListeners('warning')
-  process.on('warning', ({ name, message }: Error) => log.notice(`${name}: ${message}`))
-}
-
-/** Metrics of this process, undefined where none are configured, or an error message. Those of a worker have no server. */
-async function startMetrics(config: Config, stores: OpenStores, monotonicNow: () => number, isWorker: boolean) {
-  if (config.metricsPort === undefined) return undefined
-  // prom-client is loaded only where it is used.
-  const { createMetrics } = await import('../metrics.ts')
-  const metrics = createMetrics({ stores, itemCounts: stores.counts, monotonicNow, isWorker })
-  if (isWorker) return { ...metrics, server: undefined }
-  const server = await serveMetrics(config, metrics)
-  return typeof server === 'string' ? server : { ...metrics, server }
-}
-
-async function serveMetrics({ metricsPort: port, metricsHost: host }: Config, metrics?: Pick<Metrics, 'read'>) {
-  if (port === undefined) return undefined
-  const { serveMetrics: serve, workerMetrics } = await import('../metrics.ts')
-  return serve(metrics ?? workerMetrics(), { port, host }).catch(
-    (cause: Error) => `Metrics cannot be served on ${host} port ${port}: ${cause.message}.`,
-  )
-}
-
-/** B12. */
-const httpsNotes = ({ mode, https, httpsRedirectPort }: Config) =>
-  mode === 'production' && !https && httpsRedirectPort === undefined
-    ? ['Plain HTTP is not redirected: no HTTPS port is known. Set --tls-cert and --tls-key, or --https-redirect-port.']
-    : []
-
-/** S5. */
-const newPageToken = async (key: KeyObject) =>
-  (
-    await signToken(
-      { ...devTokenDefaults, id: randomUUID().slice(0, 8), name: 'developer', validForSeconds: 3600 },
-      key,
-      new Date(),
-    )
-  ).token
 
 /** Log lines wait in memory when the reader of standard output is slow; beyond this they are dropped and counted. */
 const maxLogBacklogBytes = 2 ** 20

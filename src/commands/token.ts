@@ -1,14 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { userInfo } from 'node:os'
-import { configDirectory } from '../config/config-directory.ts'
 import { choice, flagsOnly, many, option, optionsHelp, readOptions, rejectArguments, text } from '../config/options.ts'
 import { readTokenSettings, tokenOptions } from '../config/token-options.ts'
+import { configDirectory } from '../config-directory.ts'
+import { defaultUrls, findService } from '../service/find-service.ts'
+import { createTokenVerification, signDevToken } from '../service/tokens.ts'
 import { devTokenDefaults, readOrCreateDevKey } from '../tokens/dev-key.ts'
-import { signToken } from '../tokens/sign.ts'
 import { checkToken, isUndecided } from '../tokens/verify.ts'
 import type { Command, Process } from './command.ts'
-import { defaultUrls, findService, sampleRequest } from './sample-request.ts'
-import { createTokenVerification, devKeyNotStored } from './token-verification.ts'
 
 const [defaultAudience] = devTokenDefaults.audiences
 
@@ -54,26 +53,23 @@ async function create(args: readonly string[], { env, stdout, stderr }: Process)
   const { values, rest, problems } = readOptions(signOptions, args, env)
   rejectArguments(rest, problems)
   if (problems.length > 0) return { problems }
-  const directory = configDirectory(env)
-  const { key, storeError } = await readOrCreateDevKey(directory, randomBytes)
+  const { key, storeError } = await readOrCreateDevKey(configDirectory(env), randomBytes)
   if (storeError) {
-    const reason = devKeyNotStored(directory, storeError)
     stderr.write(
-      `todo-service: ${reason}, so no service would accept the token: free disk space or make the directory writable, or set XDG_CONFIG_HOME to another one for this command and the service.\n`,
+      `todo-service: ${storeError}, so no service would accept the token: free disk space or make the directory writable, or set XDG_CONFIG_HOME to another one for this command and the service.\n`,
     )
     return 1
   }
-  const request = {
-    id: randomBytes(4).toString('hex'),
-    name: values.name ?? userName(),
+  const name = values.name ?? userName()
+  const { token, claims } = await signDevToken(key, {
+    name,
     roles: values.role,
     scopes: values.scope,
     claims: Object.fromEntries(values.claim),
-    issuer: values.issuer ?? devTokenDefaults.issuer,
-    audiences: values.audience.length > 0 ? values.audience : devTokenDefaults.audiences,
     validForSeconds: values['valid-for'] ?? 90 * 86_400,
-  }
-  const { token, claims } = await signToken(request, key, new Date())
+    ...(values.issuer && { issuer: values.issuer }),
+    ...(values.audience.length > 0 && { audiences: values.audience }),
+  })
   if (values.issuer || values.audience.length > 0)
     stderr.write(
       `todo-service: The service accepts development tokens only with issuer ${devTokenDefaults.issuer} and audience ${defaultAudience}.\n`,
@@ -83,7 +79,7 @@ async function create(args: readonly string[], { env, stdout, stderr }: Process)
     token: () => token,
     json: () => JSON.stringify({ token, claims }, null, 2),
     default: async () =>
-      `A development token for ${request.name}, valid until ${expires}:\n\n${token}\n\n${sampleRequest(token, await findService(defaultUrls))}`,
+      `A development token for ${name}, valid until ${expires}:\n\n${token}\n\n${sampleRequest(token, await findService(defaultUrls))}`,
   }
   stdout.write(`${await output[values.output ?? 'default']()}\n`)
   return 0
@@ -98,7 +94,7 @@ async function verify(args: readonly string[], { env, stdout, stderr }: Process)
   rejectArguments(extraArguments, problems)
   if (text === undefined || problems.length > 0) return { problems }
   const report = (message: string) => void stderr.write(`todo-service: ${message}\n`)
-  const { verifyOptions, devKey, notes } = await createTokenVerification(settings, env, report)
+  const { verifyOptions, devKey, notes } = await createTokenVerification(settings, configDirectory(env), report)
   if (devKey?.storeError) for (const note of notes) report(note)
   const { token, checks } = await checkToken(text.trim().replace(/^Bearer +/i, ''), verifyOptions)
   if (token) stdout.write(`header  ${formatJson(token.header)}\nclaims  ${formatJson(token.claims, 2)}\n\n`)
@@ -108,6 +104,21 @@ async function verify(args: readonly string[], { env, stdout, stderr }: Process)
   stdout.write(`\nA service in ${settings.mode} mode with these settings ${verb} this token.\n`)
   return isAccepted ? 0 : 1
 }
+
+/** For both schemes if it is not known where the service runs. */
+export function sampleRequest(token: string, url: string | undefined): string {
+  if (url) return `Try it: ${curl(token, url)}`
+  const [http = '', httpB = '', https = '', httpsB = ''] = defaultUrls
+  return [
+    `No service responds on the default ports. Once it runs, try it over HTTP or HTTPS (Profile B: ${httpB} and ${httpsB}):`,
+    curl(token, http),
+    curl(token, https),
+  ].join('\n\n')
+}
+
+/** -k: the development certificate is self-signed. */
+const curl = (token: string, url: string) =>
+  `curl ${url.startsWith('https:') ? '-k ' : ''}-H "Authorization: Bearer ${token}" ${url}/secret`
 
 /** Escapes what could control the terminal: the value is untrusted. */
 function formatJson(value: unknown, indent?: number): string {

@@ -10,6 +10,7 @@ import {
   text,
   toggle,
 } from '../config/options.ts'
+import { bearerToken } from '../config/token-options.ts'
 import { CannotVerify, type Verification, verify as verifyServer } from '../verify/index.ts'
 import { json } from '../verify/report/json.ts'
 import { junit } from '../verify/report/junit.ts'
@@ -36,15 +37,7 @@ const options = {
     timeout: integer('MS', 1, 600_000, 'response timeout in milliseconds (10000)'),
     insecure: toggle('accept a self-signed certificate'),
   }),
-  token: {
-    ...option(
-      'TOKEN',
-      'a JSON Web Token: three parts with dots between them',
-      'a token that the server accepts, for the rules about tokens',
-      (token) => (/^[\w-]+\.[\w-]+\.[\w-]+$/.test(token.trim()) ? token.trim() : undefined),
-    ),
-    secret: true as const,
-  },
+  token: bearerToken('a token that the server accepts, for the rules about tokens'),
 }
 
 export const verify: Command = {

@@ -7,7 +7,7 @@ import type { ProfileName } from '../profiles/profile.ts'
 import { type Credentials, findCredentialsError, readCertificate, readPrivateKey } from '../server/dev-certificate.ts'
 import type { Runtime } from '../server/runtime.ts'
 import type { ServerLimits } from '../server/server.ts'
-import { type Database, databaseUrlFormat, readDatabaseUrl } from './database-url.ts'
+import { type Database, databaseUrlFormat, readDatabaseUrl } from '../store/postgres/url.ts'
 import {
   choice,
   file,
@@ -44,6 +44,12 @@ const size = (min: number, max: number, help: string) =>
     return number !== '' && bytes >= min && bytes <= max ? bytes : undefined
   })
 const seconds = (help: string, min = 1) => integer('SECONDS', min, 3600, help)
+
+/** For the head of a request. */
+const headersTimeoutMs = 10_000
+/** For a client that reads nothing of its response. */
+const stalledTimeoutMs = 30_000
+const maxSandboxes = 1_000
 
 export const serveOptions = {
   profile: choice('a|b|both', ['a', 'b', 'both'], 'contract to serve (both)'),
@@ -107,10 +113,8 @@ export const serveOptions = {
     (name) => /^(?!pg_)[a-z_][a-z\d_]{0,62}$/.exec(name)?.[0],
   ),
   'wait-for-database': toggle('keep retrying if the database is unavailable at startup'),
-  'header-timeout': seconds('how long to wait for the headers of a request (10)'),
   'request-timeout': seconds('how long to wait for a whole request (30)'),
   'keep-alive-timeout': seconds('how long to keep an idle connection open (65)'),
-  'stalled-timeout': seconds('how long to wait for a client that reads nothing of its response (30)'),
   'drain-delay': seconds('how long to accept connections after a signal (production: 1, development: 0)', 0),
   'drain-timeout': seconds('how long to wait after that for requests in flight (10)'),
   'max-connections': integer('N', 1, 1_000_000, 'maximum number of open connections; further ones get 503 (12000)'),
@@ -140,7 +144,6 @@ export const serveOptions = {
   'require-auth': toggle('require a token for the to-do endpoints too'),
   'no-admin': toggle('development: disable the control API, sandboxes, delays and failures'),
   'sandbox-ttl': seconds('development: how long to keep a sandbox without requests (600)'),
-  'max-sandboxes': integer('N', 1, 100_000, 'development: maximum number of sandboxes (1000)'),
   delay: option('MS', 'milliseconds, such as 300 or 100-800', 'development: delay every response (none)', parseDelay),
   fail: many(
     option(
@@ -222,7 +225,7 @@ export function readConfig(
   args: readonly string[],
   env: NodeJS.ProcessEnv,
   now: Date,
-  native?: Pick<Runtime, 'nameAndVersion' | 'findProblem'>,
+  runtime?: Pick<Runtime, 'nameAndVersion' | 'findProblem'>,
 ): Config | { problems: string[] } {
   const parsed = readOptions(serveOptions, args, env)
   const { values, problems, rest, sourceOf } = parsed
@@ -251,7 +254,7 @@ export function readConfig(
   if (values.cors.length > 1 && values.cors.some((origin) => origin === '*' || origin === 'none'))
     problems.push(`${sourceOf('cors')} must be origins, or * or none alone.`)
   const isDevelopment = mode === 'development'
-  for (const name of ['sandbox-ttl', 'max-sandboxes', 'delay', 'fail'] as const)
+  for (const name of ['sandbox-ttl', 'delay', 'fail'] as const)
     if (isDevelopment && values['no-admin'] && sourceOf(name))
       problems.push(`${sourceOf('no-admin')} and ${sourceOf(name)} contradict each other.`)
   if (values.workers !== undefined && values.workers !== 1) {
@@ -262,10 +265,10 @@ export function readConfig(
         `${sourceOf('workers')} needs --mode production or --no-admin: the control API works on a single process.`,
       )
   }
-  for (const [name, value] of Object.entries(native ? values : {})) {
+  for (const [name, value] of Object.entries(runtime ? values : {})) {
     const source = sourceOf(name as keyof typeof values)
-    const problem = source && native?.findProblem(name, value)
-    if (problem) problems.push(`The service runs on ${native?.nameAndVersion}, and ${source} ${problem}.`)
+    const problem = source && runtime?.findProblem(name, value)
+    if (problem) problems.push(`The service runs on ${runtime?.nameAndVersion}, and ${source} ${problem}.`)
   }
   if (problems.length > 0) return { problems }
   return {
@@ -276,10 +279,10 @@ export function readConfig(
     baseUrl: values['base-url'],
     maxBodyBytes: values['body-limit'] ?? 2 ** 20,
     limits: {
-      headersTimeoutMs: 1000 * (values['header-timeout'] ?? 10),
+      headersTimeoutMs,
       requestTimeoutMs: 1000 * (values['request-timeout'] ?? 30),
       keepAliveTimeoutMs: 1000 * (values['keep-alive-timeout'] ?? 65),
-      stalledTimeoutMs: 1000 * (values['stalled-timeout'] ?? 30),
+      stalledTimeoutMs,
       drainDelayMs: 1000 * (values['drain-delay'] ?? (isDevelopment ? 0 : 1)),
       drainTimeoutMs: 1000 * (values['drain-timeout'] ?? 10),
       maxConnections: values['max-connections'] ?? 12_000,
@@ -327,7 +330,7 @@ function parseTime(text: string): Date | undefined {
 const readControlSettings = (values: ParsedOptions<typeof serveOptions>['values']): ControlSettings => ({
   delay: values.delay,
   rules: values.fail,
-  maxSandboxes: values['max-sandboxes'] ?? 1_000,
+  maxSandboxes,
   sandboxTtlMs: 1000 * (values['sandbox-ttl'] ?? 600),
 })
 

@@ -32,6 +32,17 @@ export const tokenOptions = {
   'jwt-clock-tolerance': integer('SECONDS', 0, 3600, 'accepted clock difference (60)'),
 } as const satisfies Options
 
+/** A token to send. */
+export const bearerToken = (help: string) => ({
+  ...option(
+    'TOKEN',
+    'a JSON Web Token: three parts with dots between them',
+    help,
+    (token) => /^[\w-]+\.[\w-]+\.[\w-]+$/.exec(token.trim())?.[0],
+  ),
+  secret: true as const,
+})
+
 interface TokenConfig {
   readonly keys: readonly VerificationKey[] | { readonly jwksUrl: string }
   readonly issuers: readonly string[]

@@ -141,7 +141,7 @@ export function control(options: ControlOptions): Control {
       ...settings,
       verifyToken: requireScope(options.verifyToken, controlScope),
       cors: [],
-      noticeOrigin: () => {},
+      reportOrigin: () => {},
       maxBodyBytes: options.maxBodyBytes,
       maxJsonValues: maxValues,
       hooks: adminAccess,
@@ -187,7 +187,7 @@ export function control(options: ControlOptions): Control {
       return problem(403, 'Pages of other sites may not create a sandbox: --cors allows their origin.')
     const isEmpty = context.method === 'GET' || context.method === 'HEAD'
     if (sandboxes.size >= maxSandboxes && !dropOne(isEmpty))
-      return problem(503, `All ${maxSandboxes} sandboxes are in use: wait a minute, or raise --max-sandboxes.`)
+      return problem(503, `All ${maxSandboxes} sandboxes are in use: wait a minute.`)
     const items = openSandbox?.()
     if (items === undefined || items === 'memory-limit')
       return problem(503, 'There is no memory for another sandbox: raise --max-memory, or lower --sandbox-ttl.')

@@ -13,6 +13,9 @@ export type CorsPolicy = 'any' | 'loopback' | readonly string[]
 /** Any scheme: mobile web views use their own, such as capacitor://localhost. */
 const loopbackOrigin = /^[a-z][a-z\d+.-]*:\/\/(?:(?:[\w-]+\.)*localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$/i
 
+/** Whether pages of any other origin may use the service. */
+export const allowsOtherOrigins = (policy: CorsPolicy) => policy === 'any' || policy === 'loopback' || policy.length > 0
+
 export const isOriginAllowed = (origin: string, policy: CorsPolicy) =>
   policy === 'any' || (policy === 'loopback' ? loopbackOrigin.test(origin) : policy.includes(origin))
 
@@ -44,15 +47,15 @@ export function withCors(
   })
 }
 
-const maxNoticedOrigins = 100
+const maxReportedOrigins = 100
 
-/** Logs each origin that is not allowed, once. */
-export function originNotices(notice: (message: string) => void): (origin: string) => void {
-  const noticed = new Set<string>()
+/** Reports each origin that is not allowed once. */
+export function originReporter(report: (message: string) => void): (origin: string) => void {
+  const reported = new Set<string>()
   return (text) => {
     const origin = parseOrigin(text)
-    if (origin === undefined || noticed.has(origin) || noticed.size >= maxNoticedOrigins) return
-    noticed.add(origin)
-    notice(`Pages from ${origin} may not use this service; --cors ${origin} would allow them.`)
+    if (origin === undefined || reported.has(origin) || reported.size >= maxReportedOrigins) return
+    reported.add(origin)
+    report(`Pages from ${origin} may not use this service; --cors ${origin} would allow them.`)
   }
 }

@@ -2,7 +2,7 @@ import type { Log } from '../log.ts'
 import { UnavailableError } from '../store/store.ts'
 import { authenticate, type VerifyToken } from './auth.ts'
 import { type ContextSettings, type Fault, RequestContext } from './context.ts'
-import { type CorsPolicy, isOriginAllowed, withCors } from './cors.ts'
+import { allowsOtherOrigins, type CorsPolicy, isOriginAllowed, withCors } from './cors.ts'
 import { closesConnection, describeError, Rejection } from './errors.ts'
 import { isJson, parseJson } from './json-body.ts'
 import { clientAddress, isAuthority } from './proxy.ts'
@@ -31,7 +31,7 @@ export interface DispatchSettings extends ContextSettings {
   readonly allowRequest: ((client: string) => boolean) | undefined
   readonly cors: CorsPolicy
   /** Called with the Origin of each cross-origin request that is not allowed. */
-  readonly noticeOrigin: (origin: string) => void
+  readonly reportOrigin: (origin: string) => void
   readonly hsts: boolean
   readonly observe:
     | ((profile: string, operation: string, method: string, status: number, milliseconds: number) => void)
@@ -86,7 +86,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     verifyToken,
     allowRequest,
     cors,
-    noticeOrigin,
+    reportOrigin,
     hsts,
     log,
   } = settings
@@ -229,9 +229,9 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     if (hsts && context.origin.isSecure)
       response = withHeaders(response, { 'strict-transport-security': 'max-age=31536000' })
     // What a page contains is for this origin alone.
-    if (cors.length > 0 && !context.isPage) response = withCors(response, context, cors, hooks !== undefined)
+    if (allowsOtherOrigins(cors) && !context.isPage) response = withCors(response, context, cors, hooks !== undefined)
     const origin = context.request.header('origin')
-    if (origin !== undefined && !isOriginAllowed(origin, cors) && !isOwnOrigin(origin, context)) noticeOrigin(origin)
+    if (origin !== undefined && !isOriginAllowed(origin, cors) && !isOwnOrigin(origin, context)) reportOrigin(origin)
     if (date !== undefined) response = withHeaders(response, { date })
     if (context.fault) response = applyFault(context, context.fault, response)
     else context.request.respond(response)

@@ -1,6 +1,6 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
-import { readOrCreate } from '../config/config-directory.ts'
+import { readOrCreate } from '../config-directory.ts'
 
 /** In PEM format. */
 export interface Credentials {
@@ -16,7 +16,7 @@ const renewBeforeMs = 30 * dayMs
  * A self-signed certificate for development, stored for this user and renewed before it expires. Subject and issuer are
  * exactly CN=localhost, which the mobile client's debug build trusts; 10.0.2.2 is this machine in the Android emulator.
  */
-export async function devCertificate(directory: string, now: Date): Promise<Credentials> {
+export async function devCertificate(directory: string | undefined, now: Date): Promise<Credentials> {
   const isValid = (pem: string) =>
     // In Deno a context can be made of anything.
     pem.includes('-----BEGIN PRIVATE KEY') &&

@@ -20,7 +20,7 @@ export interface OverloadMonitor {
 }
 
 /** Detects that requests come in faster than the process can handle them. */
-export function overloadMonitor(monotonicNow: () => number, notice: (message: string) => void): OverloadMonitor {
+export function overloadMonitor(monotonicNow: () => number, report: (message: string) => void): OverloadMonitor {
   const load: Load = { received: 0, inFlight: 0, connections: 0 }
   const monitor = { load, reason: undefined as string | undefined, stop: () => clearInterval(timer) }
   let lateInARow = 0
@@ -34,10 +34,10 @@ export function overloadMonitor(monotonicNow: () => number, notice: (message: st
     lateInARow = isLate ? lateInARow + 1 : 0
     if (monitor.reason && !isLate) {
       monitor.reason = undefined
-      notice('The service is no longer overloaded.')
+      report('The service is no longer overloaded.')
     } else if (!monitor.reason && lateInARow >= lateChecks) {
       monitor.reason = 'the event loop is late'
-      notice(
+      report(
         `The service is overloaded: the event loop was over ${lateByMs} ms late in ${lateChecks} checks in a row, ` +
           `${Math.round(lateMs)} ms at last, with ${requests} requests. New requests get 503.`,
       )

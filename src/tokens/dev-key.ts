@@ -1,5 +1,5 @@
 import { createSecretKey, type KeyObject } from 'node:crypto'
-import { readOrCreate } from '../config/config-directory.ts'
+import { readOrCreate } from '../config-directory.ts'
 import { hmacKey } from './keys.ts'
 import type { TrustedIssuer } from './verify.ts'
 
@@ -8,17 +8,29 @@ export const devTokenDefaults = { issuer: 'todo-service', audiences: ['todo-item
 
 export interface DevKey {
   readonly key: KeyObject
-  /** Why the key could not be stored: no other process has it. */
-  readonly storeError: Error | undefined
+  /** Why the key could not be stored, without a full stop: no other process has it. */
+  readonly storeError: string | undefined
 }
 
-/** The key that signs development tokens: created on first use, then shared by all commands of this user. */
-export async function readOrCreateDevKey(directory: string, random: (size: number) => Buffer): Promise<DevKey> {
+/**
+ * The key that signs development tokens: created on first use, then shared by all commands of this user. Without a
+ * directory it is a new key.
+ */
+export async function readOrCreateDevKey(
+  directory: string | undefined,
+  random: (size: number) => Buffer,
+): Promise<DevKey> {
   const create = () => random(32).toString('base64')
   const isValid = (base64: string) => Buffer.from(base64, 'base64').length === 32
   const stored = await readOrCreate(directory, 'development-key', create, isValid).catch((error: Error) => error)
-  const storeError = stored instanceof Error ? stored : undefined
-  return { key: createSecretKey(Buffer.from(stored instanceof Error ? create() : stored, 'base64')), storeError }
+  const isStored = typeof stored === 'string'
+  return {
+    key: createSecretKey(Buffer.from(isStored ? stored : create(), 'base64')),
+    // The message of a file system error continues with the system call and the path.
+    storeError: isStored
+      ? undefined
+      : `Cannot store the development key in ${directory} (${stored.message.split(',', 1)})`,
+  }
 }
 
 export function devTokenIssuer(key: KeyObject): TrustedIssuer {

@@ -1,15 +1,19 @@
 import type { KeyObject } from 'node:crypto'
+import { devTokenDefaults } from './dev-key.ts'
 
 export interface TokenRequest {
   readonly id: string
-  readonly name: string
+  /** `developer`, where absent. */
+  readonly name?: string
   readonly roles?: readonly string[]
   readonly scopes?: readonly string[]
   /** Additional claims. */
   readonly claims?: Readonly<Record<string, string>>
-  readonly issuer: string
-  readonly audiences: readonly string[]
-  readonly validForSeconds: number
+  /** Those that a service in development mode accepts, where absent. */
+  readonly issuer?: string
+  readonly audiences?: readonly string[]
+  /** An hour, where absent. */
+  readonly validForSeconds?: number
 }
 
 /** Signs a development token with the claims that `dotnet user-jwts` writes. */
@@ -19,19 +23,21 @@ export async function signToken(
   now: Date,
 ): Promise<{ token: string; claims: { exp: number } }> {
   const { SignJWT } = await import('jose/jwt/sign')
+  const { name = 'developer', validForSeconds = 3600 } = request
+  const { issuer = devTokenDefaults.issuer, audiences = devTokenDefaults.audiences } = request
   const issuedAt = Math.floor(now.getTime() / 1000)
   const claims = {
-    unique_name: request.name,
-    sub: request.name,
+    unique_name: name,
+    sub: name,
     jti: request.id,
     ...listClaim('scope', request.scopes),
     ...listClaim('role', request.roles),
     ...request.claims,
-    ...listClaim('aud', request.audiences),
+    ...listClaim('aud', audiences),
     nbf: issuedAt,
-    exp: issuedAt + request.validForSeconds,
+    exp: issuedAt + validForSeconds,
     iat: issuedAt,
-    iss: request.issuer,
+    iss: issuer,
   }
   const token = await new SignJWT(claims).setProtectedHeader({ alg: 'HS256', typ: 'JWT' }).sign(key)
   return { token, claims }

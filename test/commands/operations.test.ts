@@ -10,6 +10,7 @@ import { cli, jsonLines, Program, run, runCommand, serve, sharedService } from '
 import { temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/port.ts'
 import { RawConnection } from '../support/raw.ts'
+import { serveWith } from '../support/service.ts'
 
 const items = '/api/todoitems'
 const json = { 'content-type': 'application/json' }
@@ -73,8 +74,9 @@ suite('failures of the process', { skip: process.platform === 'win32' && 'needs 
 
 suite('slow clients', { concurrency: true }, () => {
   test('are disconnected: in the head, in the body, between requests, and when they read nothing', async (t) => {
-    const timeouts = ['header', 'request', 'stalled'].flatMap((name) => [`--${name}-timeout`, '1'])
-    const { url, port } = await serve(t, [...timeouts, '--keep-alive-timeout', '3'])
+    const { url, port } = await serveWith(t, ['--keep-alive-timeout', '3'], ({ limits }) => ({
+      limits: { ...limits, headersTimeoutMs: 1_000, requestTimeoutMs: 1_000, stalledTimeoutMs: 1_000 },
+    }))
     const incompleteHead = new RawConnection(t, port)
     incompleteHead.socket.write(`GET ${items} HTTP/1.1\r\nHost: x\r\nX: `)
     const incompleteBody = new RawConnection(t, port)
@@ -113,7 +115,7 @@ suite('slow clients', { concurrency: true }, () => {
     })
 
   test('that read a part of their responses now and then get all of them', async (t) => {
-    const { port } = await serve(t, ['--stalled-timeout', '2'])
+    const { port } = await serveWith(t, [], ({ limits }) => ({ limits: { ...limits, stalledTimeoutMs: 2_000 } }))
     const slow = new RawConnection(t, port)
     let pauseAt = 2_000_000
     slow.socket.on('data', () => {
@@ -129,10 +131,11 @@ suite('slow clients', { concurrency: true }, () => {
   })
 
   test('without a TLS handshake are disconnected', async (t) => {
-    const { running } = await serve(t, ['--https-port', '0', '--header-timeout', '1'])
-    const [, port] = await running.prints(/https:\/\/127\.0\.0\.1:(\d+)/)
-    const silent = new RawConnection(t, Number(port))
-    const incomplete = new RawConnection(t, Number(port))
+    const { httpsPort } = await serveWith(t, ['--https-port', '0'], ({ limits }) => ({
+      limits: { ...limits, headersTimeoutMs: 1_000 },
+    }))
+    const silent = new RawConnection(t, httpsPort)
+    const incomplete = new RawConnection(t, httpsPort)
     incomplete.socket.write('\x16\x03\x01\x01')
     await Promise.all([silent.closed, incomplete.closed])
   })
@@ -421,15 +424,15 @@ suite('log', { concurrency: true }, () => {
     await running.prints(new RegExp(`GET ${items}/1 404 .* ms \\(a, trace ${traceId}\\): No item has this id\\.\n`))
   })
 
-  test('has the warnings of Node in its own form', async (t) => {
+  test('has JSON lines alone on standard output; a warning of Node is on standard error', async (t) => {
     const file = join(temporaryFolder(t), 'warn.cjs')
     writeFileSync(file, "process.on('SIGUSR2', () => process.emitWarning('beware', 'TestWarning'))")
-    const { running } = await serve(t, ['--mode', 'production'], { NODE_OPTIONS: `--require ${file}` })
+    const { running, url } = await serve(t, ['--mode', 'production'], { NODE_OPTIONS: `--require ${file}` })
     running.process.kill('SIGUSR2')
-    await running.prints(/TestWarning: beware/)
+    await fetch(url)
     running.process.kill('SIGTERM')
     const { stdout, stderr } = await running.ended
-    assert.equal(stderr, '')
+    assert.match(stderr, /TestWarning: beware/)
     for (const line of jsonLines(stdout)) assert.equal(typeof line.message, 'string')
   })
 
@@ -441,8 +444,7 @@ suite('log', { concurrency: true }, () => {
 
   test('has incomplete and malformed requests, which metrics count, too', async (t) => {
     const metricsPort = await freePort()
-    const timeouts = ['--request-timeout', '1', '--header-timeout', '1']
-    const { running, port } = await serve(t, [...timeouts, '--metrics-port', `${metricsPort}`])
+    const { running, port } = await serve(t, ['--request-timeout', '1', '--metrics-port', `${metricsPort}`])
     await Promise.all(
       [
         `${post('Content-Length: 9\r\n')}{`,

@@ -227,7 +227,7 @@ suite('serve shutdown', { concurrency: 4 }, () => {
       timeout: 60_000,
     }, async (t) => {
       // No timeout closes the idle connection: if the shutdown did not, the process would outlive the test.
-      const timeouts = ['header', 'request', 'keep-alive', 'drain'].map((name) => `--${name}-timeout=3600`)
+      const timeouts = ['request', 'keep-alive', 'drain'].map((name) => `--${name}-timeout=3600`)
       const { running, url } = await startService(t, serveArgs('a', ...timeouts), {}, node)
       const port = Number(new URL(url).port)
       const [idle, socket] = [connect(port, '127.0.0.1'), connect(port, '127.0.0.1')]

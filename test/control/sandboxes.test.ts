@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { Agent } from 'node:http'
-import { suite, test } from 'node:test'
+import { suite, type TestContext, test } from 'node:test'
 import { profiles } from '../../src/app.ts'
 import type { Client } from '../../src/verify/client.ts'
 import { cleanUp } from '../support/cleanup.ts'
@@ -18,6 +18,7 @@ import {
   putFaults,
 } from '../support/control.ts'
 import { RawConnection } from '../support/raw.ts'
+import { serveWith } from '../support/service.ts'
 
 const a = sharedService([])
 const b = sharedService(['--profile', 'b'])
@@ -163,6 +164,14 @@ suite('sandbox', { concurrency: true }, () => {
   })
 })
 
+/** The URL of a service with at most so many sandboxes. */
+async function serveSandboxes(t: TestContext, maxSandboxes: number, args: readonly string[] = []): Promise<string> {
+  const { url } = await serveWith(t, ['--no-https', ...args], ({ control }) => ({
+    control: control && { ...control, maxSandboxes },
+  }))
+  return url
+}
+
 suite('end of a sandbox', { concurrency: true }, () => {
   test('--sandbox-ttl: after so many seconds without a request it is dropped, and its event streams end', async (t) => {
     const { url } = await serve(t, ['--sandbox-ttl', '1'])
@@ -175,8 +184,8 @@ suite('end of a sandbox', { concurrency: true }, () => {
     assert.deepEqual(await namesIn(service), ['main'])
   })
 
-  test('--max-sandboxes: the least recently used is dropped', async (t) => {
-    const { url } = await serve(t, ['--max-sandboxes', '2'])
+  test('when there are too many, the least recently used is dropped', async (t) => {
+    const url = await serveSandboxes(t, 2)
     const [x, y, z] = ['x', 'y', 'z'].map((name) => createClient(`${url}/~${name}`)) as [Client, Client, Client]
     await create(x, 'x')
     await create(y, 'y')
@@ -186,10 +195,7 @@ suite('end of a sandbox', { concurrency: true }, () => {
     assert.deepEqual(await namesIn(z), ['z'])
     // One that is only looked at does not take the place of one with items that was just used.
     const refused = await y.send('GET', itemsPath)
-    assert.deepEqual(
-      [refused.status, problemOf(refused).title],
-      [503, 'All 2 sandboxes are in use: wait a minute, or raise --max-sandboxes.'],
-    )
+    assert.deepEqual([refused.status, problemOf(refused).title], [503, 'All 2 sandboxes are in use: wait a minute.'])
     await create(y, 'y')
     assert.deepEqual(await namesIn(z), ['z'])
     assert.deepEqual(await namesIn(y), ['y'])
@@ -230,7 +236,7 @@ suite('end of a sandbox', { concurrency: true }, () => {
   })
 
   test('a thousand requests of a page of another site drop none', async (t) => {
-    const { url } = await serve(t, ['--max-sandboxes', '10', '--log-level', 'error'])
+    const url = await serveSandboxes(t, 10)
     const ada = createClient(`${url}/~ada`)
     await create(ada, 'x')
     const agent = new Agent({ keepAlive: true })
@@ -249,7 +255,7 @@ suite('end of a sandbox', { concurrency: true }, () => {
   })
 
   test('the memory budget counts all sandboxes, and gets back what a dropped one had', async (t) => {
-    const { url } = await serve(t, ['--max-memory', '1m', '--max-sandboxes', '2'])
+    const url = await serveSandboxes(t, 2, ['--max-memory', '1m'])
     const client = (name: string) => createClient(`${url}${name}`)
     /** How many items of 20,000 bytes fit in. */
     const fill = async (target: Client) => {

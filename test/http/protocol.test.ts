@@ -381,7 +381,7 @@ suite('request bodies', { concurrency: 4 }, () => {
     ['in two packets of chunks', post(chunked, ''), chunks, 201],
     ['that arrive after a rejection', post(length, '').replace('application/json', 'text/x'), body, 415],
   ] as const)
-    test(`${name} leave an idle connection, which --header-timeout does not close`, async (t) => {
+    test(`${name} leave an idle connection, which the timeout of a head does not close`, async (t) => {
       const { open } = await connectTo(t, 'a', { limits: { headersTimeoutMs: 1_000 } })
       const headerTimeout = async () => {
         const stalled = open()

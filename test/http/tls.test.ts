@@ -7,6 +7,7 @@ import { connect as connectSecurely } from 'node:tls'
 import { cleanUp } from '../support/cleanup.ts'
 import { serve } from '../support/cli.ts'
 import { statusesIn } from '../support/raw.ts'
+import { serveWith } from '../support/service.ts'
 
 const items = '/api/todoitems'
 /** A response of 1.5 MB. */
@@ -17,8 +18,8 @@ const body = '{"name":"x","isComplete":true}'
 const post = (headers = '') =>
   `POST ${items} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${headers}Content-Length: ${body.length}\r\n\r\n`
 
-async function startService(t: TestContext, args: readonly string[] = []) {
-  const { running, url } = await serve(t, ['--https-port', '0', ...args])
+async function startService(t: TestContext) {
+  const { running, url } = await serve(t, ['--https-port', '0'])
   const [, port] = await running.prints(/https:\/\/127\.0\.0\.1:(\d+)/)
   return { url, port: Number(port) }
 }
@@ -115,8 +116,10 @@ suite('requests over TLS', () => {
   })
 
   test('of a client that reads no response are not received without end', async (t) => {
-    const { port } = await startService(t, ['--stalled-timeout', '2'])
-    const { socket, sendTogether } = await connectTls(t, port)
+    const { httpsPort } = await serveWith(t, ['--https-port', '0'], ({ limits }) => ({
+      limits: { ...limits, stalledTimeoutMs: 2_000 },
+    }))
+    const { socket, sendTogether } = await connectTls(t, httpsPort)
     socket.pause()
     await sendTogether(large.repeat(15), get, get)
     const more = get.repeat(400)

@@ -126,7 +126,6 @@ class InProcess extends Running {
       stderr: this.#stream('stderr'),
       on: events.on.bind(events),
       once: events.once.bind(events),
-      removeAllListeners: events.removeAllListeners.bind(events),
       exit,
     }
     this.process = {

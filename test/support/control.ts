@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import type { TestContext } from 'node:test'
-import { configDirectory } from '../../src/config/config-directory.ts'
+import { configDirectory } from '../../src/config-directory.ts'
 import type { JournalEntry } from '../../src/control/types.ts'
 import { devTokenDefaults, readOrCreateDevKey } from '../../src/tokens/dev-key.ts'
 import { signToken } from '../../src/tokens/sign.ts'

@@ -87,7 +87,7 @@ function serverOf(
     log,
     allowRequest,
     cors: [],
-    noticeOrigin: () => {},
+    reportOrigin: () => {},
     redirectsToHttps,
     hsts: false,
     observe: undefined,

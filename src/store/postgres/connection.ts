@@ -1,9 +1,9 @@
 import { isIP, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
-import type { Database, Host } from '../../config/database-url.ts'
 import { UnavailableError } from '../store.ts'
 import { CommitLostError, choosePrimaryError, leavesConnectionUsable, ReadOnlyError, sqlStateOf } from './errors.ts'
+import type { Database, Host } from './url.ts'
 
 const connectTimeoutMs = 5_000
 /** PostgreSQL cancels longer statements. */

@@ -1,6 +1,6 @@
 import { DatabaseError } from 'pg'
-import { type Database, describeDatabase } from '../../config/database-url.ts'
 import { OutcomeUnknownError, UnavailableError } from '../store.ts'
+import { type Database, describeDatabase } from './url.ts'
 
 /** The server answers, but its items must not be written: a standby, a read-only database, a superseded primary. */
 export class ReadOnlyError extends UnavailableError {}

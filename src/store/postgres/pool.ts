@@ -1,6 +1,5 @@
 import { setMaxListeners } from 'node:events'
 import type { Client, QueryResult } from 'pg'
-import type { Database, Host } from '../../config/database-url.ts'
 import { UnavailableError } from '../store.ts'
 import { connect, endClient, findPrimary, inTransaction, type Primary, withConnection } from './connection.ts'
 import {
@@ -11,6 +10,7 @@ import {
   mayBeRetried,
   toStoreError,
 } from './errors.ts'
+import type { Database, Host } from './url.ts'
 
 /** To one server; up to twice as many while some do not respond. */
 const maxConnections = 10

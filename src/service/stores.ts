@@ -1,10 +1,10 @@
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../config/config.ts'
-import { type Database, describeDatabase } from '../config/database-url.ts'
 import type { Log } from '../log.ts'
-import { runtime as nativeRuntime } from '../server/runtime.ts'
+import { runtime } from '../server/runtime.ts'
 import { type MemoryStores, memoryStores } from '../store/memory.ts'
+import { type Database, describeDatabase } from '../store/postgres/url.ts'
 import type { SqliteStores } from '../store/sqlite/store.ts'
 import type { PersistentStores, Serializers, Stores } from '../store/store.ts'
 
@@ -21,7 +21,7 @@ export interface OpenStores extends Stores {
   counts(): Readonly<Record<string, number>>
 }
 
-interface Runtime {
+interface StoreContext {
   readonly monotonicNow: () => number
   readonly newId: () => string
   readonly log: Pick<Log, 'notice'>
@@ -38,23 +38,26 @@ const random = Math.random
 export async function openStores(
   config: Pick<Config, 'dataFile' | 'database' | 'databaseSchema' | 'waitForDatabase' | 'maxItems' | 'maxMemoryBytes'>,
   serializers: Serializers,
-  runtime: Runtime,
+  context: StoreContext,
   /** To the data file. */
   access: 'exclusive' | 'shared' = 'exclusive',
 ): Promise<OpenStores | string> {
   const { dataFile, database } = config
   if (dataFile !== undefined) {
-    const stores = await openFileStores(dataFile, serializers, runtime, access)
+    const stores = await openFileStores(dataFile, serializers, context, access)
     if (typeof stores === 'string') return stores
     return { kind: `the file ${resolve(dataFile)}`, openAnother: undefined, ...stores }
   }
   if (database) {
-    const stores = await openDatabaseStores({ ...config, database }, serializers, runtime)
+    const stores = await openDatabaseStores({ ...config, database }, serializers, context)
     if (typeof stores === 'string') return stores
     const kind = `PostgreSQL, schema ${config.databaseSchema} of ${describeDatabase(database)}` as const
     return { kind, openAnother: undefined, counts: () => ({}), isInPlace: () => true, ...stores }
   }
-  const stores = openMemoryStores(config, serializers, runtime.newId)
+  const stores = memoryStores(serializers, context.newId().slice(0, 8), {
+    maxItems: config.maxItems,
+    maxBytes: memoryBudgetBytes(config),
+  })
   return { kind: 'memory', ...stores, close: async () => {}, ping: async () => {}, isInPlace: () => true }
 }
 
@@ -62,7 +65,7 @@ export async function openStores(
 export async function openFileStores(
   path: string,
   serializers: Serializers,
-  { log }: Pick<Runtime, 'log'>,
+  { log }: Pick<StoreContext, 'log'>,
   access: 'exclusive' | 'shared',
 ): Promise<SqliteStores | string> {
   const { sqliteStores, DataFileError } = await import('../store/sqlite/store.ts')
@@ -84,7 +87,7 @@ export async function openDatabaseStores(
     waitForDatabase,
   }: Pick<Config, 'databaseSchema' | 'waitForDatabase'> & { readonly database: Database },
   serializers: Serializers,
-  { monotonicNow, log, stop }: Omit<Runtime, 'newId'>,
+  { monotonicNow, log, stop }: Omit<StoreContext, 'newId'>,
 ): Promise<PersistentStores | string> {
   const { postgresStores, describeDatabaseError, isPermanent, limitNotices } = await import(
     '../store/postgres/store.ts'
@@ -104,19 +107,9 @@ export async function openDatabaseStores(
     }
 }
 
-export const openMemoryStores = (
-  config: Pick<Config, 'maxItems' | 'maxMemoryBytes'>,
-  serializers: Serializers,
-  newId: () => string,
-): MemoryStores =>
-  memoryStores(serializers, newId().slice(0, 8), {
-    maxItems: config.maxItems,
-    maxBytes: memoryBudgetBytes(config),
-  })
-
 /** For items in memory. */
 const memoryBudgetBytes = ({ maxMemoryBytes }: Pick<Config, 'maxMemoryBytes'>) =>
-  maxMemoryBytes ?? nativeRuntime.heapLimitBytes / 4
+  maxMemoryBytes ?? runtime.heapLimitBytes / 4
 
 /** Of a body that the control API accepts: it takes several times its size in memory. */
 export const controlBodyBytes = (config: Pick<Config, 'maxMemoryBytes' | 'maxBodyBytes'>) =>

@@ -3,32 +3,30 @@ import { type AppSettings, appApi, profileApi, profiles } from '../app.ts'
 import type { Config, ControlSettings } from '../config/config.ts'
 import { type Control, control, type SandboxItems } from '../control/control.ts'
 import { Faults, ruleErrors } from '../control/faults.ts'
-import type { ProfileUrls } from '../log.ts'
 import { type Profile, type ProfileName, ruleOf } from '../profiles/profile.ts'
-import { type MemoryStores, memoryStores } from '../store/memory.ts'
+import { memoryStores } from '../store/memory.ts'
 import type { Stores } from '../store/store.ts'
 import { rules as contractRules } from '../verify/rules.ts'
-import type { Runtime } from './runtime.ts'
+import type { Clock } from './clock.ts'
+import { controlBodyBytes, type OpenStores } from './stores.ts'
 
-/** What is known once the service runs. */
-export interface ServiceInfo {
-  readonly version: string
-  readonly startedAt: Date
-  readonly store: string
-  readonly profiles: readonly ProfileUrls[]
-  /** In PEM format, maybe with its key; undefined without HTTPS. */
-  readonly certificate: string | undefined
+/** What the controlled profiles of a service share. */
+export interface ControlledService {
+  readonly config: Config
+  readonly stores: Stores
+  readonly openAnother: OpenStores['openAnother']
+  /** For the page: what is known once the service runs. */
+  readonly serviceInfo: () => object
 }
 
-/** A profile in development mode, under control of its clients. */
-export function developmentHandler<Name extends ProfileName>(
+/** A profile under control of its clients. */
+export function controlledProfile<Name extends ProfileName>(
   profile: Profile<Name>,
-  stores: Stores,
-  openAnother: MemoryStores['openAnother'] | undefined,
-  settings: AppSettings,
+  { config, stores, openAnother, serviceInfo }: ControlledService,
   controlSettings: ControlSettings,
-  service: () => ServiceInfo,
-  maxBodyBytes: number,
+  settings: AppSettings,
+  /** In PEM format, maybe with its key; undefined without HTTPS. */
+  certificate: string | undefined,
 ): Control {
   const itemsOf = (all: Stores, dispose: () => void): SandboxItems => {
     const store = all[profile.name]
@@ -57,13 +55,14 @@ export function developmentHandler<Name extends ProfileName>(
     verifyToken: settings.verifyDevToken ?? settings.verifyToken,
     faults: { ...controlSettings, random },
     ...controlSettings,
-    maxBodyBytes,
+    maxBodyBytes: controlBodyBytes(config),
     now,
-    info() {
-      const { certificate, ...info } = service()
-      const flags = { delay, failures, requireAuth }
-      return { ...info, certificate: certificate && describeCertificate(certificate), flags, rules: rulesOfProfile }
-    },
+    info: () => ({
+      ...serviceInfo(),
+      certificate: certificate && describeCertificate(certificate),
+      flags: { delay, failures, requireAuth },
+      rules: rulesOfProfile,
+    }),
     instance: randomUUID(),
     newToken: newPageToken,
   })
@@ -75,14 +74,14 @@ const rulesByStatus: Partial<Record<number, string>> = { 401: 'S6', 405: 'G6' }
 /** What is wrong with the rules of --fail: no operation of the profiles that are served can fail in this way. */
 export function findFailProblems(
   { profiles: names, requireAuth, control: settings }: Pick<Config, 'profiles' | 'requireAuth' | 'control'>,
-  runtime: Pick<Runtime, 'now' | 'random'>,
+  clock: Pick<Clock, 'now' | 'random'>,
 ): string[] {
   const { rules = [] } = settings ?? {}
-  const apis = names.map((name) => profileApi(profiles[name], memoryStores(profiles, ''), { ...runtime, requireAuth }))
+  const apis = names.map((name) => profileApi(profiles[name], memoryStores(profiles, ''), { ...clock, requireAuth }))
   return rules.flatMap((rule) => {
     const name = [rule.method, rule.code].filter((part) => part !== undefined).join(':')
     const problems = apis.map((api) => {
-      const faults = new Faults(api, { ...runtime, delay: undefined, rules: [] })
+      const faults = new Faults(api, { ...clock, delay: undefined, rules: [] })
       return ruleErrors(rule, faults).map((error) => `--fail ${name} is not possible in ${api.title}: ${error}`)
     })
     return problems.some((errors) => errors.length === 0) ? [] : problems.flat()

@@ -27,18 +27,3 @@ export async function findService(urls: readonly string[], timeoutMs = responseT
   )
   return urls.find((_, index) => found[index])
 }
-
-/** For both schemes if it is not known where the service runs. */
-export function sampleRequest(token: string, url: string | undefined): string {
-  if (url) return `Try it: ${curl(token, url)}`
-  const [http = '', httpB = '', https = '', httpsB = ''] = defaultUrls
-  return [
-    `No service responds on the default ports. Once it runs, try it over HTTP or HTTPS (Profile B: ${httpB} and ${httpsB}):`,
-    curl(token, http),
-    curl(token, https),
-  ].join('\n\n')
-}
-
-/** -k: the development certificate is self-signed. */
-const curl = (token: string, url: string) =>
-  `curl ${url.startsWith('https:') ? '-k ' : ''}-H "Authorization: Bearer ${token}" ${url}/secret`

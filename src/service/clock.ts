@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 
-/** Clock and random source, for everything below the commands. */
-export interface Runtime {
+/** Clock and random numbers of a service. */
+export interface Clock {
   readonly random: () => number
   readonly newId: () => string
   readonly now: () => Date
@@ -11,13 +11,13 @@ export interface Runtime {
 }
 
 /** With a seed, random numbers and ids repeat; with a time, the clock stands still. */
-export function createRuntime({
+export function createClock({
   seed,
   now,
 }: {
   readonly seed?: number | undefined
   readonly now?: Date | undefined
-}): Runtime {
+}): Clock {
   const random = seed === undefined ? Math.random : seededRandom(seed)
   return {
     random,

@@ -1,34 +1,62 @@
 import cluster from 'node:cluster'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { profiles } from '../app.ts'
+import type { Config } from '../config/config.ts'
 import type { Log, StartMessage } from '../log.ts'
 import { Handover } from '../server/handover.ts'
+import type { Clock } from './clock.ts'
+import { openFileStores } from './stores.ts'
 
 interface WorkerOptions {
+  readonly config: Config
   readonly count: number
-  readonly log: Pick<Log, 'notice'>
+  readonly log: Log
+  readonly clock: Clock
   readonly stop: AbortSignal
-  /** After the signal; then they are killed. */
-  readonly stopTimeoutMs: number
-  readonly maxConnections: number
-  readonly monotonicNow: () => number
-  onStarted(message: StartMessage): void
 }
 
 /** Workers that fail within this time are restarted with a growing delay. */
 const minLifeMs = 10_000
 const minPauseMs = 100
 const maxPauseMs = 1_000
+/** Added to the time that a worker may take to stop; then it is killed. */
+const stopGraceMs = 5_000
+
+/**
+ * Serves in several processes behind the same ports until the signal. Returns an error message, or whether the service
+ * started and what was written is in place; a worker has said why not.
+ */
+export async function serveInWorkers(options: WorkerOptions): Promise<boolean | string> {
+  const { config, log, clock } = options
+  const { dataFile, metricsPort: port, metricsHost: host } = config
+  // Holds the lock of the data file for the workers.
+  const file =
+    dataFile === undefined ? undefined : await openFileStores(dataFile, profiles, { ...clock, log }, 'exclusive')
+  if (typeof file === 'string') return file
+  const metrics = port === undefined ? undefined : await (await import('../metrics.ts')).serveWorkerMetrics(port, host)
+  if (typeof metrics === 'string') {
+    await file?.close()
+    return metrics
+  }
+  const isStarted = await runWorkers(options, metrics?.url)
+  const isInPlace = file?.isInPlace() ?? true
+  await metrics?.close()
+  await file?.close()
+  if (isStarted) log.stopped()
+  return isStarted && isInPlace
+}
 
 /** Runs this program in several processes until the signal; false when the first of them does not start. */
-export async function runWorkers(options: WorkerOptions): Promise<boolean> {
-  const { count, stop, stopTimeoutMs, maxConnections, onStarted } = options
+async function runWorkers(options: WorkerOptions, metrics: string | undefined): Promise<boolean> {
+  const { config, count, log, stop } = options
+  const { maxConnections, drainDelayMs, drainTimeoutMs } = config.limits
   if (stop.aborted) return true
   const handover = new Handover(maxConnections)
   let timer: NodeJS.Timeout | undefined
   const stopAll = () => {
     killAll('SIGTERM')
-    timer = setTimeout(killAll, stopTimeoutMs, 'SIGKILL')
+    timer = setTimeout(killAll, drainDelayMs + drainTimeoutMs + stopGraceMs, 'SIGKILL')
   }
   stop.addEventListener('abort', stopAll)
   // It finds out whether the ports are free.
@@ -36,7 +64,7 @@ export async function runWorkers(options: WorkerOptions): Promise<boolean> {
   const message = await Promise.race([first.started, first.ended.then(() => undefined)])
   if (message && !stop.aborted) {
     const rest = Array.from({ length: count - 1 }, () => startWorker(handover, stop))
-    onStarted(message)
+    log.started({ ...message, metrics, workers: count })
     await Promise.all([first, ...rest].map((worker) => keepRunning(worker, handover, options)))
   } else if (message) await first.ended
   await handover.close()
@@ -84,7 +112,7 @@ function startWorker(handover: Handover, stop: AbortSignal): RunningWorker {
 async function keepRunning(
   worker: RunningWorker,
   handover: Handover,
-  { log, stop, monotonicNow }: WorkerOptions,
+  { log, stop, clock: { monotonicNow } }: WorkerOptions,
 ): Promise<void> {
   const replaced: Promise<unknown>[] = []
   let pauseMs = 0

@@ -89,3 +89,15 @@ function parseItems(text: string): Snapshot | { readonly problems: readonly stri
     ...(itemsOfB && { b: { items: itemsOfB } }),
   }
 }
+
+/** The profiles, with the starting items of a file; or an error message. */
+export function readStartingItems(path: string | undefined): typeof profiles | string {
+  if (path === undefined) return profiles
+  const snapshot = readItemsFile(path)
+  if ('problems' in snapshot) return snapshot.problems.join(' ')
+  const { a, b } = snapshot
+  return {
+    a: { ...profileA, ...(a && { startingItems: a.items }) },
+    b: { ...profileB, ...(b && { startingItems: b.items }) },
+  }
+}

@@ -1,8 +1,8 @@
-import { randomBytes } from 'node:crypto'
-import { configDirectory } from '../config/config-directory.ts'
+import { type KeyObject, randomBytes } from 'node:crypto'
 import type { TokenSettings } from '../config/token-options.ts'
 import { type DevKey, devTokenIssuer, readOrCreateDevKey } from '../tokens/dev-key.ts'
 import { createRemoteKeys } from '../tokens/remote-keys.ts'
+import { signToken, type TokenRequest } from '../tokens/sign.ts'
 import type { TrustedIssuer, VerifyOptions } from '../tokens/verify.ts'
 
 interface TokenVerification {
@@ -13,19 +13,22 @@ interface TokenVerification {
   readonly notes: readonly string[]
 }
 
-/** Verify options from the configuration, for `serve` and `token verify`. */
+/** Which tokens are accepted. Without a directory, the development key is a new one. */
 export async function createTokenVerification(
   { mode, tokens, clockToleranceSeconds }: TokenSettings,
-  env: NodeJS.ProcessEnv,
+  directory: string | undefined,
   report: (message: string) => void,
 ): Promise<TokenVerification> {
   const trustedIssuers: TrustedIssuer[] = []
   const notes: string[] = []
-  const directory = configDirectory(env)
   const devKey = mode === 'development' ? await readOrCreateDevKey(directory, randomBytes) : undefined
   if (devKey) {
     trustedIssuers.push(devTokenIssuer(devKey.key))
-    notes.push(devKey.storeError ? temporaryKeyNote(directory, devKey.storeError) : tokenNote)
+    notes.push(
+      devKey.storeError
+        ? `${devKey.storeError}: this process uses a temporary key that no other process has.`
+        : tokenNote,
+    )
   }
   if (tokens) {
     const { issuers, audiences, keys } = tokens
@@ -43,9 +46,8 @@ const tokenNote = 'Get a token for /secret and /swagger/v1/swagger.json: npx tod
 const noKeyNote =
   'Protected endpoints return 401 for every request: no key for tokens is configured. Set TODO_JWT_KEY, --jwt-public-key or --jwt-jwks.'
 
-/** The message of a file system error continues with the system call and the path. */
-export const devKeyNotStored = (directory: string, { message }: Error) =>
-  `Cannot store the development key in ${directory} (${message.split(',', 1)})`
+export type DevTokenRequest = Omit<TokenRequest, 'id'>
 
-const temporaryKeyNote = (directory: string, error: Error) =>
-  `${devKeyNotStored(directory, error)}: this process uses a temporary key that no other process has.`
+/** A development token with an id of its own; its times are those of the real clock. */
+export const signDevToken = (key: KeyObject, request: DevTokenRequest = {}) =>
+  signToken({ ...request, id: randomBytes(4).toString('hex') }, key, new Date())

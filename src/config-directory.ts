@@ -20,13 +20,15 @@ function homeDirectory(): string {
 /**
  * Returns the content of a file, which is created if it is missing or `isValid` rejects its content. Only the user can
  * read it. It is linked into the directory when complete, so processes that start at the same time agree on the content.
+ * Without a directory, nothing is stored.
  */
 export async function readOrCreate(
-  directory: string,
+  directory: string | undefined,
   name: string,
   create: () => string | Promise<string>,
   isValid: (content: string) => boolean = () => true,
 ): Promise<string> {
+  if (directory === undefined) return create()
   const file = join(directory, name)
   const existing = await readFile(file, 'utf8').catch(ignore('ENOENT'))
   if (existing !== undefined && isValid(existing)) return existing

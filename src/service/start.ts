@@ -1,0 +1,58 @@
+import { isDate } from 'node:util/types'
+import { profiles } from '../app.ts'
+import { readConfig } from '../config/config.ts'
+import type { Control } from '../control/control.ts'
+import { readableLog } from '../log.ts'
+import { createClock } from './clock.ts'
+import type { RunningProfile } from './profile-server.ts'
+import { type NewToken, startService } from './service.ts'
+
+/**
+ * A service in development mode, with items in memory and a key for tokens of its own. The options are those of `start`,
+ * which may have been called without a compiler: throws with every mistake.
+ */
+export async function startInProcess(options: object = {}) {
+  const { log: write, config } = readStartOptions(options as Readonly<Record<string, unknown>>)
+  const service = await startService({
+    config,
+    clock: createClock(config),
+    log: readableLog(write ? (text) => callSafely(write, text.trimEnd()) : () => {}, write ? 'info' : 'silent'),
+    directory: undefined,
+    stop: new AbortController().signal,
+    portInUseAdvice: ': choose another, or leave it out for a free one.',
+  })
+  if (typeof service === 'string') throw new Error(`start: ${service.replace('--port', 'port')}`)
+  const { newToken, destroy } = service
+  const [{ urls, control }] = service.profiles as [RunningProfile]
+  // Development mode without --no-admin.
+  return { url: urls.urls[0] as string, control: control as Control, newToken: newToken as NewToken, destroy }
+}
+
+/** The configuration of `todo-service serve` with these options as flags, whatever the environment is. */
+function readStartOptions(options: Readonly<Record<string, unknown>>) {
+  const { profile, port = 0, seed, now, requireAuth, log, ...unknown } = options
+  const isProfile = Object.hasOwn(profiles, `${profile}`)
+  const time = isDate(now) && !Number.isNaN(now.getTime()) ? now.toISOString() : now
+  const flags = { host: '127.0.0.1', profile: isProfile ? profile : 'a', port, seed, now: time }
+  const args = Object.entries(flags).flatMap(([name, value]) => (value === undefined ? [] : `--${name}=${value}`))
+  const config = readConfig([...args, '--no-https', ...(requireAuth ? ['--require-auth'] : [])], {}, new Date())
+  const actual = profile === undefined ? '' : `, not ${JSON.stringify(profile)}`
+  const mistakes = [
+    ...(isProfile ? [] : [`profile must be ${Object.keys(profiles).join(' or ')}${actual}`]),
+    ...('problems' in config ? config.problems.map((problem) => problem.replace(/^--|\.$/g, '')) : []),
+    ...(requireAuth === undefined || typeof requireAuth === 'boolean' ? [] : ['requireAuth must be true or false']),
+    ...(log === undefined || typeof log === 'function' ? [] : ['log must be a function']),
+    ...Object.keys(unknown).map((name) => `there is no option ${name}: use profile, port, seed, now, requireAuth, log`),
+  ]
+  if ('problems' in config || mistakes.length > 0) throw new Error(`start: ${mistakes.join('; ')}.`)
+  return { config, log: log as ((line: string) => void) | undefined }
+}
+
+/** What the caller's function throws must not change a response: it becomes a warning. */
+function callSafely(log: (line: string) => void, line: string): void {
+  try {
+    log(line)
+  } catch (error) {
+    process.emitWarning(`start: log has thrown: ${error}`)
+  }
+}
