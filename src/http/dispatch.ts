@@ -93,6 +93,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
   const { observe, hooks, date, monotonicNow } = settings
   const isObserved = log.showsRequests || observe !== undefined || hooks !== undefined
   const findMatch = router(api.routes)
+  const hasCors = allowsOtherOrigins(cors)
 
   /*
    * The life of a request, top to bottom. Results are passed on by callback, not by `await`: with items in memory a request
@@ -229,7 +230,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     if (hsts && context.origin.isSecure)
       response = withHeaders(response, { 'strict-transport-security': 'max-age=31536000' })
     // What a page contains is for this origin alone.
-    if (allowsOtherOrigins(cors) && !context.isPage) response = withCors(response, context, cors, hooks !== undefined)
+    if (hasCors && !context.isPage) response = withCors(response, context, cors, hooks !== undefined)
     const origin = context.request.header('origin')
     if (origin !== undefined && !isOriginAllowed(origin, cors) && !isOwnOrigin(origin, context)) reportOrigin(origin)
     if (date !== undefined) response = withHeaders(response, { date })

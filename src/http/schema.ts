@@ -57,8 +57,8 @@ interface MemberCheck {
 export function bodyReader<S extends ObjectSchema>({ members }: S): BodyReader<FromSchema<S>> {
   const checks = checksOf(members)
   return (text) => {
-    const object: unknown = JSON.parse(text)
-    if (!isObject(object)) return new Rejection('body-malformed')
+    const object = JSON.parse(text)
+    if (typeof object !== 'object' || object === null || Array.isArray(object)) return new Rejection('body-malformed')
     const result: Record<string, unknown> = {}
     for (const check of checks) {
       const value = memberValue(check, object, text)

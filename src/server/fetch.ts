@@ -6,7 +6,7 @@ import type { Request } from '../http/request.ts'
 import { byteLengthOf, jsonType, noContent, type Response } from '../http/response.ts'
 import type { HeldMemory, Holder } from './held-memory.ts'
 import { type Listening, type ServerContext, shutDown } from './server.ts'
-import type { Upload } from './uploads.ts'
+import { Upload } from './uploads.ts'
 
 type FetchResponse = globalThis.Response
 
@@ -133,7 +133,7 @@ export abstract class FetchRequest implements Request {
       done('body-too-large')
       return
     }
-    const upload = this.server.uploads.start(limitBytes, done)
+    const upload = new Upload(this.server.uploads, limitBytes, done)
     const onError = () => upload.settle('request-incomplete')
     if (length === null || Number(length) > maxWholeUploadBytes) {
       receivePieces(this.pieces(), upload, this.server).catch(onError)
@@ -353,7 +353,7 @@ export function fetchListening(
           },
           async stop() {
             // Deno 2.9.6 refuses them once it is shut down.
-            while (uploads.count > 0 && !isDestroyed) await sleep(uploadCheckMs)
+            while (uploads.active.size > 0 && !isDestroyed) await sleep(uploadCheckMs)
             if (!isDestroyed) await stop()
           },
           destroy: destroyNow,

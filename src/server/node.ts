@@ -14,7 +14,7 @@ import type { Request } from '../http/request.ts'
 import { byteLengthOf, type Response } from '../http/response.ts'
 import type { Credentials } from './dev-certificate.ts'
 import { type ServerContext, shutDown } from './server.ts'
-import type { Upload } from './uploads.ts'
+import { Upload } from './uploads.ts'
 
 /** B11: an id of 1,024 characters has up to twelve bytes each when percent-encoded. */
 const maxHeaderBytes = 32 * 1024
@@ -58,6 +58,7 @@ export interface NodeServer {
 /** What the connections of a server share. */
 interface ServerState extends ServerContext {
   readonly handler: HttpHandler
+  readonly isEncrypted: boolean
   /** Set on shutdown: responses then carry `Connection: close`. */
   isDraining: boolean
   /** Nearly every request names the same host as the one before it. */
@@ -68,7 +69,13 @@ interface ServerState extends ServerContext {
 export function nodeServer(handler: HttpHandler, context: ServerContext, credentials?: Credentials): NodeServer {
   const { limits } = context
   const { load } = context.overload
-  const state: ServerState = { ...context, handler, isDraining: false, lastHost: undefined }
+  const state: ServerState = {
+    ...context,
+    handler,
+    isEncrypted: credentials !== undefined,
+    isDraining: false,
+    lastHost: undefined,
+  }
   /** By the socket that requests name: with TLS, the one on top. */
   const connections = new Map<Socket, Connection>()
   const sockets = new Set<Socket>()
@@ -456,6 +463,7 @@ class NodeRequest implements Request {
   readonly target: string
   readonly protocolError: ErrorCode | undefined
   readonly overloadReason: string | undefined
+  readonly isEncrypted: boolean
   readonly isHttp10: boolean
   readonly hasBody: boolean
   /** Whether the client waits for 100 Continue. Node closes the connection after another response. */
@@ -479,6 +487,7 @@ class NodeRequest implements Request {
     this.method = incoming.method ?? ''
     this.target = incoming.url ?? ''
     this.overloadReason = overloadReason
+    this.isEncrypted = connection.state.isEncrypted
     this.isHttp10 = incoming.httpVersionMinor === 0
     this.expectsContinue = expectsContinue
     this.contentLength = 0
@@ -519,10 +528,6 @@ class NodeRequest implements Request {
     return error
   }
 
-  get isEncrypted(): boolean {
-    return this.incoming.socket instanceof TLSSocket
-  }
-
   get remoteAddress(): string {
     return this.incoming.socket.remoteAddress ?? ''
   }
@@ -548,7 +553,7 @@ class NodeRequest implements Request {
     else {
       if (this.expectsContinue) this.outgoing.writeContinue()
       this.expectsContinue = false
-      const upload = state.uploads.start(limitBytes, done)
+      const upload = new Upload(state.uploads, limitBytes, done)
       this.#connection.upload = upload
       // Nearly every body comes in one piece.
       let whole: Buffer | undefined

@@ -7,81 +7,74 @@ const checkIntervalMs = 1_000
 
 /** Bodies that are being received by all listeners of a service. */
 export class Uploads {
-  readonly #limitBytes: number
+  readonly limitBytes: number
   readonly #timeoutMs: number
-  #usedBytes = 0
+  usedBytes = 0
   /** The oldest first. */
-  readonly #uploads = new Set<Upload>()
+  readonly active = new Set<Upload>()
   /** It runs while there are uploads. */
-  #timer: NodeJS.Timeout | undefined
+  timer: NodeJS.Timeout | undefined
 
   /** `maxBodyBytes` is the size of the largest body that the service accepts. */
   constructor(maxBodyBytes: number, timeoutMs: number) {
-    this.#limitBytes = Math.max(minLimitBytes, 2 * maxBodyBytes)
+    this.limitBytes = Math.max(minLimitBytes, 2 * maxBodyBytes)
     this.#timeoutMs = timeoutMs
   }
 
-  get count(): number {
-    return this.#uploads.size
+  /** Uploads that take longer than the timeout fail. */
+  watch(): void {
+    this.timer = setInterval(this.#check, checkIntervalMs).unref()
   }
 
+  readonly #check = (): void => {
+    for (const upload of this.active) {
+      upload.ageMs += checkIntervalMs
+      if (upload.ageMs > this.#timeoutMs) upload.settle('request-timeout')
+    }
+    if (this.active.size > 0) return
+    clearInterval(this.timer)
+    this.timer = undefined
+  }
+}
+
+/** A body that is being received. */
+export class Upload {
+  ageMs: number
+  isSettled: boolean
+  #reservedBytes: number
+  readonly #uploads: Uploads
+  readonly #limitBytes: number
+  readonly #done: (body: Buffer | ErrorCode) => void
+  /** The pieces in one buffer that grows: pieces can be single bytes, and each would keep the packet that it came with. */
+  #buffer: Buffer
+  #length: number
+
   /** `done` is called once, with the body or the reason why it was not received. */
-  start(limitBytes: number, done: (body: Buffer | ErrorCode) => void): Upload {
-    const upload = new Upload(this, limitBytes, done)
-    this.#uploads.add(upload)
-    this.#timer ??= setInterval(this.#check, checkIntervalMs).unref()
-    return upload
+  constructor(uploads: Uploads, limitBytes: number, done: (body: Buffer | ErrorCode) => void) {
+    this.ageMs = 0
+    this.isSettled = false
+    this.#reservedBytes = 0
+    this.#uploads = uploads
+    this.#limitBytes = limitBytes
+    this.#done = done
+    this.#buffer = noBytes
+    this.#length = 0
+    if (!uploads.timer) uploads.watch()
+    uploads.active.add(this)
   }
 
   /**
    * Counts bytes that were received, or that will be where a runtime does not tell. Beyond the limit the oldest upload
    * fails, not the newest: clients that stall must not keep others from sending.
    */
-  reserve(upload: Upload, bytes: number): void {
-    upload.reservedBytes += bytes
-    this.#usedBytes += bytes
-    for (const oldest of this.#uploads) {
-      if (this.#usedBytes <= this.#limitBytes) return
+  reserve(bytes: number): void {
+    const uploads = this.#uploads
+    this.#reservedBytes += bytes
+    uploads.usedBytes += bytes
+    for (const oldest of uploads.active) {
+      if (uploads.usedBytes <= uploads.limitBytes) return
       oldest.settle('uploads-exceeded')
     }
-  }
-
-  remove(upload: Upload): void {
-    if (this.#uploads.delete(upload)) this.#usedBytes -= upload.reservedBytes
-  }
-
-  readonly #check = (): void => {
-    for (const upload of this.#uploads) {
-      upload.ageMs += checkIntervalMs
-      if (upload.ageMs > this.#timeoutMs) upload.settle('request-timeout')
-    }
-    if (this.#uploads.size > 0) return
-    clearInterval(this.#timer)
-    this.#timer = undefined
-  }
-}
-
-/** A body that is being received. */
-export class Upload {
-  ageMs = 0
-  reservedBytes = 0
-  isSettled = false
-  readonly #uploads: Uploads
-  readonly #limitBytes: number
-  readonly #done: (body: Buffer | ErrorCode) => void
-  /** The pieces in one buffer that grows: pieces can be single bytes, and each would keep the packet that it came with. */
-  #buffer: Buffer = noBytes
-  #length = 0
-
-  constructor(uploads: Uploads, limitBytes: number, done: (body: Buffer | ErrorCode) => void) {
-    this.#uploads = uploads
-    this.#limitBytes = limitBytes
-    this.#done = done
-  }
-
-  /** Counts bytes against the memory of all uploads. */
-  reserve(bytes: number): void {
-    this.#uploads.reserve(this, bytes)
   }
 
   append(piece: Uint8Array): void {
@@ -110,7 +103,8 @@ export class Upload {
     this.isSettled = true
     // A read that stays pending, as on Deno, keeps the upload in memory.
     this.#buffer = noBytes
-    this.#uploads.remove(this)
+    this.#uploads.active.delete(this)
+    this.#uploads.usedBytes -= this.#reservedBytes
     this.#done(result)
   }
 }

@@ -31,7 +31,7 @@ export function memoryStores(
   return {
     a: createStoreA(itemsA, a),
     b: createStoreB(itemsB, b),
-    counts: () => ({ a: itemsA.count, b: itemsB.count }),
+    counts: () => ({ a: itemsA.entries.size, b: itemsB.entries.size }),
     openAnother(anotherId) {
       const share = budget.share()
       const another = memoryStores({ a, b }, anotherId, limits, share)
@@ -112,7 +112,7 @@ interface Segment {
 /** An item is serialized when it is written. */
 interface Entry {
   json: string
-  /** It takes so much of the budget. */
+  /** What the item takes of the budget. */
   bytes: number
   version: number
   readonly segment: Segment
@@ -125,25 +125,17 @@ class Items<Key extends number | string> {
   readonly #instanceId: string
   readonly #maxItems: number
   readonly #budget: Budget
-  readonly #entries = new Map<Key, Entry>()
+  readonly entries = new Map<Key, Entry>()
   #segments: Segment[] = []
-  /** Each change adds one. */
+  /** The number of changes. */
   #version = 0
-  /** It is undefined after a change. */
+  /** The list as it was sent last; undefined after a change. */
   #list: ListRepresentation | undefined
 
   constructor(instanceId: string, maxItems: number, budget: Budget) {
     this.#instanceId = instanceId
     this.#maxItems = maxItems
     this.#budget = budget
-  }
-
-  get count(): number {
-    return this.#entries.size
-  }
-
-  get(key: Key): Entry | undefined {
-    return this.#entries.get(key)
   }
 
   etagOf(version: number): string {
@@ -158,8 +150,18 @@ class Items<Key extends number | string> {
   /** Adds an item under a key that no item has. */
   add(key: Key, json: string): Entry | Full {
     const bytes = sizeOf(key, json)
-    if (this.#entries.size >= this.#maxItems) return 'item-limit'
-    return this.#budget.replace(0, bytes) ? this.#append(key, json, bytes) : 'memory-limit'
+    if (this.entries.size >= this.#maxItems) return 'item-limit'
+    if (!this.#budget.replace(0, bytes)) return 'memory-limit'
+    let segment = this.#segments.at(-1)
+    if (!segment || segment.entries.length === maxSegmentItems || segment.length >= maxBufferBytes) {
+      segment = { entries: [], length: 0, buffer: undefined }
+      this.#segments.push(segment)
+    }
+    const entry = { json, bytes, version: this.#invalidate(segment), segment }
+    segment.entries.push(entry)
+    segment.length += json.length
+    this.entries.set(key, entry)
+    return entry
   }
 
   update(key: Key, entry: Entry, json: string): 'updated' | 'memory-limit' {
@@ -174,7 +176,7 @@ class Items<Key extends number | string> {
 
   delete(key: Key, entry: Entry): 'deleted' {
     const { segment } = entry
-    this.#entries.delete(key)
+    this.entries.delete(key)
     this.#budget.replace(entry.bytes, 0)
     segment.entries.splice(segment.entries.indexOf(entry), 1)
     segment.length -= entry.json.length
@@ -185,29 +187,18 @@ class Items<Key extends number | string> {
 
   replaceAll(items: readonly { readonly key: Key; readonly json: string }[]): 'replaced' | Full {
     let [before, after] = [0, 0]
-    for (const { bytes } of this.#entries.values()) before += bytes
+    for (const { bytes } of this.entries.values()) before += bytes
     for (const { key, json } of items) after += sizeOf(key, json)
     if (items.length > this.#maxItems) return 'item-limit'
     if (!this.#budget.replace(before, after)) return 'memory-limit'
-    if (this.#entries.size > 0) this.#version++
-    this.#entries.clear()
+    // There is room for all of them: each is counted when it is added.
+    this.#budget.replace(after, 0)
+    if (this.entries.size > 0) this.#version++
+    this.entries.clear()
     this.#segments = []
     this.#list = undefined
-    for (const { key, json } of items) this.#append(key, json, sizeOf(key, json))
+    for (const { key, json } of items) this.add(key, json)
     return 'replaced'
-  }
-
-  #append(key: Key, json: string, bytes: number): Entry {
-    let segment = this.#segments.at(-1)
-    if (!segment || segment.entries.length === maxSegmentItems || segment.length >= maxBufferBytes) {
-      segment = { entries: [], length: 0, buffer: undefined }
-      this.#segments.push(segment)
-    }
-    const entry = { json, bytes, version: this.#invalidate(segment), segment }
-    segment.entries.push(entry)
-    segment.length += json.length
-    this.#entries.set(key, entry)
-    return entry
   }
 
   /** Returns the version of the new state. */
@@ -230,15 +221,15 @@ class Items<Key extends number | string> {
 }
 
 /** Numbers are faster, as a key and to count; a longer id may not be exact as a number. */
-const isExact = (id: string) => id.length <= 15
-const keyOf = (id: string): number | string => (isExact(id) ? Number(id) : id)
-const idAfter = (id: string) => (isExact(id) ? `${Number(id) + 1}` : `${BigInt(id) + 1n}`)
+const maxExactDigits = 15
+const keyOf = (id: string): number | string => (id.length <= maxExactDigits ? Number(id) : id)
+const idAfter = (id: string) => `${id.length <= maxExactDigits ? Number(id) + 1 : BigInt(id) + 1n}`
 
 function createStoreA(items: Items<number | string>, { startingItems, serialize }: Serializers['a']): StoreA {
   let lastId = '0'
 
   function find(key: number | string, ifMatch: IfMatch): Entry | 'not-found' | 'changed' {
-    const entry = items.get(key)
+    const entry = items.entries.get(key)
     if (!entry) return 'not-found'
     return !ifMatch || ifMatch.includes(items.etagOf(entry.version)) ? entry : 'changed'
   }
@@ -255,7 +246,7 @@ function createStoreA(items: Items<number | string>, { startingItems, serialize 
   return {
     list: () => items.list(),
     get(id) {
-      const entry = items.get(keyOf(id))
+      const entry = items.entries.get(keyOf(id))
       return entry ? { json: entry.json, etag: items.etagOf(entry.version) } : 'not-found'
     },
     create({ name, isComplete }) {
@@ -288,18 +279,18 @@ function createStoreB(items: Items<string>, { startingItems, serialize }: Serial
   return {
     list: () => items.list(),
     create(item) {
-      if (items.get(item.id)) return 'in-use'
+      if (items.entries.get(item.id)) return 'in-use'
       const entry = items.add(item.id, serialize(item))
       return typeof entry === 'string' ? entry : { json: entry.json }
     },
     replace(item) {
-      const entry = items.get(item.id)
+      const entry = items.entries.get(item.id)
       if (!entry) return 'not-found'
       const outcome = items.update(item.id, entry, serialize(item))
       return outcome === 'updated' ? 'replaced' : outcome
     },
     delete(id) {
-      const entry = items.get(id)
+      const entry = items.entries.get(id)
       return entry ? items.delete(id, entry) : 'not-found'
     },
     replaceAll,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { HeldMemory, type Holder } from '../../src/server/held-memory.ts'
-import { Uploads } from '../../src/server/uploads.ts'
+import { Upload, Uploads } from '../../src/server/uploads.ts'
 
 const mebibyte = 2 ** 20
 
@@ -58,8 +58,9 @@ suite('bodies that are being received', () => {
   test('beyond the limit the oldest fails', () => {
     const uploads = new Uploads(mebibyte, 1_000)
     const failed: unknown[] = []
-    const all = Array.from({ length: 21 }, (_, index) =>
-      uploads.start(2 * mebibyte, (body) => failed.push([index, body])),
+    const all = Array.from(
+      { length: 21 },
+      (_, index) => new Upload(uploads, 2 * mebibyte, (body) => failed.push([index, body])),
     )
     for (const upload of all) upload.append(Buffer.alloc(mebibyte))
     assert.deepEqual(failed, [[0, 'uploads-exceeded']])
@@ -68,18 +69,18 @@ suite('bodies that are being received', () => {
   test('over their limit fail, and the rest is ignored', () => {
     const uploads = new Uploads(mebibyte, 1_000)
     const results: unknown[] = []
-    const upload = uploads.start(3, (body) => results.push(body))
+    const upload = new Upload(uploads, 3, (body) => results.push(body))
     for (const byte of ['a', 'b', 'c', 'd', 'e']) upload.append(Buffer.from(byte))
     upload.settle(upload.received)
     assert.deepEqual(results, ['body-too-large'])
-    assert.equal(uploads.count, 0)
+    assert.equal(uploads.active.size, 0)
   })
 
   test('that take longer than the timeout fail, not earlier', (t) => {
     t.mock.timers.enable({ apis: ['setInterval'] })
     const uploads = new Uploads(mebibyte, 2_000)
     const results: unknown[] = []
-    uploads.start(mebibyte, (body) => results.push(body))
+    new Upload(uploads, mebibyte, (body) => results.push(body))
     t.mock.timers.tick(2_000)
     assert.deepEqual(results, [])
     t.mock.timers.tick(1_000)
@@ -89,7 +90,7 @@ suite('bodies that are being received', () => {
   test('in pieces are joined', () => {
     const uploads = new Uploads(mebibyte, 1_000)
     let received: unknown
-    const upload = uploads.start(mebibyte, (body) => {
+    const upload = new Upload(uploads, mebibyte, (body) => {
       received = body.toString()
     })
     const text = 'x'.repeat(5_000)
