@@ -7,7 +7,7 @@ import { createRuntime } from './commands/runtime.ts'
 import { controlBodyBytes, openMemoryStores } from './commands/stores.ts'
 import { type Config, type ControlSettings, readConfig } from './config/config.ts'
 import { maxRules, ruleErrors, tooManyRules } from './control/faults.ts'
-import type { FaultRule, JournalEntry } from './control/types.ts'
+import type { FaultRule, JournalEntry } from './control/schema.ts'
 import { originNotices } from './http/cors.ts'
 import { describeError, Rejection } from './http/errors.ts'
 import { quoteNumbers } from './http/int64.ts'
@@ -24,7 +24,7 @@ import { signToken } from './tokens/sign.ts'
 import { createTokenVerifier } from './tokens/verify.ts'
 import { version } from './version.ts'
 
-export type { FaultRule, JournalEntry } from './control/types.ts'
+export type { FaultRule, JournalEntry } from './control/schema.ts'
 
 /** By profile: an item as a test states it. */
 export interface TodoItems {

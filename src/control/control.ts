@@ -13,7 +13,7 @@ import type { Response } from '../http/response.ts'
 import type { FromSchema, ObjectSchema } from '../http/schema.ts'
 import type { Log } from '../log.ts'
 import type { Awaitable, ListRepresentation } from '../store/store.ts'
-import { adminAccess, adminApi, type Controlled, ownOrigin, type ReplaceOutcome } from './admin.ts'
+import { type Controlled, controlAccess, controlApi, ownOrigin, type ReplaceOutcome } from './api.ts'
 import { type FaultSettings, Faults, problem } from './faults.ts'
 import { Journal, JournalBudget, type RuleOf } from './journal.ts'
 
@@ -60,7 +60,7 @@ export interface Control extends HttpHandler {
 
 interface Sandbox extends Controlled {
   readonly handler: ApiHandler
-  readonly admin: ApiHandler
+  readonly control: ApiHandler
   usedAt: number
   /** Whether its items are others than at the start. */
   readonly hasChanged: () => boolean
@@ -71,7 +71,7 @@ const sandboxHeader = 'x-todo-sandbox'
 /** Of tokens for the control API. */
 const controlScope = 'control'
 /** The control API, and the page that uses it. */
-const adminPattern = /^\/(?:__admin|app)(?:[/?]|$)/i
+const controlPattern = /^\/(?:__admin|app)(?:[/?]|$)/i
 const sandboxName = /^[\w-]{1,64}$/
 const sandboxPrefix = /^\/(?:~|%7e)([^/?]*)/i
 /** Members and elements of a body: more than the items have that it may contain. */
@@ -136,20 +136,20 @@ export function control(options: ControlOptions): Control {
         return outcome
       },
     }
-    const adminSettings = {
+    const controlSettings = {
       ...settings,
       verifyToken: requireScope(options.verifyToken, controlScope),
       cors: [],
       noticeOrigin: () => {},
       maxBodyBytes: options.maxBodyBytes,
       maxJsonValues: maxValues,
-      hooks: adminAccess,
+      hooks: controlAccess,
       log: { ...settings.log, request: logFailure(settings.log) },
     }
     return {
       ...controlled,
       handler: httpHandler(api, { ...settings, hooks }),
-      admin: httpHandler(adminApi(api, controlled), adminSettings),
+      control: httpHandler(controlApi(api, controlled), controlSettings),
       usedAt: monotonicNow(),
       hasChanged: () => hasChanged,
       dispose() {
@@ -224,7 +224,7 @@ export function control(options: ControlOptions): Control {
       const match = path.charCodeAt(1) === tilde || path.charCodeAt(1) === percent ? sandboxPrefix.exec(path) : null
       const name = match ? match[1] : request.header(sandboxHeader)
       const prefix = match?.[0] ?? ''
-      const part = adminPattern.test(path.slice(prefix.length)) ? 'admin' : 'handler'
+      const part = controlPattern.test(path.slice(prefix.length)) ? 'control' : 'handler'
       const found = name === undefined || request.protocolError ? main : findSandbox(name)
       const rejection = found || name === undefined ? undefined : findProblem(name)
       if (found) found[part].dispatch(request, prefix)

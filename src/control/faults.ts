@@ -4,16 +4,9 @@ import { type ErrorCode, Rejection } from '../http/errors.ts'
 import type { Fault, RequestContext } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import { errorCodesOf, type Route } from '../http/router.ts'
-import type { FaultRule } from './types.ts'
+import { type FaultRule, isValid, maxWaitSeconds, ruleMembers, type UsedRule } from './schema.ts'
 
-type FaultKind = NonNullable<FaultRule['fault']>
-const faultKinds: readonly FaultKind[] = ['reset', 'truncate', 'lost']
-
-interface CountedRule extends FaultRule {
-  used: number
-}
-
-/** A delay of every request: milliseconds, from … to …. */
+/** A delay of every request. */
 export interface Delay {
   readonly minMs: number
   readonly maxMs: number
@@ -30,14 +23,14 @@ export interface FaultSettings {
 export class Faults {
   readonly #api: Api
   readonly #settings: FaultSettings
-  #rules: CountedRule[] = []
+  #rules: { -readonly [Name in keyof UsedRule]: UsedRule[Name] }[] = []
 
   constructor(api: Api, settings: FaultSettings) {
     this.#api = api
     this.#settings = settings
   }
 
-  get rules(): readonly (FaultRule & { readonly used: number })[] {
+  get rules(): readonly UsedRule[] {
     return this.#rules
   }
 
@@ -126,7 +119,7 @@ export class Faults {
     let outcome: Fault['outcome'] = 'none'
     if (code !== undefined && fault !== undefined) return rejected('code and fault exclude each other.')
     if (fault !== undefined) {
-      if (!isFaultKind(fault)) return rejected(faultMessage)
+      if (!isValid(ruleMembers.fault, fault)) return rejected(memberMessages.fault)
       outcome = fault
       applied.push(`fault=${fault}`)
     }
@@ -145,12 +138,8 @@ const expiredToken = challenge(
   'a fault was asked for',
 )
 
-const isFaultKind = (value: unknown): value is FaultKind => faultKinds.some((kind) => kind === value)
-const faultMessage = `fault must be ${faultKinds.join(', ')}.`
 const statusMessage = (operations: string, statuses: readonly number[]) =>
   `code must be a failure of ${operations}: ${statuses.join(', ')}.`
-
-const maxWaitSeconds = 60
 
 /** What a failing store causes comes first: it is what a test of a client wants most. */
 function orderedCodes(route: Route): readonly ErrorCode[] {
@@ -210,26 +199,21 @@ export function readFaultRules(text: string, faults: Faults) {
 export const maxRules = 1_000
 export const tooManyRules = `There may be at most ${maxRules} rules.`
 
-const memberChecks: Record<keyof FaultRule, (value: unknown) => string | undefined> = {
-  method: (value) =>
-    typeof value === 'string' && /^[A-Z]+$/.test(value) ? undefined : 'method must be a method such as POST.',
-  path: (value) => (typeof value === 'string' && value.startsWith('/') ? undefined : 'path must begin with /.'),
-  times: (value) => (Number.isInteger(value) && Number(value) > 0 ? undefined : 'times must be a positive integer.'),
-  share: (value) =>
-    typeof value === 'number' && value >= 0 && value <= 1 ? undefined : 'share must be a number from 0 to 1.',
-  code: (value) => (Number.isInteger(value) ? undefined : 'code must be a status.'),
-  fault: (value) => (isFaultKind(value) ? undefined : faultMessage),
-  delay: (value) =>
-    Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 1000 * maxWaitSeconds
-      ? undefined
-      : `delay must be milliseconds from 0 to ${1000 * maxWaitSeconds}.`,
+const memberMessages: Readonly<Record<keyof FaultRule, string>> = {
+  method: 'method must be a method such as POST.',
+  path: 'path must begin with /.',
+  times: 'times must be a positive integer.',
+  share: 'share must be a number from 0 to 1.',
+  code: 'code must be a status.',
+  fault: `fault must be ${ruleMembers.fault.enum?.join(', ')}.`,
+  delay: `delay must be milliseconds from 0 to ${ruleMembers.delay.maximum}.`,
 }
 
 export function ruleErrors(rule: unknown, faults: Faults): string[] {
   if (typeof rule !== 'object' || rule === null || Array.isArray(rule)) return ['A rule must be an object.']
   const messages = Object.entries(rule).flatMap(([name, value]) => {
-    const check = Object.hasOwn(memberChecks, name) ? memberChecks[name as keyof FaultRule] : undefined
-    return (check ? check(value) : `There is no member ${name}: use ${Object.keys(memberChecks).join(', ')}.`) ?? []
+    if (!isRuleMember(name)) return `There is no member ${name}: use ${Object.keys(ruleMembers).join(', ')}.`
+    return isValid<unknown>(ruleMembers[name], value) ? [] : memberMessages[name]
   })
   if (messages.length > 0) return messages
   const { method, path, code, fault } = rule as FaultRule
@@ -244,6 +228,8 @@ export function ruleErrors(rule: unknown, faults: Faults): string[] {
   if (code !== undefined && !statuses.includes(code)) return [statusMessage('these operations', statuses)]
   return []
 }
+
+const isRuleMember = (name: string): name is keyof FaultRule => Object.hasOwn(ruleMembers, name)
 
 /** Whether the path is that of one item. */
 function isPathOf(path: string, route: Route): boolean {

@@ -180,7 +180,7 @@ const reference = ({ name }: ObjectSchema) => ({ $ref: `#/components/schemas/${n
 function schemas(routes: readonly Route[], withProblem: boolean): Json {
   const all: Record<string, Json> = {}
   for (const { body, docs } of routes) {
-    if (body) all[body.name] = objectSchema(body, ([, member]) => !('default' in member))
+    if (body) all[body.name] = objectSchema(body)
     const content = docs?.success.body
     const schema = content && ('one' in content ? content.one : 'many' in content ? content.many : undefined)
     if (schema) all[schema.name] = objectSchema(schema, () => true)
@@ -188,12 +188,13 @@ function schemas(routes: readonly Route[], withProblem: boolean): Json {
   return withProblem ? { ...all, Problem: problem } : all
 }
 
-function objectSchema(
+/** In a request, a member with a default may be absent. */
+export function objectSchema(
   { members, example }: ObjectSchema,
-  isRequired: (entry: [string, MemberSchema]) => boolean,
+  isRequired = (member: MemberSchema) => !('default' in member),
 ): Json {
-  const required = Object.entries(members).filter(isRequired)
-  return { type: 'object', required: required.map(([name]) => name), properties: members, example }
+  const required = Object.keys(members).filter((name) => isRequired(members[name] as MemberSchema))
+  return { type: 'object', required, properties: members, example }
 }
 
 /** A13: RFC 9457's members, with a trace id and, for an invalid body, messages by member. */

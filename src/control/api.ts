@@ -1,0 +1,250 @@
+import type { Api, DispatchHooks } from '../http/dispatch.ts'
+import { describeError, type ErrorCode, errors, Rejection } from '../http/errors.ts'
+import { isJson } from '../http/json-body.ts'
+import type { HandlerInput, RequestContext } from '../http/request.ts'
+import { json, noContent, type Response } from '../http/response.ts'
+import { type DescribedBody, type Route, readerRoute, type Success } from '../http/router.ts'
+import { arrayReader, type FromSchema, type ObjectSchema } from '../http/schema.ts'
+import { objectSchema, openApiDocument } from '../pages/openapi.ts'
+import { appPageRoutes } from '../pages/pages.ts'
+import type { Awaitable, Full, ListRepresentation } from '../store/store.ts'
+import { type Faults, problem, readFaultRules } from './faults.ts'
+import { type Journal, maxSubscriptions } from './journal.ts'
+import { entriesSchema, type FaultRule, rulesSchema, usedRulesSchema, wholeNumber } from './schema.ts'
+
+/** What the control API of a sandbox works on. */
+export interface Controlled {
+  readonly journal: Journal
+  readonly faults: Faults
+  readonly itemSchema: ObjectSchema
+  list(): Awaitable<ListRepresentation>
+  /** What the page says about this service. */
+  info(): object
+  /** A token for local clients. */
+  readonly newToken: (() => Promise<string>) | undefined
+  setFaults(rules: readonly FaultRule[]): void
+  clearJournal(): void
+  /** Starting items, no faults, an empty journal. */
+  reset(): Awaitable<ReplaceOutcome>
+  /** Exactly these items. */
+  putItems(items: Items): Awaitable<ReplaceOutcome>
+}
+
+type Items = readonly FromSchema<ObjectSchema>[]
+export type ReplaceOutcome = 'replaced' | 'unstorable' | Full
+
+const heartbeatIntervalMs = 15_000
+/** Of one PUT. */
+const maxItems = 100_000
+
+/** The control API: its routes, its document, the page that uses it, and its errors as problem documents. */
+export function controlApi(api: Api, controlled: Controlled): Api {
+  const routes = controlRoutes(api, controlled)
+  const control: Api = {
+    name: api.name,
+    title: `Control of ${api.title}`,
+    description: 'Brings a service in development mode into a known state, makes it fail, and shows its requests.',
+    routes,
+    errorResponse({ code, members, reason }, _operation, traceId) {
+      // `errors` has the members, so the title is without them.
+      const title = describeError({ code, members: undefined, reason })
+      return problem(errors[code].status, title, { traceId, errors: members })
+    },
+  }
+  const document = controlRoute('getControlDocument', 'GET', '/openapi.json', {
+    execute: ({ baseUrl }) => json(200, JSON.stringify(openApiDocument(control, baseUrl))),
+  })
+  return { ...control, routes: [...routes, document, ...appPageRoutes()] }
+}
+
+/** Loopback clients that named a loopback host need no token. Pages of other origins may not use the API at all. */
+export const controlAccess: DispatchHooks = {
+  findFault: () => undefined,
+  record: () => {},
+  isExempt: ({ isLocal }) => isLocal,
+  findAccessError(context) {
+    const { request } = context
+    const origin = request.header('origin')
+    if (origin !== undefined && origin !== ownOrigin(context)) return new Rejection('origin-forbidden')
+    if (request.hasBody && !isJson(request.header('content-type'))) return new Rejection('media-type-unsupported')
+    return undefined
+  },
+}
+
+export const ownOrigin = ({ origin: { isSecure, authority } }: RequestContext) =>
+  `${isSecure ? 'https' : 'http'}://${authority}`
+
+interface Operation<Body> {
+  /** For the document, which leaves out a route without it. */
+  readonly summary?: string
+  /** Of the response; 204 where there is none. */
+  readonly body?: Success['body']
+  readonly errors?: readonly ErrorCode[]
+  readonly parameters?: readonly object[]
+  readonly requestBody?: DescribedBody
+  readBody?(text: string): Body | Rejection
+  execute(input: HandlerInput<unknown, Body>): Awaitable<Response | Rejection>
+}
+
+function controlRoute<Body>(operation: string, method: Route['method'], path: string, stated: Operation<Body>): Route {
+  const { summary, body, errors: codes = [], parameters = [], requestBody, readBody, execute } = stated
+  const docs = summary !== undefined && {
+    tag: 'Control',
+    summary,
+    success: { status: body ? 200 : 204, description: `${summary}.`, ...(body && { body }) },
+    errors: ['origin-forbidden', ...(requestBody ? bodyErrors : []), ...codes] as const,
+    parameters,
+    ...(requestBody && { requestBody }),
+  }
+  return readerRoute<Body, Response>({
+    operation,
+    method,
+    path: `/__admin${path}`,
+    secured: true,
+    ...(docs && { docs }),
+    ...(readBody && { readBody }),
+    execute,
+    respond: (response) => response,
+  })
+}
+
+const bodyErrors = ['body-malformed', 'body-invalid', 'media-type-unsupported', 'body-too-large'] as const
+const storeErrors = ['value-unstorable', 'store-full', 'store-unavailable'] as const
+const exampleRules = [{ method: 'POST', path: '/api/todoitems', times: 2, code: 503 }]
+
+function controlRoutes(api: Api, controlled: Controlled): Route[] {
+  const { journal, faults, itemSchema, list, reset, putItems } = controlled
+  const setFaults = (rules: readonly FaultRule[]) => {
+    controlled.setFaults(rules)
+    return noContent
+  }
+  const itemsBody = (isRequired?: () => boolean) => ({
+    schema: { type: 'array', items: objectSchema(itemSchema, isRequired) },
+    example: [itemSchema.example],
+  })
+  return [
+    controlRoute('getInfo', 'GET', '/info', {
+      summary: 'Addresses, operations and rules of this service',
+      body: { schema: { type: 'object' } },
+      async execute({ isLocal }) {
+        const operations = api.routes.flatMap((each) => (each.docs ? [describeOperation(each, faults)] : []))
+        const token = isLocal ? await controlled.newToken?.() : undefined
+        const { name, title } = api
+        return json(200, JSON.stringify({ profile: name, title, ...controlled.info(), operations, token }))
+      },
+    }),
+    controlRoute('reset', 'POST', '/reset', {
+      summary: 'Items as at the start, no faults, an empty journal',
+      errors: storeErrors,
+      execute: async () => respondToReplace(await reset(), []),
+    }),
+    controlRoute('getItems', 'GET', '/items', {
+      summary: 'The items',
+      body: itemsBody(() => true),
+      errors: ['store-unavailable'],
+      execute: async () => json(200, (await list()).json),
+    }),
+    controlRoute<Items>('putItems', 'PUT', '/items', {
+      summary: 'Replace the items by exactly these',
+      requestBody: itemsBody(),
+      errors: storeErrors,
+      readBody: arrayReader(itemSchema, 'id', maxItems),
+      execute: async ({ body }) => respondToReplace(await putItems(body), body),
+    }),
+    controlRoute('getRequests', 'GET', '/requests', {
+      summary: 'The last requests, newest last',
+      body: { schema: entriesSchema },
+      parameters: Object.entries(rangeParameters).map(([name, description]) => ({
+        ...{ name, in: 'query', description, schema: wholeNumber },
+      })),
+      errors: ['query-invalid'],
+      execute({ query }) {
+        const range = readRange(query)
+        return range instanceof Rejection ? range : json(200, JSON.stringify(journal.list(range)))
+      },
+    }),
+    controlRoute('deleteRequests', 'DELETE', '/requests', {
+      summary: 'Empty the journal',
+      execute() {
+        controlled.clearJournal()
+        return noContent
+      },
+    }),
+    controlRoute('getEvents', 'GET', '/events', {
+      summary: 'Server-sent events: request, item, reset, clear and faults',
+      body: { type: 'text/event-stream', schema: { type: 'string' } },
+      parameters: [{ name: 'Last-Event-ID', in: 'header', schema: { type: 'integer' } }],
+      errors: ['too-many-event-streams'],
+      execute: ({ request }) =>
+        journal.hasRoom
+          ? eventStream(journal, request.header('last-event-id'))
+          : new Rejection('too-many-event-streams', undefined, `at most ${maxSubscriptions} at a time.`),
+    }),
+    controlRoute('getFaults', 'GET', '/faults', {
+      summary: 'The rules and how often each was used',
+      body: { schema: usedRulesSchema, example: exampleRules.map((rule) => ({ ...rule, used: 0 })) },
+      execute: () => json(200, JSON.stringify(faults.rules)),
+    }),
+    controlRoute('putFaults', 'PUT', '/faults', {
+      summary: 'Replace the rules; the first that matches is applied',
+      requestBody: { schema: rulesSchema, example: exampleRules },
+      readBody: (text) => readFaultRules(text, faults),
+      execute: ({ body }) => setFaults(body),
+    }),
+    controlRoute('deleteFaults', 'DELETE', '/faults', {
+      summary: 'Remove the rules',
+      execute: () => setFaults([]),
+    }),
+  ]
+}
+
+const describeOperation = (each: Route, faults: Faults) => {
+  const { operation, method, path, secured = false } = each
+  return { operation, method, path, secured, statuses: faults.statusesOf(each) }
+}
+
+function respondToReplace(outcome: ReplaceOutcome, items: Items): Response | Rejection {
+  if (outcome === 'replaced') return noContent
+  if (outcome === 'item-limit') return new Rejection('store-full', undefined, 'raise --max-items.')
+  if (outcome === 'memory-limit') return new Rejection('store-full', undefined, 'raise --max-memory.')
+  const names = items.flatMap((item, index) =>
+    Object.entries(item).flatMap(([name, value]) => (`${value}`.includes('\0') ? [`[${index}].${name}`] : [])),
+  )
+  const messages = names.map((name) => [name, [`${name} must not contain U+0000.`]])
+  return new Rejection('value-unstorable', Object.fromEntries(messages))
+}
+
+const rangeParameters = { since: 'Only entries with a higher id.', limit: 'At most so many, the newest.' }
+
+function readRange(query: string): { since?: number; limit?: number } | Rejection {
+  const range: Record<string, number> = {}
+  const messages: Record<string, string[]> = {}
+  for (const [name, value] of new URLSearchParams(query)) {
+    if (!Object.hasOwn(rangeParameters, name))
+      messages[name] = [`There is no parameter ${name}: use ${Object.keys(rangeParameters).join(' and ')}.`]
+    else if (!/^\d{1,15}$/.test(value)) messages[name] = [`${name} must be a whole number.`]
+    else range[name] = Number(value)
+  }
+  return Object.keys(messages).length > 0 ? new Rejection('query-invalid', messages) : range
+}
+
+/** https://html.spec.whatwg.org/multipage/server-sent-events.html */
+function eventStream(journal: Journal, lastEventId: string | undefined): Response {
+  const lastId = lastEventId !== undefined && /^\d{1,15}$/.test(lastEventId) ? Number(lastEventId) : undefined
+  return {
+    status: 200,
+    headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store' },
+    body(send, end) {
+      send('retry: 1000\n\n')
+      const heartbeat = setInterval(() => send(': still here\n\n'), heartbeatIntervalMs)
+      const { resume, cancel } = journal.subscribe(send, lastId, end)
+      return {
+        onDrain: resume,
+        onClose() {
+          clearInterval(heartbeat)
+          cancel()
+        },
+      }
+    },
+  }
+}

@@ -1,0 +1,129 @@
+/*
+ * The JSON objects of the control API, each stated once as an OpenAPI schema: the document shows the schema, and the types and
+ * the check of a request come from it. `start` shows some of the types to other packages, so this file imports no other one: a
+ * client compiles it without the types of Node.
+ */
+
+/** An OpenAPI schema of values of the type T. */
+export interface Schema<T> {
+  readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object'
+  readonly description?: string | undefined
+  readonly nullable?: true
+  readonly enum?: readonly T[]
+  readonly format?: 'date-time'
+  readonly pattern?: string
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly items?: Schema<unknown>
+  readonly properties?: Members
+  readonly required?: readonly string[]
+  readonly additionalProperties?: Schema<unknown> | false
+}
+
+type Members = Readonly<Record<string, Schema<unknown>>>
+type ValueOf<S> = S extends Schema<infer T> ? T : never
+type ObjectOf<M extends Members> = { readonly [Name in keyof M]: ValueOf<M[Name]> }
+type Limits = Pick<Schema<unknown>, 'format' | 'pattern' | 'minimum' | 'maximum'>
+
+const text = (description?: string, limits?: Limits): Schema<string> => ({ type: 'string', description, ...limits })
+const number = (description?: string, limits?: Limits): Schema<number> => ({ type: 'number', description, ...limits })
+const integer = (description?: string, limits?: Limits): Schema<number> => ({
+  ...number(description, limits),
+  type: 'integer',
+})
+const oneOf = <const T>(type: 'string' | 'boolean', values: readonly T[], description?: string): Schema<T> => ({
+  type,
+  description,
+  enum: values,
+})
+const nullable = <T>(schema: Schema<T>): Schema<T | null> => ({ ...schema, nullable: true })
+export const arrayOf = <T>(items: Schema<T>): Schema<readonly T[]> => ({ type: 'array', items })
+const mapOf = <T>(values: Schema<T>): Schema<Readonly<Record<string, T>>> => ({
+  type: 'object',
+  additionalProperties: values,
+})
+const object = <M extends Members, Optional extends Members>(
+  required: M,
+  optional: Optional,
+): Schema<ObjectOf<M> & Partial<ObjectOf<Optional>>> => ({
+  type: 'object',
+  required: Object.keys(required),
+  properties: { ...required, ...optional },
+})
+
+/** Whether a value that is neither an array nor an object is one of the schema. */
+export function isValid<T>(
+  { type, enum: values, pattern = '', minimum, maximum }: Schema<T>,
+  value: unknown,
+): value is T {
+  if (values) return values.some((one) => one === value)
+  if (type === 'string') return typeof value === 'string' && new RegExp(pattern).test(value)
+  if (typeof value !== 'number' || (type === 'integer' && !Number.isInteger(value))) return false
+  return value >= (minimum ?? Number.NEGATIVE_INFINITY) && value <= (maximum ?? Number.POSITIVE_INFINITY)
+}
+
+export const wholeNumber = integer(undefined, { minimum: 0 })
+
+export const maxWaitSeconds = 60
+
+export const ruleMembers = {
+  method: text('Any method, where absent.', { pattern: '^[A-Z]+$' }),
+  path: text('A path, or one of the document such as `/api/todoitems/{id}`; any, where absent.', { pattern: '^/' }),
+  times: integer('How many requests; all, where absent.', { minimum: 1 }),
+  share: number('The share of these requests; all, where absent.', { minimum: 0, maximum: 1 }),
+  code: integer("The status of the response; the profile's own failure, without `code`, `fault` and `delay`."),
+  fault: oneOf(
+    'string',
+    ['reset', 'truncate', 'lost'],
+    'The connection is reset, or closed after half of the body, or closed after the request took effect.',
+  ),
+  delay: integer('Milliseconds.', { minimum: 0, maximum: 1000 * maxWaitSeconds }),
+}
+
+/** A failure or delay that requests get until it is used up. */
+export interface FaultRule extends Partial<ObjectOf<typeof ruleMembers>> {}
+
+/** Rules as PUT /__admin/faults takes them. */
+export const rulesSchema = arrayOf<FaultRule>({ type: 'object', properties: ruleMembers, additionalProperties: false })
+
+const usedRule = object({ used: integer('How often the rule was applied.', { minimum: 0 }) }, ruleMembers)
+export type UsedRule = ValueOf<typeof usedRule>
+
+/** Rules as GET /__admin/faults shows them. */
+export const usedRulesSchema = arrayOf(usedRule)
+
+const message = object(
+  { headers: mapOf(text()), body: nullable(text('The first 16 KiB as text; null where there is none.')) },
+  { isTruncated: oneOf('boolean', [true]) },
+)
+export type Message = ValueOf<typeof message>
+
+const itemChange = object({ change: oneOf('string', ['created', 'updated', 'deleted']), id: text() }, {})
+export type ItemChange = ValueOf<typeof itemChange>
+
+const journalEntry = object(
+  {
+    id: wholeNumber,
+    time: text(undefined, { format: 'date-time' }),
+    client: text(),
+    method: text(),
+    path: text(),
+    query: text('With its question mark.'),
+    status: nullable(integer('Null where the connection was closed without a response.')),
+    milliseconds: number(),
+    request: message,
+    response: message,
+  },
+  {
+    reason: text('Why the request was rejected.'),
+    rule: text('The rule of the contract that says so.'),
+    errors: mapOf(arrayOf(text())),
+    fault: text('The delay or failure that was applied.'),
+    item: itemChange,
+  },
+)
+
+/** A request and its response, as GET /__admin/requests and the events show them. */
+export interface JournalEntry extends ValueOf<typeof journalEntry> {}
+
+export const entriesSchema = arrayOf(journalEntry)
