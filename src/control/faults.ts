@@ -1,6 +1,6 @@
 import { challenge } from '../http/auth.ts'
 import type { Api } from '../http/dispatch.ts'
-import { type ErrorCode, Rejection } from '../http/errors.ts'
+import { Rejection } from '../http/errors.ts'
 import type { Fault, RequestContext } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import { errorCodesOf, type Route } from '../http/router.ts'
@@ -34,7 +34,6 @@ export class Faults {
     return this.#rules
   }
 
-  /** Replaces the rules. */
   set(rules: readonly FaultRule[]): void {
     this.#rules = rules.map((rule) => ({ ...rule, used: 0 }))
   }
@@ -44,7 +43,7 @@ export class Faults {
     this.#rules.push({ ...rule, used: 0 })
   }
 
-  /** What rules can be about. */
+  /** The routes that rules can be about. */
   get routes(): readonly Route[] {
     return this.#api.routes
   }
@@ -57,30 +56,20 @@ export class Faults {
     const preferred = prefer === undefined ? undefined : this.#preferred(prefer, route)
     const isPreferred = preferred !== undefined && preferred.outcome !== 'none'
     const rule = isPreferred ? undefined : this.#match(context, route)
-    const delayMs =
-      (preferred?.delayMs ?? 0) +
-      (rule?.delay ?? 0) +
-      (delay ? Math.round(delay.minMs + random() * (delay.maxMs - delay.minMs)) : 0)
+    const generalMs = delay ? Math.round(delay.minMs + random() * (delay.maxMs - delay.minMs)) : 0
+    const delayMs = (preferred?.delayMs ?? 0) + (rule?.delay ?? 0) + generalMs
     const outcome = isPreferred ? preferred.outcome : rule ? this.#outcomeOf(rule, route) : 'none'
     if (outcome === 'none' && delayMs === 0 && !preferred) return undefined
-    const descriptions = [
-      preferred?.applied ? `Prefer: ${preferred.applied}` : '',
-      rule ? describeRule(rule) : '',
-      delayMs > 0 ? `${delayMs} ms` : '',
-    ]
-    return {
-      delayMs,
-      outcome,
-      applied: preferred?.applied ?? '',
-      description: descriptions.filter((text) => text !== '').join('; '),
-    }
+    const applied = preferred?.applied ?? ''
+    const descriptions = [applied && `Prefer: ${applied}`, rule && describeRule(rule), delayMs > 0 && `${delayMs} ms`]
+    return { delayMs, outcome, applied, description: descriptions.filter(Boolean).join('; ') }
   }
 
   #match(context: RequestContext, route: Route): FaultRule | undefined {
     const { rules, random } = this.#settings
     const isChosen = (rule: FaultRule) =>
       matches(rule, context, route) &&
-      (rule.code === undefined || this.errorFor(rule.code, route) !== undefined) &&
+      (rule.code === undefined || this.failuresOf(route).has(rule.code)) &&
       (rule.share === undefined || random() < rule.share)
     const own = this.#rules.find((rule) => rule.used < (rule.times ?? Number.POSITIVE_INFINITY) && isChosen(rule))
     if (own) own.used++
@@ -89,25 +78,25 @@ export class Faults {
 
   #outcomeOf({ code, fault, delay }: FaultRule, route: Route): Fault['outcome'] {
     if (fault) return fault
-    if (code !== undefined) return this.errorFor(code, route) ?? 'none'
+    if (code !== undefined) return this.failuresOf(route).get(code) ?? 'none'
     return delay === undefined ? new Rejection('store-unavailable') : 'none'
   }
 
-  /** The failure by which the route gets this status; undefined where it never does. */
-  errorFor(status: number, route: Route): Rejection | Response | undefined {
-    if (status === 401 && route.secured) return expiredToken
-    const code = orderedCodes(route).find((candidate) => this.#statusOf(candidate, route) === status)
-    return code && new Rejection(code)
+  /** The failures that the route can have, by status. What a failing store causes comes first: a test wants it most. */
+  failuresOf(route: Route): ReadonlyMap<number, Rejection | Response> {
+    const failures = new Map<number, Rejection | Response>(route.secured ? [[401, expiredToken]] : [])
+    const codes = errorCodesOf(route)
+    const first = (['store-unavailable', 'internal'] as const).filter((code) => codes.includes(code))
+    for (const failure of [...first, ...codes].map((code) => new Rejection(code))) {
+      const { status } = this.#api.errorResponse(failure, route.operation, '')
+      if (!failures.has(status)) failures.set(status, failure)
+    }
+    return failures
   }
 
-  /** The failures that the route can have. */
-  statusesOf(route: Route): number[] {
-    const statuses = orderedCodes(route).map((code) => this.#statusOf(code, route))
-    return [...new Set(route.secured ? [...statuses, 401] : statuses)].sort()
+  statusesOf(...routes: readonly Route[]): number[] {
+    return [...new Set(routes.flatMap((route) => [...this.failuresOf(route).keys()]))].sort()
   }
-
-  #statusOf = (code: ErrorCode, { operation }: Route) =>
-    this.#api.errorResponse(new Rejection(code), operation, '').status
 
   /** RFC 7240. Unknown preferences are ignored. */
   #preferred(header: string, route: Route): Pick<Fault, 'delayMs' | 'outcome' | 'applied'> | undefined {
@@ -124,7 +113,7 @@ export class Faults {
       applied.push(`fault=${fault}`)
     }
     if (code !== undefined) {
-      const error = /^\d{3}$/.test(code) && this.errorFor(Number(code), route)
+      const error = /^\d{3}$/.test(code) && this.failuresOf(route).get(Number(code))
       if (!error) return rejected(statusMessage(`${route.method} ${route.path}`, this.statusesOf(route)))
       outcome = error
       applied.push(`code=${code}`)
@@ -141,19 +130,9 @@ const expiredToken = challenge(
 const statusMessage = (operations: string, statuses: readonly number[]) =>
   `code must be a failure of ${operations}: ${statuses.join(', ')}.`
 
-/** What a failing store causes comes first: it is what a test of a client wants most. */
-function orderedCodes(route: Route): readonly ErrorCode[] {
-  const codes = errorCodesOf(route)
-  const first = ['store-unavailable', 'internal'] as const
-  return [...first.filter((code) => codes.includes(code)), ...codes]
-}
-
-function matches({ method, path }: FaultRule, context: RequestContext, route: Route): boolean {
-  if (method !== undefined && method !== context.method) return false
-  return (
-    path === undefined || normalized(path) === normalized(route.path) || normalized(path) === normalized(context.path)
-  )
-}
+const matches = ({ method, path }: FaultRule, context: RequestContext, route: Route) =>
+  (method === undefined || method === context.method) &&
+  (path === undefined || [route.path, context.path].some((one) => normalized(one) === normalized(path)))
 
 /** G1, G2. */
 const normalized = (path: string) => path.toLowerCase().replace(/(?<=.)\/$/, '')
@@ -162,14 +141,12 @@ const describeRule = ({ method = 'any method', path = 'any path', code, fault, d
   `rule for ${method} ${path}: ${code ?? fault ?? (delay === undefined ? 'failure' : 'delay')}`
 
 /** By lower-case name; of two equal ones the first counts. */
-function parsePreferences(header: string): Map<string, string> {
-  const preferences = new Map<string, string>()
-  for (const [, name = '', quoted, plain = ''] of header.matchAll(preference)) {
-    const key = name.toLowerCase()
-    if (!preferences.has(key)) preferences.set(key, quoted ?? plain)
-  }
-  return preferences
-}
+const parsePreferences = (header: string) =>
+  new Map(
+    [...header.matchAll(preference)]
+      .reverse()
+      .map(([, name = '', quoted, plain = '']) => [name.toLowerCase(), quoted ?? plain]),
+  )
 
 /** Parameters of a preference, behind a semicolon, are skipped. */
 const preference = /(?:^|,)\s*([\w-]+)\s*(?:=\s*(?:"([^"]*)"|([^\s,;]*)))?/g
@@ -182,20 +159,18 @@ export const problem = (status: number, title: string, details: object = {}): Re
   reason: title,
 })
 
-/** What is wrong with rules for PUT /__admin/faults, by position. */
+/** The rules of PUT /__admin/faults, or what is wrong with them, by position. */
 export function readFaultRules(text: string, faults: Faults) {
   const value: unknown = JSON.parse(text)
   if (!Array.isArray(value)) return new Rejection('body-invalid', { '': ['The body must be an array of rules.'] })
   if (value.length > maxRules) return new Rejection('body-invalid', { '': [tooManyRules] })
-  const errors: Record<string, string[]> = {}
-  for (const [index, rule] of value.entries()) {
-    const messages = ruleErrors(rule, faults)
-    if (messages.length > 0) errors[`[${index}]`] = messages
-  }
-  return Object.keys(errors).length > 0 ? new Rejection('body-invalid', errors) : (value as FaultRule[])
+  const errors = value
+    .map((rule, index) => [`[${index}]`, ruleErrors(rule, faults)] as const)
+    .filter(([, messages]) => messages.length > 0)
+  return errors.length > 0 ? new Rejection('body-invalid', Object.fromEntries(errors)) : (value as FaultRule[])
 }
 
-/** Each request looks for the first that matches. */
+/** Each request looks for the first rule that matches, so there are not many. */
 export const maxRules = 1_000
 export const tooManyRules = `There may be at most ${maxRules} rules.`
 
@@ -224,7 +199,7 @@ export function ruleErrors(rule: unknown, faults: Faults): string[] {
       (path === undefined || normalized(path) === normalized(route.path) || isPathOf(normalized(path), route)),
   )
   if (matching.length === 0) return ['No operation has this method and path.']
-  const statuses = [...new Set(matching.flatMap((route) => faults.statusesOf(route)))].sort()
+  const statuses = faults.statusesOf(...matching)
   if (code !== undefined && !statuses.includes(code)) return [statusMessage('these operations', statuses)]
   return []
 }

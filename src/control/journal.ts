@@ -44,18 +44,6 @@ type JournalEvent = { readonly id: number } & (
 /** The rule by which a request was rejected. */
 export type RuleOf = (response: Response, operation: string | undefined) => string | undefined
 
-/** Of one client. */
-interface Subscription {
-  /** Of the last event that was sent. */
-  lastId: number
-  /** Whether the client does not keep up. */
-  isWaiting: boolean
-  /** Sends what is new. */
-  resume(): void
-  cancel(): void
-  onClose(): void
-}
-
 /** What all journals share. */
 export class JournalBudget {
   readonly journals = new Set<Journal>()
@@ -81,7 +69,8 @@ export class Journal {
   readonly #budget: JournalBudget
   readonly #now: () => Date
   readonly #ruleOf: RuleOf
-  readonly #subscriptions = new Set<Subscription>()
+  /** By the function that ends the stream of a client: the one that sends it what is new. */
+  readonly #subscriptions = new Map<() => void, () => void>()
   #isClosed = false
   /** Of entries and events together. */
   #lastId = 0
@@ -163,32 +152,32 @@ export class Journal {
   }
 
   /**
-   * Sends events as text: what is newer than `lastId`, then what follows. A client that does not keep up gets the rest when it does, as far
-   * as the journal still has it: nothing is kept for it.
+   * Sends events as text: what is newer than `lastId`, then what follows. A client that does not keep up gets the rest when it
+   * does, as far as the journal still has it: nothing is kept for it.
    */
-  subscribe(send: (text: string) => boolean, lastId = this.#lastId, onClose: () => void): Subscription {
-    const subscription = {
-      // A higher one is from another process.
-      lastId: lastId > this.#lastId ? 0 : lastId,
-      isWaiting: false,
-      resume: () => {
-        subscription.isWaiting = false
-        for (const event of this.#eventsAfter(subscription.lastId)) {
-          subscription.lastId = event.id
-          subscription.isWaiting = !send(this.#format(event))
-          if (subscription.isWaiting) return
-        }
-      },
-      cancel: () => {
-        if (this.#subscriptions.delete(subscription)) this.#budget.subscriptions--
-      },
-      onClose,
+  subscribe(send: (text: string) => boolean, lastId = this.#lastId, end: () => void) {
+    // A higher one is from another process.
+    let sentId = lastId > this.#lastId ? 0 : lastId
+    let isWaiting = false
+    const resume = () => {
+      isWaiting = false
+      for (const event of this.#eventsAfter(sentId)) {
+        sentId = event.id
+        isWaiting = !send(this.#format(event))
+        if (isWaiting) return
+      }
     }
-    this.#subscriptions.add(subscription)
+    this.#subscriptions.set(end, () => {
+      if (!isWaiting) resume()
+    })
     this.#budget.subscriptions++
-    subscription.resume()
-    if (this.#isClosed) onClose()
-    return subscription
+    resume()
+    if (this.#isClosed) end()
+    return { resume, cancel: () => this.#cancel(end) }
+  }
+
+  #cancel(end: () => void): void {
+    if (this.#subscriptions.delete(end)) this.#budget.subscriptions--
   }
 
   /** Ends the subscriptions, and returns the memory of the entries. */
@@ -196,14 +185,14 @@ export class Journal {
     this.#isClosed = true
     this.clear()
     this.#budget.journals.delete(this)
-    for (const { cancel, onClose } of this.#subscriptions) {
-      cancel()
-      onClose()
+    for (const end of this.#subscriptions.keys()) {
+      this.#cancel(end)
+      end()
     }
   }
 
   #notify(): void {
-    for (const { isWaiting, resume } of this.#subscriptions) if (!isWaiting) resume()
+    for (const sendNew of this.#subscriptions.values()) sendNew()
   }
 
   #newerThan(id: number): Recorded[] {
@@ -256,20 +245,18 @@ const toEntry = ({ bytes, number, ...entry }: Recorded): JournalEntry => ({
 function toMessage({ headers = {}, body }: RecordedMessage): Message {
   // A decoder leaves out the first bytes of a character that is cut.
   const text = typeof body === 'object' ? new StringDecoder().write(body.subarray(0, maxBodyBytes)) : body
-  return {
-    headers: visibleHeaders(Array.isArray(headers) ? headers : Object.entries(headers).flat()),
-    body: text ?? null,
-    ...(body && body.length > maxBodyBytes && { isTruncated: true }),
-  }
+  const isTruncated = body !== undefined && body.length > maxBodyBytes
+  return { headers: visibleHeaders(headers), body: text ?? null, ...(isTruncated && { isTruncated }) }
 }
 
 /** Credentials: Authorization, Cookie, X-Api-Key, X-Auth-Token and the like. */
 const secretHeader = /auth(?!enticate|ority)|cookie|api-?key|token|secret|passw|credential|session|signature/
 
-function visibleHeaders(rawHeaders: readonly string[]): Message['headers'] {
+function visibleHeaders(sent: NonNullable<RecordedMessage['headers']>): Message['headers'] {
+  const pairs: readonly string[] = Array.isArray(sent) ? sent : Object.entries(sent).flat()
   const headers = new Map<string, string>()
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const [name = '', value = ''] = [rawHeaders[index]?.toLowerCase(), rawHeaders[index + 1]]
+  for (let index = 0; index < pairs.length; index += 2) {
+    const [name = '', value = ''] = [pairs[index]?.toLowerCase(), pairs[index + 1]]
     if (!secretHeader.test(name)) headers.set(name, headers.has(name) ? `${headers.get(name)}, ${value}` : value)
   }
   return Object.fromEntries(headers)

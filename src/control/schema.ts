@@ -25,22 +25,23 @@ type ValueOf<S> = S extends Schema<infer T> ? T : never
 type ObjectOf<M extends Members> = { readonly [Name in keyof M]: ValueOf<M[Name]> }
 type Limits = Pick<Schema<unknown>, 'format' | 'pattern' | 'minimum' | 'maximum'>
 
-const text = (description?: string, limits?: Limits): Schema<string> => ({ type: 'string', description, ...limits })
-const number = (description?: string, limits?: Limits): Schema<number> => ({ type: 'number', description, ...limits })
-const integer = (description?: string, limits?: Limits): Schema<number> => ({
-  ...number(description, limits),
-  type: 'integer',
-})
-const oneOf = <const T>(type: 'string' | 'boolean', values: readonly T[], description?: string): Schema<T> => ({
-  type,
+const scalar =
+  <T>(type: Schema<T>['type']) =>
+  (description?: string, limits?: Limits): Schema<T> => ({ type, description, ...limits })
+const text = scalar<string>('string')
+const number = scalar<number>('number')
+const integer = scalar<number>('integer')
+const oneOf = <const T extends string>(values: readonly T[], description?: string): Schema<T> => ({
+  type: 'string',
   description,
   enum: values,
 })
+const alwaysTrue: Schema<true> = { type: 'boolean', enum: [true] }
 const nullable = <T>(schema: Schema<T>): Schema<T | null> => ({ ...schema, nullable: true })
-export const arrayOf = <T>(items: Schema<T>): Schema<readonly T[]> => ({ type: 'array', items })
-const mapOf = <T>(values: Schema<T>): Schema<Readonly<Record<string, T>>> => ({
+const arrayOf = <T>(items: Schema<T>): Schema<readonly T[]> => ({ type: 'array', items })
+const mapOf = <T>(additionalProperties: Schema<T>): Schema<Readonly<Record<string, T>>> => ({
   type: 'object',
-  additionalProperties: values,
+  additionalProperties,
 })
 const object = <M extends Members, Optional extends Members>(
   required: M,
@@ -51,15 +52,13 @@ const object = <M extends Members, Optional extends Members>(
   properties: { ...required, ...optional },
 })
 
-/** Whether a value that is neither an array nor an object is one of the schema. */
-export function isValid<T>(
-  { type, enum: values, pattern = '', minimum, maximum }: Schema<T>,
-  value: unknown,
-): value is T {
+/** Whether a string, number or boolean is one of the schema. */
+export function isValid<T>({ type, enum: values, pattern = '', ...range }: Schema<T>, value: unknown): value is T {
+  const { minimum = Number.NEGATIVE_INFINITY, maximum = Number.POSITIVE_INFINITY } = range
   if (values) return values.some((one) => one === value)
   if (type === 'string') return typeof value === 'string' && new RegExp(pattern).test(value)
   if (typeof value !== 'number' || (type === 'integer' && !Number.isInteger(value))) return false
-  return value >= (minimum ?? Number.NEGATIVE_INFINITY) && value <= (maximum ?? Number.POSITIVE_INFINITY)
+  return value >= minimum && value <= maximum
 }
 
 export const wholeNumber = integer(undefined, { minimum: 0 })
@@ -73,7 +72,6 @@ export const ruleMembers = {
   share: number('The share of these requests; all, where absent.', { minimum: 0, maximum: 1 }),
   code: integer("The status of the response; the profile's own failure, without `code`, `fault` and `delay`."),
   fault: oneOf(
-    'string',
     ['reset', 'truncate', 'lost'],
     'The connection is reset, or closed after half of the body, or closed after the request took effect.',
   ),
@@ -94,11 +92,11 @@ export const usedRulesSchema = arrayOf(usedRule)
 
 const message = object(
   { headers: mapOf(text()), body: nullable(text('The first 16 KiB as text; null where there is none.')) },
-  { isTruncated: oneOf('boolean', [true]) },
+  { isTruncated: alwaysTrue },
 )
 export type Message = ValueOf<typeof message>
 
-const itemChange = object({ change: oneOf('string', ['created', 'updated', 'deleted']), id: text() }, {})
+const itemChange = object({ change: oneOf(['created', 'updated', 'deleted']), id: text() }, {})
 export type ItemChange = ValueOf<typeof itemChange>
 
 const journalEntry = object(
