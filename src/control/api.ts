@@ -1,37 +1,41 @@
 import type { Api, DispatchHooks } from '../http/dispatch.ts'
-import { describeError, type ErrorCode, errors, Rejection } from '../http/errors.ts'
+import { describeError, errors, Rejection } from '../http/errors.ts'
 import { isJson } from '../http/json-body.ts'
 import type { HandlerInput, RequestContext } from '../http/request.ts'
 import { json, noContent, type Response } from '../http/response.ts'
-import { type DescribedBody, type Route, readerRoute, type Success } from '../http/router.ts'
+import { type Route, readerRoute, type Success } from '../http/router.ts'
 import { arrayReader, type FromSchema, type ObjectSchema } from '../http/schema.ts'
-import { objectSchema, openApiDocument } from '../pages/openapi.ts'
+import { documentRoute, objectSchema } from '../pages/openapi.ts'
 import { appPageRoutes } from '../pages/pages.ts'
 import type { Awaitable, Full, ListRepresentation } from '../store/store.ts'
 import { type Faults, problem, readFaultRules } from './faults.ts'
 import { type Journal, maxSubscriptions } from './journal.ts'
 import { entriesSchema, type FaultRule, rulesSchema, usedRulesSchema, wholeNumber } from './schema.ts'
 
-/** What the control API of a sandbox works on. */
-export interface Controlled {
+type Items = readonly FromSchema<ObjectSchema>[]
+type ReplaceOutcome = 'replaced' | 'unstorable' | Full
+
+/** The items of a sandbox, whatever the profile. */
+export interface ControlledItems {
+  list(): Awaitable<ListRepresentation>
+  /** Restores the starting items. */
+  reset(): Awaitable<ReplaceOutcome>
+  /** Replaces the items by exactly these. */
+  putItems(items: Items): Awaitable<ReplaceOutcome>
+}
+
+/** What the control API of a sandbox works on. Its `reset` also removes the rules and empties the journal. */
+export interface Controlled extends ControlledItems {
   readonly journal: Journal
   readonly faults: Faults
   readonly itemSchema: ObjectSchema
-  list(): Awaitable<ListRepresentation>
   /** What the page says about this service. */
   info(): object
   /** A token for local clients. */
   readonly newToken: (() => Promise<string>) | undefined
   setFaults(rules: readonly FaultRule[]): void
   clearJournal(): void
-  /** Starting items, no faults, an empty journal. */
-  reset(): Awaitable<ReplaceOutcome>
-  /** Exactly these items. */
-  putItems(items: Items): Awaitable<ReplaceOutcome>
 }
-
-type Items = readonly FromSchema<ObjectSchema>[]
-export type ReplaceOutcome = 'replaced' | 'unstorable' | Full
 
 const heartbeatIntervalMs = 15_000
 /** Of one PUT. */
@@ -51,9 +55,7 @@ export function controlApi(api: Api, controlled: Controlled): Api {
       return problem(errors[code].status, title, { traceId, errors: members })
     },
   }
-  const document = controlRoute('getControlDocument', 'GET', '/openapi.json', {
-    execute: ({ baseUrl }) => json(200, JSON.stringify(openApiDocument(control, baseUrl))),
-  })
+  const document = documentRoute(control, {}, 'getControlDocument', '/__admin/openapi.json')
   return { ...control, routes: [...routes, document, ...appPageRoutes()] }
 }
 
@@ -74,36 +76,26 @@ export const controlAccess: DispatchHooks = {
 export const ownOrigin = ({ origin: { isSecure, authority } }: RequestContext) =>
   `${isSecure ? 'https' : 'http'}://${authority}`
 
-interface Operation<Body> {
-  /** For the document, which leaves out a route without it. */
-  readonly summary?: string
-  /** Of the response; 204 where there is none. */
+type Docs = NonNullable<Route['docs']>
+
+interface Operation<Body> extends Pick<Docs, 'summary' | 'errors' | 'parameters' | 'requestBody'> {
+  /** Of the response, which has the status 204 without it. */
   readonly body?: Success['body']
-  readonly errors?: readonly ErrorCode[]
-  readonly parameters?: readonly object[]
-  readonly requestBody?: DescribedBody
   readBody?(text: string): Body | Rejection
   execute(input: HandlerInput<unknown, Body>): Awaitable<Response | Rejection>
 }
 
 function controlRoute<Body>(operation: string, method: Route['method'], path: string, stated: Operation<Body>): Route {
-  const { summary, body, errors: codes = [], parameters = [], requestBody, readBody, execute } = stated
-  const docs = summary !== undefined && {
+  const { body, errors: codes = [], readBody, execute, ...described } = stated
+  const docs: Docs = {
+    ...described,
     tag: 'Control',
-    summary,
-    success: { status: body ? 200 : 204, description: `${summary}.`, ...(body && { body }) },
-    errors: ['origin-forbidden', ...(requestBody ? bodyErrors : []), ...codes] as const,
-    parameters,
-    ...(requestBody && { requestBody }),
+    success: { status: body ? 200 : 204, description: `${stated.summary}.`, ...(body && { body }) },
+    errors: ['origin-forbidden', ...(readBody ? bodyErrors : []), ...codes],
   }
   return readerRoute<Body, Response>({
-    operation,
-    method,
-    path: `/__admin${path}`,
-    secured: true,
-    ...(docs && { docs }),
+    ...{ operation, docs, method, path: `/__admin${path}`, secured: true, execute },
     ...(readBody && { readBody }),
-    execute,
     respond: (response) => response,
   })
 }
@@ -118,8 +110,8 @@ function controlRoutes(api: Api, controlled: Controlled): Route[] {
     controlled.setFaults(rules)
     return noContent
   }
-  const itemsBody = (isRequired?: () => boolean) => ({
-    schema: { type: 'array', items: objectSchema(itemSchema, isRequired) },
+  const itemsBody = (isResponse: boolean) => ({
+    schema: { type: 'array', items: objectSchema(itemSchema, isResponse) },
     example: [itemSchema.example],
   })
   return [
@@ -127,7 +119,12 @@ function controlRoutes(api: Api, controlled: Controlled): Route[] {
       summary: 'Addresses, operations and rules of this service',
       body: { schema: { type: 'object' } },
       async execute({ isLocal }) {
-        const operations = api.routes.flatMap((each) => (each.docs ? [describeOperation(each, faults)] : []))
+        const operations = api.routes
+          .filter(({ docs }) => docs)
+          .map((each) => {
+            const { operation, method, path, secured = false } = each
+            return { operation, method, path, secured, statuses: faults.statusesOf(each) }
+          })
         const token = isLocal ? await controlled.newToken?.() : undefined
         const { name, title } = api
         return json(200, JSON.stringify({ profile: name, title, ...controlled.info(), operations, token }))
@@ -140,13 +137,13 @@ function controlRoutes(api: Api, controlled: Controlled): Route[] {
     }),
     controlRoute('getItems', 'GET', '/items', {
       summary: 'The items',
-      body: itemsBody(() => true),
+      body: itemsBody(true),
       errors: ['store-unavailable'],
       execute: async () => json(200, (await list()).json),
     }),
     controlRoute<Items>('putItems', 'PUT', '/items', {
       summary: 'Replace the items by exactly these',
-      requestBody: itemsBody(),
+      requestBody: itemsBody(false),
       errors: storeErrors,
       readBody: arrayReader(itemSchema, 'id', maxItems),
       execute: async ({ body }) => respondToReplace(await putItems(body), body),
@@ -154,9 +151,7 @@ function controlRoutes(api: Api, controlled: Controlled): Route[] {
     controlRoute('getRequests', 'GET', '/requests', {
       summary: 'The last requests, newest last',
       body: { schema: entriesSchema },
-      parameters: Object.entries(rangeParameters).map(([name, description]) => ({
-        ...{ name, in: 'query', description, schema: wholeNumber },
-      })),
+      parameters: rangeParameters,
       errors: ['query-invalid'],
       execute({ query }) {
         const range = readRange(query)
@@ -198,11 +193,6 @@ function controlRoutes(api: Api, controlled: Controlled): Route[] {
   ]
 }
 
-const describeOperation = (each: Route, faults: Faults) => {
-  const { operation, method, path, secured = false } = each
-  return { operation, method, path, secured, statuses: faults.statusesOf(each) }
-}
-
 function respondToReplace(outcome: ReplaceOutcome, items: Items): Response | Rejection {
   if (outcome === 'replaced') return noContent
   if (outcome === 'item-limit') return new Rejection('store-full', undefined, 'raise --max-items.')
@@ -214,23 +204,28 @@ function respondToReplace(outcome: ReplaceOutcome, items: Items): Response | Rej
   return new Rejection('value-unstorable', Object.fromEntries(messages))
 }
 
-const rangeParameters = { since: 'Only entries with a higher id.', limit: 'At most so many, the newest.' }
+const rangeParameters = [
+  { name: 'since', in: 'query', description: 'Only entries with a higher id.', schema: wholeNumber },
+  { name: 'limit', in: 'query', description: 'At most so many, the newest.', schema: wholeNumber },
+]
 
 function readRange(query: string): { since?: number; limit?: number } | Rejection {
+  const names = rangeParameters.map(({ name }) => name)
   const range: Record<string, number> = {}
   const messages: Record<string, string[]> = {}
   for (const [name, value] of new URLSearchParams(query)) {
-    if (!Object.hasOwn(rangeParameters, name))
-      messages[name] = [`There is no parameter ${name}: use ${Object.keys(rangeParameters).join(' and ')}.`]
-    else if (!/^\d{1,15}$/.test(value)) messages[name] = [`${name} must be a whole number.`]
+    if (!names.includes(name)) messages[name] = [`There is no parameter ${name}: use ${names.join(' and ')}.`]
+    else if (!wholeNumberText.test(value)) messages[name] = [`${name} must be a whole number.`]
     else range[name] = Number(value)
   }
   return Object.keys(messages).length > 0 ? new Rejection('query-invalid', messages) : range
 }
 
+const wholeNumberText = /^\d{1,15}$/
+
 /** https://html.spec.whatwg.org/multipage/server-sent-events.html */
-function eventStream(journal: Journal, lastEventId: string | undefined): Response {
-  const lastId = lastEventId !== undefined && /^\d{1,15}$/.test(lastEventId) ? Number(lastEventId) : undefined
+function eventStream(journal: Journal, lastEventId = ''): Response {
+  const lastId = wholeNumberText.test(lastEventId) ? Number(lastEventId) : undefined
   return {
     status: 200,
     headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store' },
