@@ -15,7 +15,7 @@ import { entriesSchema, type FaultRule, rulesSchema, usedRulesSchema, wholeNumbe
 type Items = readonly FromSchema<ObjectSchema>[]
 type ReplaceOutcome = 'replaced' | 'unstorable' | Full
 
-/** The items of a sandbox, whatever the profile. */
+/** The items of a sandbox are read and replaced in the same way in every profile. */
 export interface ControlledItems {
   list(): Awaitable<ListRepresentation>
   /** Restores the starting items. */
@@ -24,24 +24,24 @@ export interface ControlledItems {
   putItems(items: Items): Awaitable<ReplaceOutcome>
 }
 
-/** What the control API of a sandbox works on. Its `reset` also removes the rules and empties the journal. */
+/** The control API of a sandbox works on this. Its `reset` also removes the rules and empties the journal. */
 export interface Controlled extends ControlledItems {
   readonly journal: Journal
   readonly faults: Faults
   readonly itemSchema: ObjectSchema
-  /** What the page says about this service. */
+  /** Returns what the page says about this service. */
   info(): object
-  /** A token for local clients. */
+  /** Signs a token for local clients. */
   readonly newToken: (() => Promise<string>) | undefined
   setFaults(rules: readonly FaultRule[]): void
   clearJournal(): void
 }
 
 const heartbeatIntervalMs = 15_000
-/** Of one PUT. */
+/** One PUT may have so many. */
 const maxItems = 100_000
 
-/** The control API: its routes, its document, the page that uses it, and its errors as problem documents. */
+/** The control API has its routes, its document and the page that uses it. Errors are problem documents. */
 export function controlApi(api: Api, controlled: Controlled): Api {
   const routes = controlRoutes(api, controlled)
   const control: Api = {
@@ -79,7 +79,7 @@ export const ownOrigin = ({ origin: { isSecure, authority } }: RequestContext) =
 type Docs = NonNullable<Route['docs']>
 
 interface Operation<Body> extends Pick<Docs, 'summary' | 'errors' | 'parameters' | 'requestBody'> {
-  /** Of the response, which has the status 204 without it. */
+  /** A response without a body has the status 204. */
   readonly body?: Success['body']
   readBody?(text: string): Body | Rejection
   execute(input: HandlerInput<unknown, Body>): Awaitable<Response | Rejection>
@@ -223,7 +223,6 @@ function readRange(query: string): { since?: number; limit?: number } | Rejectio
 
 const wholeNumberText = /^\d{1,15}$/
 
-/** https://html.spec.whatwg.org/multipage/server-sent-events.html */
 function eventStream(journal: Journal, lastEventId = ''): Response {
   const lastId = wholeNumberText.test(lastEventId) ? Number(lastEventId) : undefined
   return {

@@ -229,7 +229,7 @@ export function control(options: ControlOptions): Control {
   }
 }
 
-/** Whether a page sent the request whose origin may not use the service. A page that cannot read the response sends no Origin. */
+/** Tells whether a page of an origin that is not allowed sent this. One that cannot read the response sends no Origin. */
 function isFromOtherSite(context: RequestContext, cors: CorsPolicy): boolean {
   const origin = context.request.header('origin')
   if (origin === undefined) return context.request.header('sec-fetch-site') === 'cross-site'

@@ -6,7 +6,7 @@ import type { Response } from '../http/response.ts'
 import { errorCodesOf, type Route } from '../http/router.ts'
 import { type FaultRule, isValid, maxWaitSeconds, ruleMembers, type UsedRule } from './schema.ts'
 
-/** A delay of every request. */
+/** Every request is delayed by a time in this range. */
 export interface Delay {
   readonly minMs: number
   readonly maxMs: number
@@ -14,12 +14,12 @@ export interface Delay {
 
 export interface FaultSettings {
   readonly delay: Delay | undefined
-  /** For every sandbox; `PUT /__admin/faults` does not change them. */
+  /** These hold in every sandbox; `PUT /__admin/faults` does not change them. */
   readonly rules: readonly FaultRule[]
   readonly random: () => number
 }
 
-/** The delays and failures of a sandbox. */
+/** Each sandbox has its own delays and failures. */
 export class Faults {
   readonly #api: Api
   readonly #settings: FaultSettings
@@ -43,7 +43,7 @@ export class Faults {
     this.#rules.push({ ...rule, used: 0 })
   }
 
-  /** The routes that rules can be about. */
+  /** Rules can be about these routes. */
   get routes(): readonly Route[] {
     return this.#api.routes
   }
@@ -82,7 +82,7 @@ export class Faults {
     return delay === undefined ? new Rejection('store-unavailable') : 'none'
   }
 
-  /** The failures that the route can have, by status. What a failing store causes comes first: a test wants it most. */
+  /** Returns the failures of a route by status. What a failing store causes comes first: a test wants it most. */
   failuresOf(route: Route): ReadonlyMap<number, Rejection | Response> {
     const failures = new Map<number, Rejection | Response>(route.secured ? [[401, expiredToken]] : [])
     const codes = errorCodesOf(route)
@@ -98,7 +98,7 @@ export class Faults {
     return [...new Set(routes.flatMap((route) => [...this.failuresOf(route).keys()]))].sort()
   }
 
-  /** RFC 7240. Unknown preferences are ignored. */
+  /** Unknown preferences are ignored (RFC 7240). */
   #preferred(header: string, route: Route): Pick<Fault, 'delayMs' | 'outcome' | 'applied'> | undefined {
     const preferences = parsePreferences(header)
     const [wait = '', code, fault] = ['wait', 'code', 'fault'].map((name) => preferences.get(name))
@@ -134,13 +134,13 @@ const matches = ({ method, path }: FaultRule, context: RequestContext, route: Ro
   (method === undefined || method === context.method) &&
   (path === undefined || [route.path, context.path].some((one) => normalized(one) === normalized(path)))
 
-/** G1, G2. */
+/** G1, G2: neither case nor one trailing slash matters. */
 const normalized = (path: string) => path.toLowerCase().replace(/(?<=.)\/$/, '')
 
 const describeRule = ({ method = 'any method', path = 'any path', code, fault, delay }: FaultRule) =>
   `rule for ${method} ${path}: ${code ?? fault ?? (delay === undefined ? 'failure' : 'delay')}`
 
-/** By lower-case name; of two equal ones the first counts. */
+/** Names are in lower case; of two equal ones the first counts. */
 const parsePreferences = (header: string) =>
   new Map(
     [...header.matchAll(preference)]
@@ -151,7 +151,7 @@ const parsePreferences = (header: string) =>
 /** Parameters of a preference, behind a semicolon, are skipped. */
 const preference = /(?:^|,)\s*([\w-]+)\s*(?:=\s*(?:"([^"]*)"|([^\s,;]*)))?/g
 
-/** For what is no part of the contract: neither profile has an error for it. */
+/** This is for what is no part of the contract: neither profile has an error for it. */
 export const problem = (status: number, title: string, details: object = {}): Response => ({
   status,
   headers: { 'content-type': 'application/problem+json' },
@@ -159,7 +159,7 @@ export const problem = (status: number, title: string, details: object = {}): Re
   reason: title,
 })
 
-/** The rules of PUT /__admin/faults, or what is wrong with them, by position. */
+/** Returns the rules of PUT /__admin/faults, or what is wrong with them by position. */
 export function readFaultRules(text: string, faults: Faults) {
   const value: unknown = JSON.parse(text)
   if (!Array.isArray(value)) return new Rejection('body-invalid', { '': ['The body must be an array of rules.'] })
@@ -206,7 +206,7 @@ export function ruleErrors(rule: unknown, faults: Faults): string[] {
 
 const isRuleMember = (name: string): name is keyof FaultRule => Object.hasOwn(ruleMembers, name)
 
-/** Whether the path is that of one item. */
+/** Tells whether the path is that of one item. */
 function isPathOf(path: string, route: Route): boolean {
   const prefix = route.path.slice(0, -'{id}'.length)
   return route.path.endsWith('/{id}') && path.startsWith(prefix) && /^[^/]+$/.test(path.slice(prefix.length))

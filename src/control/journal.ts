@@ -3,34 +3,34 @@ import type { RequestContext } from '../http/request.ts'
 import { byteLengthOf, type Response } from '../http/response.ts'
 import type { ItemChange, JournalEntry, Message } from './schema.ts'
 
-/** An entry as it is kept. Its time and messages are formatted when somebody looks at it, which is rare. */
+/** A journal keeps this of an entry. Time and messages are formatted when somebody looks at it, which is rare. */
 interface Recorded extends Omit<JournalEntry, 'time' | 'request' | 'response'> {
   readonly time: Date
   readonly request: RecordedMessage
   readonly response: RecordedMessage
   readonly bytes: number
-  /** Counts the entries of all journals. */
+  /** This counts the entries of all journals. */
   readonly number: number
 }
 
 interface RecordedMessage {
-  /** Names and values in turn, or values by name. */
+  /** These are names and values in turn, or values by name. */
   readonly headers: readonly string[] | Response['headers']
-  /** The bytes that are shown, and one more where there are more. */
+  /** These are the bytes that are shown, and one more where the body has more. */
   readonly body: string | Buffer | undefined
 }
 
-/** Of a request or response, as far as it is shown. */
+/** So much of a body is shown. */
 const maxBodyBytes = 16 * 1024
-/** Of one journal. */
+/** One journal has at most so many entries. */
 const maxEntries = 1_000
-/** Of all journals together. */
+/** All journals together have at most this size. */
 const maxJournalBytes = 16 * 2 ** 20
-/** The objects and numbers of an entry. */
+/** The objects and numbers of an entry take about this. */
 const entryOverheadBytes = 500
-/** Of a string, besides its characters. */
+/** A string takes this besides its characters. */
 const stringOverheadBytes = 24
-/** Clients that receive events, of all journals together. */
+/** At most so many clients receive events, of all journals together. */
 export const maxSubscriptions = 100
 
 /** The items were replaced, the journal was emptied, or the rules for failures have changed. */
@@ -41,14 +41,14 @@ type JournalEvent = { readonly id: number } & (
   | { readonly event: 'item' | Notice; readonly data: object }
 )
 
-/** The rule by which a request was rejected. */
+/** Finds the rule of the contract by which a request was rejected. */
 export type RuleOf = (response: Response, operation: string | undefined) => string | undefined
 
-/** What all journals share. */
+/** All journals share this memory. */
 export class JournalBudget {
   readonly journals = new Set<Journal>()
   bytes = 0
-  /** Of the newest entry. */
+  /** The newest entry has this number. */
   lastNumber = 0
   subscriptions = 0
 
@@ -63,20 +63,20 @@ export class JournalBudget {
   }
 }
 
-/** The last requests, newest last, and the subscribers to new ones. */
+/** Keeps the last requests, and sends new ones to subscribers. */
 export class Journal {
   readonly #entries: Recorded[] = []
   readonly #budget: JournalBudget
   readonly #now: () => Date
   readonly #ruleOf: RuleOf
-  /** By the function that ends the stream of a client: the one that sends it what is new. */
+  /** The key ends the stream of a client; the value sends what is new. */
   readonly #subscriptions = new Map<() => void, () => void>()
   #isClosed = false
-  /** Of entries and events together. */
+  /** Entries and events are numbered together. */
   #lastId = 0
-  /** The id of the last one of each kind. */
+  /** Only the id of the last notice of each kind is kept. */
   readonly #notices = new Map<Notice, number>()
-  /** The last entry that was sent, for all subscribers. */
+  /** The last entry that was sent is formatted once for all subscribers. */
   #sent: { readonly id: number; readonly text: string } | undefined
 
   constructor(budget: JournalBudget, now: () => Date, ruleOf: RuleOf) {
@@ -136,7 +136,7 @@ export class Journal {
     while (this.#entries.length > 0) this.removeOldest()
   }
 
-  /** The last `limit` entries behind the one with the id `since`. */
+  /** Returns the last `limit` entries behind the one with the id `since`, the newest last. */
   list({ since = 0, limit = maxEntries }: { since?: number; limit?: number } = {}): JournalEntry[] {
     const entries = this.#newerThan(since)
     return (limit === 0 ? [] : entries.slice(-limit)).map(toEntry)
@@ -156,7 +156,7 @@ export class Journal {
    * does, as far as the journal still has it: nothing is kept for it.
    */
   subscribe(send: (text: string) => boolean, lastId = this.#lastId, end: () => void) {
-    // A higher one is from another process.
+    // A higher id is from another process.
     let sentId = lastId > this.#lastId ? 0 : lastId
     let isWaiting = false
     const resume = () => {
@@ -199,7 +199,7 @@ export class Journal {
     return this.#entries.slice(1 + this.#entries.findLastIndex((entry) => entry.id <= id))
   }
 
-  /** In the order of their ids. */
+  /** Returns the events in the order of their ids. */
   #eventsAfter(lastId: number): JournalEvent[] {
     const events: JournalEvent[] = [...this.#notices].map(([event, id]) => ({ id, event, data: {} }))
     // The event about an item comes behind that of its request.
@@ -210,7 +210,7 @@ export class Journal {
     return events.filter(({ id }) => id > lastId).sort((one, other) => one.id - other.id)
   }
 
-  /** As https://html.spec.whatwg.org/multipage/server-sent-events.html says. */
+  /** The format is that of https://html.spec.whatwg.org/multipage/server-sent-events.html. */
   #format({ id, event, data }: JournalEvent): string {
     const textOf = (shown: object) => `id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(shown)}\n\n`
     if (event !== 'request') return textOf(data)
@@ -222,7 +222,7 @@ export class Journal {
 const sizeOf = (body: RecordedMessage['body']) =>
   body === undefined ? 0 : typeof body === 'string' ? 2 * body.length : body.length
 
-/** Copies, where a part would keep a larger buffer in memory. */
+/** Bytes are copied where a part would keep a larger buffer in memory. */
 function firstBytes(body: Response['body'] | Buffer): RecordedMessage['body'] {
   if (body === undefined || typeof body === 'function' || body.length === 0) return undefined
   // A character has up to three bytes for each UTF-16 code unit.
@@ -249,7 +249,7 @@ function toMessage({ headers = {}, body }: RecordedMessage): Message {
   return { headers: visibleHeaders(headers), body: text ?? null, ...(isTruncated && { isTruncated }) }
 }
 
-/** Credentials: Authorization, Cookie, X-Api-Key, X-Auth-Token and the like. */
+/** These have credentials: Authorization, Cookie, X-Api-Key, X-Auth-Token and the like. */
 const secretHeader = /auth(?!enticate|ority)|cookie|api-?key|token|secret|passw|credential|session|signature/
 
 function visibleHeaders(sent: NonNullable<RecordedMessage['headers']>): Message['headers'] {
@@ -268,7 +268,7 @@ const changes: Readonly<Record<string, ItemChange['change']>> = {
   deleteItem: 'deleted',
 }
 
-/** In profile A the response of a POST names the id. */
+/** The response to a POST names the new id where the service assigns it. */
 function itemChange({ route, id, body }: RequestContext, { status, headers }: Response): ItemChange | undefined {
   const change = status >= 200 && status < 300 ? changes[route?.operation ?? ''] : undefined
   const location = headers?.location

@@ -4,7 +4,7 @@
  * client compiles it without the types of Node.
  */
 
-/** An OpenAPI schema of values of the type T. */
+/** An OpenAPI schema describes values of the type T. */
 export interface Schema<T> {
   readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object'
   readonly description?: string | undefined
@@ -52,7 +52,7 @@ const object = <M extends Members, Optional extends Members>(
   properties: { ...required, ...optional },
 })
 
-/** Whether a string, number or boolean is one of the schema. */
+/** Tells whether a string, number or boolean is as the schema says. */
 export function isValid<T>({ type, enum: values, pattern = '', ...range }: Schema<T>, value: unknown): value is T {
   const { minimum = Number.NEGATIVE_INFINITY, maximum = Number.POSITIVE_INFINITY } = range
   if (values) return values.some((one) => one === value)
@@ -78,16 +78,16 @@ export const ruleMembers = {
   delay: integer('Milliseconds.', { minimum: 0, maximum: 1000 * maxWaitSeconds }),
 }
 
-/** A failure or delay that requests get until it is used up. */
+/** Requests get this failure or delay until it is used up; docs/control.md describes the members. */
 export interface FaultRule extends Partial<ObjectOf<typeof ruleMembers>> {}
 
-/** Rules as PUT /__admin/faults takes them. */
+/** PUT /__admin/faults takes these rules. */
 export const rulesSchema = arrayOf<FaultRule>({ type: 'object', properties: ruleMembers, additionalProperties: false })
 
 const usedRule = object({ used: integer('How often the rule was applied.', { minimum: 0 }) }, ruleMembers)
 export type UsedRule = ValueOf<typeof usedRule>
 
-/** Rules as GET /__admin/faults shows them. */
+/** GET /__admin/faults shows these rules. */
 export const usedRulesSchema = arrayOf(usedRule)
 
 const message = object(
@@ -121,7 +121,7 @@ const journalEntry = object(
   },
 )
 
-/** A request and its response, as GET /__admin/requests and the events show them. */
+/** GET /__admin/requests and the events show a request and its response in this way. */
 export interface JournalEntry extends ValueOf<typeof journalEntry> {}
 
 export const entriesSchema = arrayOf(journalEntry)

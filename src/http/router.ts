@@ -5,7 +5,7 @@ import type { Response } from './response.ts'
 import { type BodyReader, bodyReader, type FromSchema, type MemberSchema, type ObjectSchema } from './schema.ts'
 
 /** A body by its JSON schema. */
-export interface DescribedBody {
+interface DescribedBody {
   readonly schema: object
   readonly example?: unknown
 }

@@ -12,7 +12,7 @@ const pageFile = (name: string) => new URL(`../../../page/${name}`, import.meta.
 const pageFiles = (...names: readonly string[]) => Object.fromEntries(names.map((name) => [name, pageFile(name)]))
 const require = createRequire(import.meta.url)
 
-/** S5: the page that lists and tries each operation. For local clients it contains a token from `newToken`. */
+/** S5: this page lists and tries each operation. For local clients it contains a token from `newToken`. */
 export const swaggerPageRoutes = (newToken: () => Promise<string>, hasApp: boolean): Route[] => [
   route({
     operation: 'redirectToPage',
@@ -38,7 +38,7 @@ export const swaggerPageRoutes = (newToken: () => Promise<string>, hasApp: boole
   }),
 ]
 
-/** The page with the items, the traffic and the switches. */
+/** This page shows the items, the traffic and the switches. */
 export const appPageRoutes = (): Route[] => [
   route({
     operation: 'getApp',
@@ -68,7 +68,7 @@ const encode = async (plain: Buffer): Promise<Encoded> => ({
   gzipped: await compress(plain),
 })
 
-/** By file. Compressed at the first request, once for all profiles and sandboxes. */
+/** A file is compressed at its first request, once for all profiles and sandboxes. */
 const encodedFiles = new Map<string, Promise<Encoded>>()
 
 function encodedFile(file: string | URL): Promise<Encoded> {
@@ -96,7 +96,7 @@ function fileRoutes(path: string, files: Readonly<Record<string, string | URL>>)
   )
 }
 
-/** An HTML file in which `{prefix}` stands for what comes before the paths of this service. */
+/** In the HTML file, `{prefix}` stands for what comes before the paths of this service. */
 async function htmlResponse(
   input: Input,
   name: string,
@@ -120,7 +120,7 @@ const contentSecurityPolicy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-/** 304 for a client that has this version already. */
+/** A client that has this version already gets 304. */
 function respond({ request }: Input, type: string, { etag, plain, gzipped }: Encoded, cacheControl: string): Response {
   const isGzipped = /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/i.test(request.header('accept-encoding') ?? '')
   const headers = {
