@@ -1,6 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import { maxRules, ruleErrors, tooManyRules } from './control/faults.ts'
-import type { FaultRule, JournalEntry } from './control/types.ts'
+import type { FaultRule, JournalEntry } from './control/schema.ts'
 import { describeError, Rejection } from './http/errors.ts'
 import { quoteNumbers } from './http/int64.ts'
 import { arrayReader } from './http/schema.ts'
@@ -8,7 +8,7 @@ import { outcomeErrors } from './profiles/profile.ts'
 import { startInProcess } from './service/start.ts'
 import type { ListRepresentation } from './store/store.ts'
 
-export type { FaultRule, JournalEntry } from './control/types.ts'
+export type { FaultRule, JournalEntry } from './control/schema.ts'
 
 /** By profile: an item as a test states it. */
 export interface TodoItems {

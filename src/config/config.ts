@@ -1,5 +1,5 @@
 import type { Delay } from '../control/faults.ts'
-import type { FaultRule } from '../control/types.ts'
+import type { FaultRule } from '../control/schema.ts'
 import { type CorsPolicy, parseOrigin } from '../http/cors.ts'
 import { type ProxyTrust, parseProxyTrust } from '../http/proxy.ts'
 import { type LogLevel, logLevels } from '../log.ts'

@@ -11,20 +11,13 @@ import {
 } from '../http/dispatch.ts'
 import type { Request } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
-import type { FromSchema, ObjectSchema } from '../http/schema.ts'
-import type { Log } from '../log.ts'
-import type { Awaitable, ListRepresentation } from '../store/store.ts'
-import { adminAccess, adminApi, type Controlled, ownOrigin, type ReplaceOutcome } from './admin.ts'
+import type { ObjectSchema } from '../http/schema.ts'
+import { type Controlled, type ControlledItems, controlAccess, controlApi, ownOrigin } from './api.ts'
 import { type FaultSettings, Faults, problem } from './faults.ts'
 import { Journal, JournalBudget, type RuleOf } from './journal.ts'
 
-/** The items of a sandbox, whatever the profile. */
-export interface SandboxItems {
-  list(): Awaitable<ListRepresentation>
-  /** The starting items. */
-  reset(): Awaitable<ReplaceOutcome>
-  putItems(items: readonly FromSchema<ObjectSchema>[]): Awaitable<ReplaceOutcome>
-  /** What the profile serves on these items. */
+export interface SandboxItems extends ControlledItems {
+  /** The profile serves this on these items. */
   readonly api: Api
   /** Returns the memory of the items. */
   dispose(): void
@@ -32,62 +25,66 @@ export interface SandboxItems {
 
 export interface ControlOptions {
   readonly items: SandboxItems
-  /** Undefined where there can be no sandboxes: the items are not in memory. */
+  /** This is undefined where there can be no sandboxes, because the items are not in memory. */
   readonly openSandbox: (() => SandboxItems | 'memory-limit') | undefined
   readonly itemSchema: ObjectSchema
   readonly ruleOf: RuleOf
   readonly settings: DispatchSettings
-  /** For the control API. */
+  /** Checks the tokens of the control API. */
   readonly verifyToken: DispatchSettings['verifyToken']
-  /** For GET /__admin/info. */
+  /** Returns what GET /__admin/info shows about the service. */
   readonly info: () => object
-  /** Another one after each start. */
+  /** Each start of the service has another one. */
   readonly instance: string
   readonly newToken: (() => Promise<string>) | undefined
   readonly faults: FaultSettings
   readonly maxSandboxes: number
   readonly sandboxTtlMs: number
-  /** Of a body for the control API. */
+  /** A body for the control API may have this size. */
   readonly maxBodyBytes: number
   readonly now: () => Date
 }
 
 export interface Control extends HttpHandler {
-  /** Without a sandbox. */
+  /** Requests that name no sandbox work on this. */
   readonly main: Controlled
   /** Ends the streams of events. */
   close(): void
 }
 
 interface Sandbox extends Controlled {
-  readonly handler: ApiHandler
-  readonly admin: ApiHandler
+  /** Handles requests to the profile. */
+  readonly service: ApiHandler
+  /** Handles requests to the control API and its page. */
+  readonly control: ApiHandler
   usedAt: number
-  /** Whether its items are others than at the start. */
+  /** Returns whether its items are others than at the start. */
   readonly hasChanged: () => boolean
   dispose(): void
 }
 
 const sandboxHeader = 'x-todo-sandbox'
-/** Of tokens for the control API. */
+/** A token for the control API has this scope. */
 const controlScope = 'control'
-/** The control API, and the page that uses it. */
-const adminPattern = /^\/(?:__admin|app)(?:[/?]|$)/i
+/** The control API and the page that uses it have these paths. */
+const controlPattern = /^\/(?:__admin|app)(?:[/?]|$)/i
 const sandboxName = /^[\w-]{1,64}$/
 const sandboxPrefix = /^\/(?:~|%7e)([^/?]*)/i
-/** Members and elements of a body: more than the items have that it may contain. */
-const maxValues = 1_000_000
+const noSandboxes =
+  'There are no sandboxes, because the items are not in memory: start without --data and --database-url.'
+/** A body may have this many members and elements, more than the items that it may contain. */
+const maxJsonValues = 1_000_000
 /** A sandbox whose items have changed is kept for a minute before an empty one takes its place. */
 const keptMs = 60_000
 
 /** Serves a profile in development: with sandboxes, faults, a journal of requests, and the API that controls them. */
 export function control(options: ControlOptions): Control {
-  const { openSandbox, settings, maxSandboxes, sandboxTtlMs } = options
-  const { monotonicNow } = settings
+  const { openSandbox, settings, maxSandboxes, sandboxTtlMs, maxBodyBytes } = options
+  const { monotonicNow, log } = settings
   const budget = new JournalBudget()
   let opened = 0
   const main = sandboxOf(options.items)
-  /** Least recently used first. */
+  /** The least recently used one is the first. */
   const sandboxes = new Map<string, Sandbox>()
   const sweep = setInterval(dropExpired, Math.min(sandboxTtlMs, 10_000))
   sweep.unref()
@@ -137,20 +134,21 @@ export function control(options: ControlOptions): Control {
         return outcome
       },
     }
-    const adminSettings = {
-      ...settings,
+    const controlSettings: DispatchSettings = {
+      ...{ ...settings, cors: [], reportOrigin: () => {}, hooks: controlAccess, maxBodyBytes, maxJsonValues },
       verifyToken: requireScope(options.verifyToken, controlScope),
-      cors: [],
-      reportOrigin: () => {},
-      maxBodyBytes: options.maxBodyBytes,
-      maxJsonValues: maxValues,
-      hooks: adminAccess,
-      log: { ...settings.log, request: logFailure(settings.log) },
+      log: {
+        ...log,
+        // The page reads the items and rules again after each change, so only failures are logged.
+        request(profile, context, response, milliseconds) {
+          if (response.status >= 400) log.request(profile, context, response, milliseconds)
+        },
+      },
     }
     return {
       ...controlled,
-      handler: httpHandler(api, { ...settings, hooks }),
-      admin: httpHandler(adminApi(api, controlled), adminSettings),
+      service: httpHandler(api, { ...settings, hooks }),
+      control: httpHandler(controlApi(api, controlled), controlSettings),
       usedAt: monotonicNow(),
       hasChanged: () => hasChanged,
       dispose() {
@@ -160,7 +158,6 @@ export function control(options: ControlOptions): Control {
     }
   }
 
-  /** Undefined: there is none of this name. */
   function findSandbox(name: string): Sandbox | undefined {
     const sandbox = sandboxes.get(name)
     if (!sandbox) return undefined
@@ -170,16 +167,11 @@ export function control(options: ControlOptions): Control {
     return sandbox
   }
 
-  /** Why there can be no sandbox of this name. */
+  /** Says why there can be no sandbox of this name. */
   function findProblem(name: string): Response | undefined {
     if (!sandboxName.test(name))
       return problem(400, 'The name of a sandbox must have 1 to 64 of A-Z, a-z, 0-9, _ and -.')
-    if (!openSandbox)
-      return problem(
-        400,
-        'There are no sandboxes, because the items are not in memory: start without --data and --database-url.',
-      )
-    return undefined
+    return openSandbox ? undefined : problem(400, noSandboxes)
   }
 
   function newSandbox(name: string, context: RequestContext): Sandbox | Response {
@@ -196,71 +188,54 @@ export function control(options: ControlOptions): Control {
     return sandbox
   }
 
-  /** The least recently used one. Where an empty one is to take its place, not one that somebody would miss. */
+  /** Drops the least recently used sandbox, but for an empty one none that somebody would miss. */
   function dropOne(forEmpty: boolean): boolean {
-    for (const [name, { usedAt, hasChanged }] of sandboxes) {
-      if (forEmpty && hasChanged() && monotonicNow() - usedAt < keptMs) continue
-      drop(name)
-      return true
-    }
-    return false
+    const isMissed = ({ usedAt, hasChanged }: Sandbox) => hasChanged() && monotonicNow() - usedAt < keptMs
+    const found = [...sandboxes].find(([, sandbox]) => !forEmpty || !isMissed(sandbox))
+    if (found) drop(...found)
+    return found !== undefined
   }
 
-  function drop(name: string): void {
-    sandboxes.get(name)?.dispose()
+  function drop(name: string, sandbox: Sandbox): void {
+    sandbox.dispose()
     sandboxes.delete(name)
   }
 
   function dropExpired(): void {
-    for (const [name, { usedAt }] of sandboxes) {
-      if (monotonicNow() - usedAt < sandboxTtlMs) return
-      drop(name)
-    }
+    for (const [name, sandbox] of sandboxes) if (monotonicNow() - sandbox.usedAt >= sandboxTtlMs) drop(name, sandbox)
   }
 
   return {
     main,
     dispatch(request) {
       const path = pathOf(request)
-      const match = path.charCodeAt(1) === tilde || path.charCodeAt(1) === percent ? sandboxPrefix.exec(path) : null
-      const name = match ? match[1] : request.header(sandboxHeader)
-      const prefix = match?.[0] ?? ''
-      const part = adminPattern.test(path.slice(prefix.length)) ? 'admin' : 'handler'
+      const [prefix = '', prefixName] = sandboxPrefix.exec(path) ?? []
+      const name = prefixName ?? request.header(sandboxHeader)
+      const part = controlPattern.test(path.slice(prefix.length)) ? 'control' : 'service'
       const found = name === undefined || request.protocolError ? main : findSandbox(name)
       const rejection = found || name === undefined ? undefined : findProblem(name)
       if (found) found[part].dispatch(request, prefix)
-      else if (rejection) main.handler.reject(request, rejection)
+      else if (rejection) main.service.reject(request, rejection)
       else
         main[part].dispatch(request, prefix, (context) => {
           const created = newSandbox(name as string, context)
           return 'status' in created ? created : created[part]
         })
     },
-    malformed: main.handler.malformed,
+    malformed: main.service.malformed,
     close() {
       clearInterval(sweep)
-      main.journal.close()
-      for (const { journal } of sandboxes.values()) journal.close()
+      for (const { journal } of [main, ...sandboxes.values()]) journal.close()
     },
   }
 }
 
-/** Whether a page sent the request whose origin may not use the service. A page that cannot read the response sends no Origin. */
+/** Tells whether a page of an origin that is not allowed sent this. One that cannot read the response sends no Origin. */
 function isFromOtherSite(context: RequestContext, cors: CorsPolicy): boolean {
   const origin = context.request.header('origin')
   if (origin === undefined) return context.request.header('sec-fetch-site') === 'cross-site'
   return origin !== ownOrigin(context) && !isOriginAllowed(origin, cors)
 }
 
-/** The page reads the items and rules again after each change. */
-const logFailure =
-  (log: Log): Log['request'] =>
-  (profile, request, response, milliseconds) => {
-    if (response.status >= 400) log.request(profile, request, response, milliseconds)
-  }
-
-const tilde = 0x7e
-const percent = 0x25
-
-/** Of the request target, without the authority of an absolute one. */
+/** Returns the path of the request target, without the authority of an absolute one. */
 const pathOf = ({ target }: Request) => (target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?#]*/i, ''))

@@ -1,19 +1,12 @@
 import { challenge } from '../http/auth.ts'
 import type { Fault, RequestContext } from '../http/context.ts'
 import type { Api } from '../http/dispatch.ts'
-import { type ErrorCode, Rejection } from '../http/errors.ts'
+import { Rejection } from '../http/errors.ts'
 import type { Response } from '../http/response.ts'
 import { errorCodesOf, type Route } from '../http/router.ts'
-import type { FaultRule } from './types.ts'
+import { type FaultRule, isValid, maxWaitSeconds, ruleMembers, type UsedRule } from './schema.ts'
 
-type FaultKind = NonNullable<FaultRule['fault']>
-const faultKinds: readonly FaultKind[] = ['reset', 'truncate', 'lost']
-
-interface CountedRule extends FaultRule {
-  used: number
-}
-
-/** A delay of every request: milliseconds, from … to …. */
+/** Every request is delayed by a time in this range. */
 export interface Delay {
   readonly minMs: number
   readonly maxMs: number
@@ -21,27 +14,26 @@ export interface Delay {
 
 export interface FaultSettings {
   readonly delay: Delay | undefined
-  /** For every sandbox; `PUT /__admin/faults` does not change them. */
+  /** These hold in every sandbox; `PUT /__admin/faults` does not change them. */
   readonly rules: readonly FaultRule[]
   readonly random: () => number
 }
 
-/** The delays and failures of a sandbox. */
+/** Each sandbox has its own delays and failures. */
 export class Faults {
   readonly #api: Api
   readonly #settings: FaultSettings
-  #rules: CountedRule[] = []
+  #rules: { -readonly [Name in keyof UsedRule]: UsedRule[Name] }[] = []
 
   constructor(api: Api, settings: FaultSettings) {
     this.#api = api
     this.#settings = settings
   }
 
-  get rules(): readonly (FaultRule & { readonly used: number })[] {
+  get rules(): readonly UsedRule[] {
     return this.#rules
   }
 
-  /** Replaces the rules. */
   set(rules: readonly FaultRule[]): void {
     this.#rules = rules.map((rule) => ({ ...rule, used: 0 }))
   }
@@ -51,7 +43,7 @@ export class Faults {
     this.#rules.push({ ...rule, used: 0 })
   }
 
-  /** What rules can be about. */
+  /** Rules can be about these routes. */
   get routes(): readonly Route[] {
     return this.#api.routes
   }
@@ -64,30 +56,20 @@ export class Faults {
     const preferred = prefer === undefined ? undefined : this.#preferred(prefer, route)
     const isPreferred = preferred !== undefined && preferred.outcome !== 'none'
     const rule = isPreferred ? undefined : this.#match(context, route)
-    const delayMs =
-      (preferred?.delayMs ?? 0) +
-      (rule?.delay ?? 0) +
-      (delay ? Math.round(delay.minMs + random() * (delay.maxMs - delay.minMs)) : 0)
+    const generalMs = delay ? Math.round(delay.minMs + random() * (delay.maxMs - delay.minMs)) : 0
+    const delayMs = (preferred?.delayMs ?? 0) + (rule?.delay ?? 0) + generalMs
     const outcome = isPreferred ? preferred.outcome : rule ? this.#outcomeOf(rule, route) : 'none'
     if (outcome === 'none' && delayMs === 0 && !preferred) return undefined
-    const descriptions = [
-      preferred?.applied ? `Prefer: ${preferred.applied}` : '',
-      rule ? describeRule(rule) : '',
-      delayMs > 0 ? `${delayMs} ms` : '',
-    ]
-    return {
-      delayMs,
-      outcome,
-      applied: preferred?.applied ?? '',
-      description: descriptions.filter((text) => text !== '').join('; '),
-    }
+    const applied = preferred?.applied ?? ''
+    const descriptions = [applied && `Prefer: ${applied}`, rule && describeRule(rule), delayMs > 0 && `${delayMs} ms`]
+    return { delayMs, outcome, applied, description: descriptions.filter(Boolean).join('; ') }
   }
 
   #match(context: RequestContext, route: Route): FaultRule | undefined {
     const { rules, random } = this.#settings
     const isChosen = (rule: FaultRule) =>
       matches(rule, context, route) &&
-      (rule.code === undefined || this.errorFor(rule.code, route) !== undefined) &&
+      (rule.code === undefined || this.failuresOf(route).has(rule.code)) &&
       (rule.share === undefined || random() < rule.share)
     const own = this.#rules.find((rule) => rule.used < (rule.times ?? Number.POSITIVE_INFINITY) && isChosen(rule))
     if (own) own.used++
@@ -96,27 +78,27 @@ export class Faults {
 
   #outcomeOf({ code, fault, delay }: FaultRule, route: Route): Fault['outcome'] {
     if (fault) return fault
-    if (code !== undefined) return this.errorFor(code, route) ?? 'none'
+    if (code !== undefined) return this.failuresOf(route).get(code) ?? 'none'
     return delay === undefined ? new Rejection('store-unavailable') : 'none'
   }
 
-  /** The failure by which the route gets this status; undefined where it never does. */
-  errorFor(status: number, route: Route): Rejection | Response | undefined {
-    if (status === 401 && route.secured) return expiredToken
-    const code = orderedCodes(route).find((candidate) => this.#statusOf(candidate, route) === status)
-    return code && new Rejection(code)
+  /** Returns the failures of a route by status. What a failing store causes comes first: a test wants it most. */
+  failuresOf(route: Route): ReadonlyMap<number, Rejection | Response> {
+    const failures = new Map<number, Rejection | Response>(route.secured ? [[401, expiredToken]] : [])
+    const codes = errorCodesOf(route)
+    const first = (['store-unavailable', 'internal'] as const).filter((code) => codes.includes(code))
+    for (const failure of [...first, ...codes].map((code) => new Rejection(code))) {
+      const { status } = this.#api.errorResponse(failure, route.operation, '')
+      if (!failures.has(status)) failures.set(status, failure)
+    }
+    return failures
   }
 
-  /** The failures that the route can have. */
-  statusesOf(route: Route): number[] {
-    const statuses = orderedCodes(route).map((code) => this.#statusOf(code, route))
-    return [...new Set(route.secured ? [...statuses, 401] : statuses)].sort()
+  statusesOf(...routes: readonly Route[]): number[] {
+    return [...new Set(routes.flatMap((route) => [...this.failuresOf(route).keys()]))].sort()
   }
 
-  #statusOf = (code: ErrorCode, { operation }: Route) =>
-    this.#api.errorResponse(new Rejection(code), operation, '').status
-
-  /** RFC 7240. Unknown preferences are ignored. */
+  /** Unknown preferences are ignored (RFC 7240). */
   #preferred(header: string, route: Route): Pick<Fault, 'delayMs' | 'outcome' | 'applied'> | undefined {
     const preferences = parsePreferences(header)
     const [wait = '', code, fault] = ['wait', 'code', 'fault'].map((name) => preferences.get(name))
@@ -126,12 +108,12 @@ export class Faults {
     let outcome: Fault['outcome'] = 'none'
     if (code !== undefined && fault !== undefined) return rejected('code and fault exclude each other.')
     if (fault !== undefined) {
-      if (!isFaultKind(fault)) return rejected(faultMessage)
+      if (!isValid(ruleMembers.fault, fault)) return rejected(memberMessages.fault)
       outcome = fault
       applied.push(`fault=${fault}`)
     }
     if (code !== undefined) {
-      const error = /^\d{3}$/.test(code) && this.errorFor(Number(code), route)
+      const error = /^\d{3}$/.test(code) && this.failuresOf(route).get(Number(code))
       if (!error) return rejected(statusMessage(`${route.method} ${route.path}`, this.statusesOf(route)))
       outcome = error
       applied.push(`code=${code}`)
@@ -145,47 +127,31 @@ const expiredToken = challenge(
   'a fault was asked for',
 )
 
-const isFaultKind = (value: unknown): value is FaultKind => faultKinds.some((kind) => kind === value)
-const faultMessage = `fault must be ${faultKinds.join(', ')}.`
 const statusMessage = (operations: string, statuses: readonly number[]) =>
   `code must be a failure of ${operations}: ${statuses.join(', ')}.`
 
-const maxWaitSeconds = 60
+const matches = ({ method, path }: FaultRule, context: RequestContext, route: Route) =>
+  (method === undefined || method === context.method) &&
+  (path === undefined || [route.path, context.path].some((one) => normalized(one) === normalized(path)))
 
-/** What a failing store causes comes first: it is what a test of a client wants most. */
-function orderedCodes(route: Route): readonly ErrorCode[] {
-  const codes = errorCodesOf(route)
-  const first = ['store-unavailable', 'internal'] as const
-  return [...first.filter((code) => codes.includes(code)), ...codes]
-}
-
-function matches({ method, path }: FaultRule, context: RequestContext, route: Route): boolean {
-  if (method !== undefined && method !== context.method) return false
-  return (
-    path === undefined || normalized(path) === normalized(route.path) || normalized(path) === normalized(context.path)
-  )
-}
-
-/** G1, G2. */
+/** G1, G2: neither case nor one trailing slash matters. */
 const normalized = (path: string) => path.toLowerCase().replace(/(?<=.)\/$/, '')
 
 const describeRule = ({ method = 'any method', path = 'any path', code, fault, delay }: FaultRule) =>
   `rule for ${method} ${path}: ${code ?? fault ?? (delay === undefined ? 'failure' : 'delay')}`
 
-/** By lower-case name; of two equal ones the first counts. */
-function parsePreferences(header: string): Map<string, string> {
-  const preferences = new Map<string, string>()
-  for (const [, name = '', quoted, plain = ''] of header.matchAll(preference)) {
-    const key = name.toLowerCase()
-    if (!preferences.has(key)) preferences.set(key, quoted ?? plain)
-  }
-  return preferences
-}
+/** Names are in lower case; of two equal ones the first counts. */
+const parsePreferences = (header: string) =>
+  new Map(
+    [...header.matchAll(preference)]
+      .reverse()
+      .map(([, name = '', quoted, plain = '']) => [name.toLowerCase(), quoted ?? plain]),
+  )
 
 /** Parameters of a preference, behind a semicolon, are skipped. */
 const preference = /(?:^|,)\s*([\w-]+)\s*(?:=\s*(?:"([^"]*)"|([^\s,;]*)))?/g
 
-/** For what is no part of the contract: neither profile has an error for it. */
+/** This is for what is no part of the contract: neither profile has an error for it. */
 export const problem = (status: number, title: string, details: object = {}): Response => ({
   status,
   headers: { 'content-type': 'application/problem+json' },
@@ -193,43 +159,36 @@ export const problem = (status: number, title: string, details: object = {}): Re
   reason: title,
 })
 
-/** What is wrong with rules for PUT /__admin/faults, by position. */
+/** Returns the rules of PUT /__admin/faults, or what is wrong with them by position. */
 export function readFaultRules(text: string, faults: Faults) {
   const value: unknown = JSON.parse(text)
   if (!Array.isArray(value)) return new Rejection('body-invalid', { '': ['The body must be an array of rules.'] })
   if (value.length > maxRules) return new Rejection('body-invalid', { '': [tooManyRules] })
-  const errors: Record<string, string[]> = {}
-  for (const [index, rule] of value.entries()) {
-    const messages = ruleErrors(rule, faults)
-    if (messages.length > 0) errors[`[${index}]`] = messages
-  }
-  return Object.keys(errors).length > 0 ? new Rejection('body-invalid', errors) : (value as FaultRule[])
+  const errors = value
+    .map((rule, index) => [`[${index}]`, ruleErrors(rule, faults)] as const)
+    .filter(([, messages]) => messages.length > 0)
+  return errors.length > 0 ? new Rejection('body-invalid', Object.fromEntries(errors)) : (value as FaultRule[])
 }
 
-/** Each request looks for the first that matches. */
+/** Each request looks for the first rule that matches, so there are not many. */
 export const maxRules = 1_000
 export const tooManyRules = `There may be at most ${maxRules} rules.`
 
-const memberChecks: Record<keyof FaultRule, (value: unknown) => string | undefined> = {
-  method: (value) =>
-    typeof value === 'string' && /^[A-Z]+$/.test(value) ? undefined : 'method must be a method such as POST.',
-  path: (value) => (typeof value === 'string' && value.startsWith('/') ? undefined : 'path must begin with /.'),
-  times: (value) => (Number.isInteger(value) && Number(value) > 0 ? undefined : 'times must be a positive integer.'),
-  share: (value) =>
-    typeof value === 'number' && value >= 0 && value <= 1 ? undefined : 'share must be a number from 0 to 1.',
-  code: (value) => (Number.isInteger(value) ? undefined : 'code must be a status.'),
-  fault: (value) => (isFaultKind(value) ? undefined : faultMessage),
-  delay: (value) =>
-    Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 1000 * maxWaitSeconds
-      ? undefined
-      : `delay must be milliseconds from 0 to ${1000 * maxWaitSeconds}.`,
+const memberMessages: Readonly<Record<keyof FaultRule, string>> = {
+  method: 'method must be a method such as POST.',
+  path: 'path must begin with /.',
+  times: 'times must be a positive integer.',
+  share: 'share must be a number from 0 to 1.',
+  code: 'code must be a status.',
+  fault: `fault must be ${ruleMembers.fault.enum?.join(', ')}.`,
+  delay: `delay must be milliseconds from 0 to ${ruleMembers.delay.maximum}.`,
 }
 
 export function ruleErrors(rule: unknown, faults: Faults): string[] {
   if (typeof rule !== 'object' || rule === null || Array.isArray(rule)) return ['A rule must be an object.']
   const messages = Object.entries(rule).flatMap(([name, value]) => {
-    const check = Object.hasOwn(memberChecks, name) ? memberChecks[name as keyof FaultRule] : undefined
-    return (check ? check(value) : `There is no member ${name}: use ${Object.keys(memberChecks).join(', ')}.`) ?? []
+    if (!isRuleMember(name)) return `There is no member ${name}: use ${Object.keys(ruleMembers).join(', ')}.`
+    return isValid<unknown>(ruleMembers[name], value) ? [] : memberMessages[name]
   })
   if (messages.length > 0) return messages
   const { method, path, code, fault } = rule as FaultRule
@@ -240,12 +199,14 @@ export function ruleErrors(rule: unknown, faults: Faults): string[] {
       (path === undefined || normalized(path) === normalized(route.path) || isPathOf(normalized(path), route)),
   )
   if (matching.length === 0) return ['No operation has this method and path.']
-  const statuses = [...new Set(matching.flatMap((route) => faults.statusesOf(route)))].sort()
+  const statuses = faults.statusesOf(...matching)
   if (code !== undefined && !statuses.includes(code)) return [statusMessage('these operations', statuses)]
   return []
 }
 
-/** Whether the path is that of one item. */
+const isRuleMember = (name: string): name is keyof FaultRule => Object.hasOwn(ruleMembers, name)
+
+/** Tells whether the path is that of one item. */
 function isPathOf(path: string, route: Route): boolean {
   const prefix = route.path.slice(0, -'{id}'.length)
   return route.path.endsWith('/{id}') && path.startsWith(prefix) && /^[^/]+$/.test(path.slice(prefix.length))

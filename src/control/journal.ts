@@ -1,191 +1,145 @@
 import { StringDecoder } from 'node:string_decoder'
 import type { RequestContext } from '../http/context.ts'
-import type { Response } from '../http/response.ts'
-import type { ItemChange, JournalEntry, Message } from './types.ts'
+import { byteLengthOf, type Response } from '../http/response.ts'
+import type { ItemChange, JournalEntry, Message } from './schema.ts'
 
-/** References and first bytes; formatted when somebody reads them. */
-interface Recorded {
-  readonly id: number
-  /** Of all journals together. */
-  readonly number: number
-  readonly bytes: number
+/** A journal keeps this of an entry. Time and messages are formatted when somebody looks at it, which is rare. */
+interface Recorded extends Omit<JournalEntry, 'time' | 'request' | 'response'> {
   readonly time: Date
-  readonly milliseconds: number
-  readonly client: string
-  readonly method: string
-  readonly path: string
-  readonly query: string
-  readonly rawHeaders: readonly string[]
-  readonly requestBody: Body
-  /** 0: no response. */
-  readonly status: number
-  readonly headers: Response['headers']
-  readonly responseBody: Body
-  readonly error: Response['error']
-  readonly reason: string | undefined
-  readonly fault: string | undefined
-  readonly operation: string | undefined
-  readonly change: ItemChange['change'] | undefined
-  readonly itemId: unknown
-  readonly location: string | undefined
+  readonly request: RecordedMessage
+  readonly response: RecordedMessage
+  readonly bytes: number
+  /** This counts the entries of all journals. */
+  readonly number: number
 }
 
-/** Undefined: no body. A truncated one is longer by a byte. */
-type Body = string | Buffer | undefined
+interface RecordedMessage {
+  /** These are names and values in turn, or values by name. */
+  readonly headers: readonly string[] | Response['headers']
+  /** These are the bytes that are shown, and one more where the body has more. */
+  readonly body: string | Buffer | undefined
+}
 
+/** So much of a body is shown. */
 const maxBodyBytes = 16 * 1024
+/** One journal has at most so many entries. */
 const maxEntries = 1_000
-/** Of all journals together. */
+/** All journals together have at most this size. */
 const maxJournalBytes = 16 * 2 ** 20
-/** Objects and numbers of an entry. */
+/** The objects and numbers of an entry take about this. */
 const entryOverheadBytes = 500
-/** Of a string, besides its characters. */
+/** A string takes this besides its characters. */
 const stringOverheadBytes = 24
-/** Clients that receive events, of all journals together. */
+/** At most so many clients receive events, of all journals together. */
 export const maxSubscriptions = 100
 
 /** The items were replaced, the journal was emptied, or the rules for failures have changed. */
 type Notice = 'reset' | 'clear' | 'faults'
 
-export interface JournalEvent {
-  readonly id: number
-  readonly event: 'request' | 'item' | Notice
-  /** Its data. */
-  readonly json: string
-}
+type JournalEvent = { readonly id: number } & (
+  | { readonly event: 'request'; readonly data: Recorded }
+  | { readonly event: 'item' | Notice; readonly data: object }
+)
 
-/** The rule by which a request was rejected. */
-export type RuleOf = (
-  response: { readonly status: number; readonly error: Response['error'] | undefined },
-  operation: string | undefined,
-) => string | undefined
+/** Finds the rule of the contract by which a request was rejected. */
+export type RuleOf = (response: Response, operation: string | undefined) => string | undefined
 
-/** Of one client. */
-interface Subscription {
-  /** Of the last event that was sent. */
-  lastId: number
-  /** Whether the client does not keep up. */
-  isWaiting: boolean
-  /** Sends what is new. */
-  resume(): void
-  cancel(): void
-  onClose(): void
-}
-
-/** Memory of the entries of all journals. */
+/** All journals share this memory. */
 export class JournalBudget {
-  readonly #journals = new Set<Journal>()
+  readonly journals = new Set<Journal>()
   bytes = 0
-  subscriptions = 0
-  /** Numbers the entries of all journals. */
+  /** The newest entry has this number. */
   lastNumber = 0
+  subscriptions = 0
 
-  add(journal: Journal): void {
-    this.#journals.add(journal)
-  }
-
-  remove(journal: Journal): void {
-    this.#journals.delete(journal)
-  }
-
-  /** Removes the oldest entries of all. */
+  /** Removes the oldest entries of all journals. */
   makeRoom(): void {
     while (this.bytes > maxJournalBytes) {
       let oldest: Journal | undefined
-      for (const journal of this.#journals)
+      for (const journal of this.journals)
         if (journal.oldestNumber < (oldest?.oldestNumber ?? Number.POSITIVE_INFINITY)) oldest = journal
       oldest?.removeOldest()
     }
   }
 }
 
-/** The last requests, newest last, and the subscribers to new ones. */
+/** Keeps the last requests, and sends new ones to subscribers. */
 export class Journal {
-  /** Those before `#first` are removed. */
-  #entries: (Recorded | undefined)[] = []
-  #first = 0
+  readonly #entries: Recorded[] = []
   readonly #budget: JournalBudget
   readonly #now: () => Date
   readonly #ruleOf: RuleOf
-  readonly #subscriptions = new Set<Subscription>()
+  /** The key ends the stream of a client; the value sends what is new. */
+  readonly #subscriptions = new Map<() => void, () => void>()
   #isClosed = false
-  /** Of entries and events together. */
+  /** Entries and events are numbered together. */
   #lastId = 0
-  /** The id of the last one of each kind. */
+  /** Only the id of the last notice of each kind is kept. */
   readonly #notices = new Map<Notice, number>()
-  /** The newest entry, for all subscribers. */
-  #formatted: { readonly id: number; readonly json: string } | undefined
+  /** The last entry that was sent is formatted once for all subscribers. */
+  #sent: { readonly id: number; readonly text: string } | undefined
 
   constructor(budget: JournalBudget, now: () => Date, ruleOf: RuleOf) {
     this.#budget = budget
     this.#now = now
     this.#ruleOf = ruleOf
-    budget.add(this)
+    budget.journals.add(this)
   }
 
   get oldestNumber(): number {
-    return this.#entries[this.#first]?.number ?? Number.POSITIVE_INFINITY
+    return this.#entries[0]?.number ?? Number.POSITIVE_INFINITY
   }
 
   record(context: RequestContext, response: Response, milliseconds: number): void {
-    if (this.#isClosed) return
     const { request, fault, path, query, route } = context
-    if (route?.isPageFile) return
-    const { rawHeaders } = request
+    if (this.#isClosed || route?.isPageFile) return
+    const { error, reason } = response
     const isSent = fault?.outcome !== 'reset' && fault?.outcome !== 'lost'
-    const requestBody = firstBytes(context.bodyBytes)
-    const responseBody = isSent ? firstBytes(response.body) : undefined
-    let bytes = entryOverheadBytes + path.length + query.length + sizeOf(requestBody) + sizeOf(responseBody)
-    for (let index = 0; index < rawHeaders.length; index++)
-      bytes += (rawHeaders[index] as string).length + stringOverheadBytes
-    const entry: Recorded = {
+    const sentBody = firstBytes(context.bodyBytes)
+    const body = isSent ? firstBytes(response.body) : undefined
+    let bytes = entryOverheadBytes + path.length + query.length + sizeOf(sentBody) + sizeOf(body)
+    for (const text of request.rawHeaders) bytes += text.length + stringOverheadBytes
+    const rule = this.#ruleOf(response, route?.operation)
+    const item = itemChange(context, response)
+    this.#entries.push({
       id: ++this.#lastId,
-      number: ++this.#budget.lastNumber,
-      bytes,
       time: this.#now(),
-      milliseconds,
       client: request.remoteAddress,
       method: request.method,
       path,
       query,
-      rawHeaders,
-      requestBody,
-      status: isSent ? response.status : 0,
-      headers: isSent ? response.headers : undefined,
-      responseBody,
-      error: response.error,
-      reason: response.reason,
-      fault: fault?.description,
-      operation: route?.operation,
-      change: response.status >= 200 && response.status < 300 ? changes[route?.operation ?? ''] : undefined,
-      itemId: context.id ?? context.body.id,
-      location: response.headers?.location,
-    }
+      status: isSent ? response.status : null,
+      milliseconds: Math.round(10 * milliseconds) / 10,
+      request: { headers: request.rawHeaders, body: sentBody },
+      response: { headers: isSent ? response.headers : undefined, body },
+      bytes,
+      number: ++this.#budget.lastNumber,
+      ...(reason !== undefined && { reason }),
+      ...(rule !== undefined && { rule }),
+      ...(error?.members && { errors: error.members }),
+      ...(fault && { fault: fault.description }),
+      ...(item && { item }),
+    })
     // The event about the item has an id of its own.
-    if (entry.change) this.#lastId++
-    this.#entries.push(entry)
+    if (item) this.#lastId++
     this.#budget.bytes += bytes
-    if (this.#entries.length - this.#first > maxEntries) this.removeOldest()
+    if (this.#entries.length > maxEntries) this.removeOldest()
     if (this.#budget.bytes > maxJournalBytes) this.#budget.makeRoom()
     this.#notify()
   }
 
   removeOldest(): void {
-    this.#budget.bytes -= this.#entries[this.#first]?.bytes ?? 0
-    this.#entries[this.#first++] = undefined
-    if (this.#first < maxEntries) return
-    this.#entries = this.#entries.slice(this.#first)
-    this.#first = 0
+    this.#budget.bytes -= this.#entries.shift()?.bytes ?? 0
   }
 
   clear(): void {
-    while (this.#first < this.#entries.length) this.removeOldest()
+    while (this.#entries.length > 0) this.removeOldest()
   }
 
-  /** The last `limit` entries behind the one with the id `since`. */
+  /** Returns the last `limit` entries behind the one with the id `since`, the newest last. */
   list({ since = 0, limit = maxEntries }: { since?: number; limit?: number } = {}): JournalEntry[] {
     const entries = this.#newerThan(since)
-    return (limit === 0 ? [] : entries.slice(-limit)).map((entry) => this.#format(entry))
+    return (limit === 0 ? [] : entries.slice(-limit)).map(toEntry)
   }
 
   notify(notice: Notice): void {
@@ -198,142 +152,113 @@ export class Journal {
   }
 
   /**
-   * Sends what is newer than `lastId`, then what follows. A client that does not keep up gets the rest when it does, as far
-   * as the journal still has it: nothing is kept for it.
+   * Sends events as text: what is newer than `lastId`, then what follows. A client that does not keep up gets the rest when it
+   * does, as far as the journal still has it: nothing is kept for it.
    */
-  subscribe(send: (event: JournalEvent) => boolean, lastId = this.#lastId, onClose: () => void): Subscription {
-    const subscription = {
-      // A higher one is from another process.
-      lastId: lastId > this.#lastId ? 0 : lastId,
-      isWaiting: false,
-      resume: () => {
-        subscription.isWaiting = false
-        for (const event of this.#eventsAfter(subscription.lastId)) {
-          subscription.lastId = event.id
-          subscription.isWaiting = !send(event)
-          if (subscription.isWaiting) return
-        }
-      },
-      cancel: () => {
-        if (this.#subscriptions.delete(subscription)) this.#budget.subscriptions--
-      },
-      onClose,
+  subscribe(send: (text: string) => boolean, lastId = this.#lastId, end: () => void) {
+    // A higher id is from another process.
+    let sentId = lastId > this.#lastId ? 0 : lastId
+    let isWaiting = false
+    const resume = () => {
+      isWaiting = false
+      for (const event of this.#eventsAfter(sentId)) {
+        sentId = event.id
+        isWaiting = !send(this.#format(event))
+        if (isWaiting) return
+      }
     }
-    this.#subscriptions.add(subscription)
+    this.#subscriptions.set(end, () => {
+      if (!isWaiting) resume()
+    })
     this.#budget.subscriptions++
-    subscription.resume()
-    if (this.#isClosed) onClose()
-    return subscription
+    resume()
+    if (this.#isClosed) end()
+    return { resume, cancel: () => this.#cancel(end) }
+  }
+
+  #cancel(end: () => void): void {
+    if (this.#subscriptions.delete(end)) this.#budget.subscriptions--
   }
 
   /** Ends the subscriptions, and returns the memory of the entries. */
   close(): void {
     this.#isClosed = true
     this.clear()
-    this.#budget.remove(this)
-    for (const { cancel, onClose } of this.#subscriptions) {
-      cancel()
-      onClose()
+    this.#budget.journals.delete(this)
+    for (const end of this.#subscriptions.keys()) {
+      this.#cancel(end)
+      end()
     }
   }
 
   #notify(): void {
-    for (const { isWaiting, resume } of this.#subscriptions) if (!isWaiting) resume()
+    for (const sendNew of this.#subscriptions.values()) sendNew()
   }
 
   #newerThan(id: number): Recorded[] {
-    let first = this.#entries.length
-    while (first > this.#first && (this.#entries[first - 1]?.id ?? 0) > id) first--
-    return this.#entries.slice(first) as Recorded[]
+    return this.#entries.slice(1 + this.#entries.findLastIndex((entry) => entry.id <= id))
   }
 
-  /** In the order of their ids. Each is formatted when it is taken: a client that reads slowly takes few at a time. */
-  *#eventsAfter(lastId: number): Generator<JournalEvent> {
-    const notices = [...this.#notices]
-      .map(([event, id]): JournalEvent => ({ id, event, json: '{}' }))
-      .filter(({ id }) => id > lastId)
-      .sort((one, other) => other.id - one.id)
+  /** Returns the events in the order of their ids. */
+  #eventsAfter(lastId: number): JournalEvent[] {
+    const events: JournalEvent[] = [...this.#notices].map(([event, id]) => ({ id, event, data: {} }))
     // The event about an item comes behind that of its request.
     for (const entry of this.#newerThan(lastId - 2)) {
-      while ((notices.at(-1)?.id ?? entry.id) < entry.id) yield notices.pop() as JournalEvent
-      if (entry.id > lastId) yield { id: entry.id, event: 'request', json: this.#toJson(entry) }
-      const item = itemChange(entry)
-      if (item && entry.id + 1 > lastId) yield { id: entry.id + 1, event: 'item', json: JSON.stringify(item) }
+      events.push({ id: entry.id, event: 'request', data: entry })
+      if (entry.item) events.push({ id: entry.id + 1, event: 'item', data: entry.item })
     }
-    yield* notices.reverse()
+    return events.filter(({ id }) => id > lastId).sort((one, other) => one.id - other.id)
   }
 
-  #toJson(entry: Recorded): string {
-    if (this.#formatted?.id !== entry.id) this.#formatted = { id: entry.id, json: JSON.stringify(this.#format(entry)) }
-    return this.#formatted.json
-  }
-
-  #format(entry: Recorded): JournalEntry {
-    const { id, time, client, method, path, query, status, error, reason, fault } = entry
-    const rule = this.#ruleOf(entry, entry.operation)
-    const item = itemChange(entry)
-    return {
-      id,
-      time: time.toISOString(),
-      client,
-      method,
-      path,
-      query,
-      status: status === 0 ? null : status,
-      milliseconds: Number(entry.milliseconds.toFixed(1)),
-      request: message(entry.requestBody, headersOf(entry.rawHeaders)),
-      response: message(entry.responseBody, withoutSecrets(Object.entries(entry.headers ?? {}))),
-      ...(reason !== undefined && { reason }),
-      ...(rule !== undefined && { rule }),
-      ...(error?.members && { errors: error.members }),
-      ...(fault !== undefined && { fault }),
-      ...(item && { item }),
-    }
+  /** The format is that of https://html.spec.whatwg.org/multipage/server-sent-events.html. */
+  #format({ id, event, data }: JournalEvent): string {
+    const textOf = (shown: object) => `id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(shown)}\n\n`
+    if (event !== 'request') return textOf(data)
+    if (this.#sent?.id !== id) this.#sent = { id, text: textOf(toEntry(data)) }
+    return this.#sent.text
   }
 }
 
-const sizeOf = (body: Body) => (body === undefined ? 0 : typeof body === 'string' ? 2 * body.length : body.length)
+const sizeOf = (body: RecordedMessage['body']) =>
+  body === undefined ? 0 : typeof body === 'string' ? 2 * body.length : body.length
 
-/** One byte more than is shown tells that there is more. Copies, where a part would keep a larger buffer in memory. */
-function firstBytes(body: Response['body'] | Buffer): Body {
-  if (body === undefined || body === '' || typeof body === 'function') return undefined
+/** Bytes are copied where a part would keep a larger buffer in memory. */
+function firstBytes(body: Response['body'] | Buffer): RecordedMessage['body'] {
+  if (body === undefined || typeof body === 'function' || body.length === 0) return undefined
   // A character has up to three bytes for each UTF-16 code unit.
   if (typeof body === 'string')
     return 3 * body.length <= maxBodyBytes ? body : Buffer.from(body.slice(0, maxBodyBytes + 1))
   // A request body is a part of what the socket read.
-  if (Buffer.isBuffer(body)) return body.length === 0 ? undefined : Buffer.from(body.subarray(0, maxBodyBytes + 1))
+  if (Buffer.isBuffer(body)) return Buffer.from(body.subarray(0, maxBodyBytes + 1))
   const [first] = body
   if (body.length === 1 && first && first.length <= maxBodyBytes) return first
-  return Buffer.concat(
-    body,
-    Math.min(
-      maxBodyBytes + 1,
-      body.reduce((sum, { length }) => sum + length, 0),
-    ),
-  )
+  return Buffer.concat(body, Math.min(maxBodyBytes + 1, byteLengthOf(body)))
 }
 
-function message(body: Body, headers: Message['headers']): Message {
+const toEntry = ({ bytes, number, ...entry }: Recorded): JournalEntry => ({
+  ...entry,
+  time: entry.time.toISOString(),
+  request: toMessage(entry.request),
+  response: toMessage(entry.response),
+})
+
+function toMessage({ headers = {}, body }: RecordedMessage): Message {
+  // A decoder leaves out the first bytes of a character that is cut.
+  const text = typeof body === 'object' ? new StringDecoder().write(body.subarray(0, maxBodyBytes)) : body
   const isTruncated = body !== undefined && body.length > maxBodyBytes
-  // Without the first bytes of a character that is cut.
-  const text = typeof body === 'string' ? body : body && new StringDecoder().write(body.subarray(0, maxBodyBytes))
-  return { headers, body: text ?? null, ...(isTruncated && { isTruncated }) }
+  return { headers: visibleHeaders(headers), body: text ?? null, ...(isTruncated && { isTruncated }) }
 }
 
-function headersOf(rawHeaders: readonly string[]): Message['headers'] {
-  const pairs: [string, string][] = []
-  for (let index = 0; index < rawHeaders.length; index += 2)
-    pairs.push([(rawHeaders[index] as string).toLowerCase(), rawHeaders[index + 1] as string])
-  return withoutSecrets(pairs)
-}
-
-/** Credentials: Authorization, Cookie, X-Api-Key, X-Auth-Token and the like. */
+/** These have credentials: Authorization, Cookie, X-Api-Key, X-Auth-Token and the like. */
 const secretHeader = /auth(?!enticate|ority)|cookie|api-?key|token|secret|passw|credential|session|signature/
 
-function withoutSecrets(pairs: readonly (readonly [string, string])[]): Message['headers'] {
+function visibleHeaders(sent: NonNullable<RecordedMessage['headers']>): Message['headers'] {
+  const pairs: readonly string[] = Array.isArray(sent) ? sent : Object.entries(sent).flat()
   const headers = new Map<string, string>()
-  for (const [name, value] of pairs)
+  for (let index = 0; index < pairs.length; index += 2) {
+    const [name = '', value = ''] = [pairs[index]?.toLowerCase(), pairs[index + 1]]
     if (!secretHeader.test(name)) headers.set(name, headers.has(name) ? `${headers.get(name)}, ${value}` : value)
+  }
   return Object.fromEntries(headers)
 }
 
@@ -343,6 +268,9 @@ const changes: Readonly<Record<string, ItemChange['change']>> = {
   deleteItem: 'deleted',
 }
 
-/** In profile A the response of a POST names the id. */
-const itemChange = ({ change, itemId, location }: Recorded): ItemChange | undefined =>
-  change && { change, id: location?.slice(location.lastIndexOf('/') + 1) ?? `${itemId}` }
+/** The response to a POST names the new id where the service assigns it. */
+function itemChange({ route, id, body }: RequestContext, { status, headers }: Response): ItemChange | undefined {
+  const change = status >= 200 && status < 300 ? changes[route?.operation ?? ''] : undefined
+  const location = headers?.location
+  return change && { change, id: location?.slice(location.lastIndexOf('/') + 1) ?? `${id ?? body.id}` }
+}

@@ -5,7 +5,7 @@ import type { Response } from './response.ts'
 import { type BodyReader, bodyReader, type FromSchema, type MemberSchema, type ObjectSchema } from './schema.ts'
 
 /** A body by its JSON schema. */
-export interface DescribedBody {
+interface DescribedBody {
   readonly schema: object
   readonly example?: unknown
 }
@@ -67,10 +67,10 @@ export const route = <Id, S extends ObjectSchema, Outcome>(
     ...(stated.body && { readBody: bodyReader(stated.body) }),
   }) as Route
 
-/** A route whose body no schema describes. */
+/** A route whose body, if it has one, no schema describes. */
 export const readerRoute = <Body, Outcome>(
   stated: Omit<Route<unknown, ObjectSchema, Outcome>, 'body' | 'readBody' | 'execute' | 'respond'> & {
-    readBody(text: string): Body | Rejection
+    readBody?(text: string): Body | Rejection
     execute(input: HandlerInput<unknown, Body>): Awaitable<Outcome | Rejection>
     respond(outcome: Outcome, input: HandlerInput<unknown, Body>): Response | Rejection
   },

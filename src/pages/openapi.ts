@@ -2,18 +2,18 @@ import type { Api } from '../http/dispatch.ts'
 import { type ErrorCode, errors, Rejection } from '../http/errors.ts'
 import { json, type Response } from '../http/response.ts'
 import { errorCodesOf, type Route, route, type Success } from '../http/router.ts'
-import { bodyReader, type MemberSchema, type ObjectSchema } from '../http/schema.ts'
+import { bodyReader, type ObjectSchema } from '../http/schema.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** How a service is configured, as far as its document shows it. */
-export interface DocumentedSettings {
+/** The document shows these settings of a service. */
+interface DocumentedSettings {
   readonly isRateLimited?: boolean
-  /** B12: whether plain HTTP is redirected. */
+  /** B12: plain HTTP is redirected. */
   readonly redirectsToHttps?: boolean
 }
 
-/** S4: the OpenAPI document, from the same routes, schemas and error table that serve requests. */
+/** S4: the OpenAPI document comes from the same routes, schemas and error table that serve requests. */
 export function openApiDocument(api: Api, serverUrl: string, settings: DocumentedSettings = {}): Json {
   const { title, description, routes } = api
   const documented = routes.filter((candidate) => candidate.docs)
@@ -39,23 +39,28 @@ export function openApiDocument(api: Api, serverUrl: string, settings: Documente
   }
 }
 
-/** S4: where the document is served. */
-export const documentRoute = (api: Api, settings: DocumentedSettings): Route =>
+/** S4: the document is served at this path. */
+export const documentRoute = (
+  api: Api,
+  settings: DocumentedSettings,
+  name = 'getDocument',
+  path = '/swagger/v1/swagger.json',
+): Route =>
   route({
-    operation: 'getDocument',
+    operation: name,
     method: 'GET',
-    path: '/swagger/v1/swagger.json',
+    path,
     secured: true,
     execute: ({ baseUrl }) => json(200, JSON.stringify(openApiDocument(api, baseUrl, settings))),
   })
 
 function operation(one: Route, errorResponse: Api['errorResponse'], settings: DocumentedSettings): Json {
   const { operation: operationId, docs, id, body, secured } = one
-  const hasEtag = one.method === 'GET' && docs?.success.headers?.ETag !== undefined
+  const etag = one.method === 'GET' ? docs?.success.headers?.ETag : undefined
   const parameters = [
     ...(id ? [{ name: 'id', in: 'path', required: true, schema: id.schema }] : []),
     ...(docs?.errors?.includes('precondition-failed') ? [ifMatch] : []),
-    ...(hasEtag ? [ifNoneMatch] : []),
+    ...(etag ? [ifNoneMatch] : []),
     ...(docs?.parameters ?? []),
   ]
   return {
@@ -69,7 +74,7 @@ function operation(one: Route, errorResponse: Api['errorResponse'], settings: Do
     ...(docs?.requestBody && { requestBody: { required: true, content: { 'application/json': docs.requestBody } } }),
     responses: {
       ...(docs && { [docs.success.status]: success(docs.success) }),
-      ...(hasEtag && { 304: notModified(docs?.success.headers?.ETag ?? '') }),
+      ...(etag && { 304: response('If-None-Match has the entity tag of this state.', { ETag: etag }) }),
       ...(settings.redirectsToHttps && { 307: redirect }),
       ...(secured && { 401: unauthorized }),
       ...errorResponses(one, errorResponse, settings.isRateLimited),
@@ -78,36 +83,29 @@ function operation(one: Route, errorResponse: Api['errorResponse'], settings: Do
 }
 
 const textHeader = (description: string) => ({ description, schema: { type: 'string' } })
+const condition = (name: string, meaning: string) => ({ name, in: 'header', required: false, ...textHeader(meaning) })
+const ifMatch = condition('If-Match', 'Entity tags, of which the current state must have one.')
+const ifNoneMatch = condition('If-None-Match', 'Entity tags of states that the client has.')
 
-const conditionHeader = (name: string, description: string) => ({
-  name,
-  in: 'header',
-  required: false,
-  description,
-  schema: { type: 'string' },
-})
-const ifMatch = conditionHeader('If-Match', 'Entity tags, of which the current state must have one.')
-const ifNoneMatch = conditionHeader('If-None-Match', 'Entity tags of states that the client has.')
-
-/** B12. */
-const redirect = {
-  description: 'Plain HTTP is redirected to HTTPS.',
-  headers: { Location: textHeader('The same path and query over HTTPS.') },
-}
-
-const notModified = (etag: string) => ({
-  description: 'If-None-Match has the entity tag of this state.',
-  headers: { ETag: textHeader(etag) },
-})
-
-function success({ description, body, headers = {} }: Success): Json {
-  const described = Object.entries(headers).map(([name, description]) => [name, textHeader(description)])
+function response(description: string, headers: Readonly<Record<string, string>> = {}, content?: Json): Json {
+  const described = Object.entries(headers).map(([name, meaning]) => [name, textHeader(meaning)])
   return {
     description,
     ...(described.length > 0 && { headers: Object.fromEntries(described) }),
-    ...(body && { content: successContent(body) }),
+    ...(content && { content }),
   }
 }
+
+/** B12: this is the response to plain HTTP where it is redirected. */
+const redirect = response('Plain HTTP is redirected to HTTPS.', { Location: 'The same path and query over HTTPS.' })
+
+/** S6: this is the response without a valid token. */
+const unauthorized = response('The token is missing or not accepted.', {
+  'WWW-Authenticate': 'Bearer, and what is wrong with the token that was sent.',
+})
+
+const success = ({ description, body, headers }: Success) =>
+  response(description, headers, body && successContent(body))
 
 function successContent(body: NonNullable<Success['body']>): Json {
   if ('schema' in body) {
@@ -120,16 +118,10 @@ function successContent(body: NonNullable<Success['body']>): Json {
   return { 'application/json': { schema, example } }
 }
 
-/** S6. */
-const unauthorized = {
-  description: 'The token is missing or not accepted.',
-  headers: { 'WWW-Authenticate': textHeader('Bearer, and what is wrong with the token that was sent.') },
-}
-
-/** Every error of the route as the error table answers it, by status. */
-function errorResponses(one: Route, errorResponse: Api['errorResponse'], isRateLimited = false): Json {
-  const { operation: name, body } = one
-  const codes = [...errorCodesOf(one), ...(isRateLimited ? ['too-many-requests' as const] : [])]
+/** Describes, by status, how the error table answers every error of the route. */
+function errorResponses(described: Route, errorResponse: Api['errorResponse'], isRateLimited = false): Json {
+  const { operation: name, body } = described
+  const codes = [...errorCodesOf(described), ...(isRateLimited ? ['too-many-requests' as const] : [])]
   const responses = codes.map((code) => {
     const error = (body && exampleError(code, body)) ?? new Rejection(code)
     return { code, ...errorResponse(error, name, '4bf92f3577b34da6a3ce929d0e0e4736') }
@@ -137,23 +129,17 @@ function errorResponses(one: Route, errorResponse: Api['errorResponse'], isRateL
   const statuses = [...new Set(responses.map(({ status }) => status))].sort()
   return Object.fromEntries(
     statuses.map((status) => {
-      const same = responses.filter((response) => response.status === status)
+      const same = responses.filter((one) => one.status === status)
       const description = [...new Set(same.map(({ code }) => errors[code].title))].join(' ')
-      const withBody = same.filter((response) => response.body !== undefined)
+      const withBody = same.filter(({ body: sent }) => sent !== undefined)
       const isTemporary = same.some(({ headers }) => headers?.['retry-after'] !== undefined)
-      return [
-        status,
-        {
-          description,
-          ...(isTemporary && { headers: { 'Retry-After': textHeader('Seconds to wait before the next attempt.') } }),
-          ...(withBody.length > 0 && { content: errorContent(withBody) }),
-        },
-      ]
+      const headers = isTemporary ? { 'Retry-After': 'Seconds to wait before the next attempt.' } : {}
+      return [status, response(description, headers, withBody.length > 0 ? errorContent(withBody) : undefined)]
     }),
   )
 }
 
-/** Errors about members come with the messages for a body that has them. */
+/** An error about members has the messages for a body that causes it. */
 function exampleError(code: ErrorCode, body: ObjectSchema): Rejection | undefined {
   const [textMember] = Object.entries(body.members).filter(([, { type }]) => type === 'string')
   const bodies: Partial<Record<ErrorCode, object>> = {
@@ -180,23 +166,21 @@ const reference = ({ name }: ObjectSchema) => ({ $ref: `#/components/schemas/${n
 function schemas(routes: readonly Route[], withProblem: boolean): Json {
   const all: Record<string, Json> = {}
   for (const { body, docs } of routes) {
-    if (body) all[body.name] = objectSchema(body, ([, member]) => !('default' in member))
+    if (body) all[body.name] = objectSchema(body)
     const content = docs?.success.body
     const schema = content && ('one' in content ? content.one : 'many' in content ? content.many : undefined)
-    if (schema) all[schema.name] = objectSchema(schema, () => true)
+    if (schema) all[schema.name] = objectSchema(schema, true)
   }
   return withProblem ? { ...all, Problem: problem } : all
 }
 
-function objectSchema(
-  { members, example }: ObjectSchema,
-  isRequired: (entry: [string, MemberSchema]) => boolean,
-): Json {
-  const required = Object.entries(members).filter(isRequired)
+/** In a request, a member with a default may be absent; a response has all. */
+export function objectSchema({ members, example }: ObjectSchema, isResponse = false): Json {
+  const required = Object.entries(members).filter(([, member]) => isResponse || !('default' in member))
   return { type: 'object', required: required.map(([name]) => name), properties: members, example }
 }
 
-/** A13: RFC 9457's members, with a trace id and, for an invalid body, messages by member. */
+/** A13: a problem document has the members of RFC 9457, a trace id and, for an invalid body, messages by member. */
 const problem = {
   type: 'object',
   required: ['type', 'title', 'status', 'traceId'],

@@ -1,0 +1,245 @@
+import type { RequestContext } from '../http/context.ts'
+import type { Api, DispatchHooks } from '../http/dispatch.ts'
+import { describeError, errors, Rejection } from '../http/errors.ts'
+import { isJson } from '../http/json-body.ts'
+import type { HandlerInput } from '../http/request.ts'
+import { json, noContent, type Response } from '../http/response.ts'
+import { type Route, readerRoute, type Success } from '../http/router.ts'
+import { arrayReader, type FromSchema, type ObjectSchema } from '../http/schema.ts'
+import { documentRoute, objectSchema } from '../pages/openapi.ts'
+import { appPageRoutes } from '../pages/pages.ts'
+import type { Awaitable, Full, ListRepresentation } from '../store/store.ts'
+import { type Faults, problem, readFaultRules } from './faults.ts'
+import { type Journal, maxSubscriptions } from './journal.ts'
+import { entriesSchema, type FaultRule, rulesSchema, usedRulesSchema, wholeNumber } from './schema.ts'
+
+type Items = readonly FromSchema<ObjectSchema>[]
+type ReplaceOutcome = 'replaced' | 'unstorable' | Full
+
+/** The items of a sandbox are read and replaced in the same way in every profile. */
+export interface ControlledItems {
+  list(): Awaitable<ListRepresentation>
+  /** Restores the starting items. */
+  reset(): Awaitable<ReplaceOutcome>
+  /** Replaces the items by exactly these. */
+  putItems(items: Items): Awaitable<ReplaceOutcome>
+}
+
+/** The control API of a sandbox works on this. Its `reset` also removes the rules and empties the journal. */
+export interface Controlled extends ControlledItems {
+  readonly journal: Journal
+  readonly faults: Faults
+  readonly itemSchema: ObjectSchema
+  /** Returns what the page says about this service. */
+  info(): object
+  /** Signs a token for local clients. */
+  readonly newToken: (() => Promise<string>) | undefined
+  setFaults(rules: readonly FaultRule[]): void
+  clearJournal(): void
+}
+
+const heartbeatIntervalMs = 15_000
+/** One PUT may have so many. */
+const maxItems = 100_000
+
+/** The control API has its routes, its document and the page that uses it. Errors are problem documents. */
+export function controlApi(api: Api, controlled: Controlled): Api {
+  const routes = controlRoutes(api, controlled)
+  const control: Api = {
+    name: api.name,
+    title: `Control of ${api.title}`,
+    description: 'Brings a service in development mode into a known state, makes it fail, and shows its requests.',
+    routes,
+    errorResponse({ code, members, reason }, _operation, traceId) {
+      // `errors` has the members, so the title is without them.
+      const title = describeError({ code, members: undefined, reason })
+      return problem(errors[code].status, title, { traceId, errors: members })
+    },
+  }
+  const document = documentRoute(control, {}, 'getControlDocument', '/__admin/openapi.json')
+  return { ...control, routes: [...routes, document, ...appPageRoutes()] }
+}
+
+/** Loopback clients that named a loopback host need no token. Pages of other origins may not use the API at all. */
+export const controlAccess: DispatchHooks = {
+  findFault: () => undefined,
+  record: () => {},
+  isExempt: ({ isLocal }) => isLocal,
+  findAccessError(context) {
+    const { request } = context
+    const origin = request.header('origin')
+    if (origin !== undefined && origin !== ownOrigin(context)) return new Rejection('origin-forbidden')
+    if (request.hasBody && !isJson(request.header('content-type'))) return new Rejection('media-type-unsupported')
+    return undefined
+  },
+}
+
+export const ownOrigin = ({ origin: { isSecure, authority } }: RequestContext) =>
+  `${isSecure ? 'https' : 'http'}://${authority}`
+
+type Docs = NonNullable<Route['docs']>
+
+interface Operation<Body> extends Pick<Docs, 'summary' | 'errors' | 'parameters' | 'requestBody'> {
+  /** A response without a body has the status 204. */
+  readonly body?: Success['body']
+  readBody?(text: string): Body | Rejection
+  execute(input: HandlerInput<unknown, Body>): Awaitable<Response | Rejection>
+}
+
+function controlRoute<Body>(operation: string, method: Route['method'], path: string, stated: Operation<Body>): Route {
+  const { body, errors: codes = [], readBody, execute, ...described } = stated
+  const docs: Docs = {
+    ...described,
+    tag: 'Control',
+    success: { status: body ? 200 : 204, description: `${stated.summary}.`, ...(body && { body }) },
+    errors: ['origin-forbidden', ...(readBody ? bodyErrors : []), ...codes],
+  }
+  return readerRoute<Body, Response>({
+    ...{ operation, docs, method, path: `/__admin${path}`, secured: true, execute },
+    ...(readBody && { readBody }),
+    respond: (response) => response,
+  })
+}
+
+const bodyErrors = ['body-malformed', 'body-invalid', 'media-type-unsupported', 'body-too-large'] as const
+const storeErrors = ['value-unstorable', 'store-full', 'store-unavailable'] as const
+const exampleRules = [{ method: 'POST', path: '/api/todoitems', times: 2, code: 503 }]
+
+function controlRoutes(api: Api, controlled: Controlled): Route[] {
+  const { journal, faults, itemSchema, list, reset, putItems } = controlled
+  const setFaults = (rules: readonly FaultRule[]) => {
+    controlled.setFaults(rules)
+    return noContent
+  }
+  const itemsBody = (isResponse: boolean) => ({
+    schema: { type: 'array', items: objectSchema(itemSchema, isResponse) },
+    example: [itemSchema.example],
+  })
+  return [
+    controlRoute('getInfo', 'GET', '/info', {
+      summary: 'Addresses, operations and rules of this service',
+      body: { schema: { type: 'object' } },
+      async execute({ isLocal }) {
+        const operations = api.routes
+          .filter(({ docs }) => docs)
+          .map((each) => {
+            const { operation, method, path, secured = false } = each
+            return { operation, method, path, secured, statuses: faults.statusesOf(each) }
+          })
+        const token = isLocal ? await controlled.newToken?.() : undefined
+        const { name, title } = api
+        return json(200, JSON.stringify({ profile: name, title, ...controlled.info(), operations, token }))
+      },
+    }),
+    controlRoute('reset', 'POST', '/reset', {
+      summary: 'Items as at the start, no faults, an empty journal',
+      errors: storeErrors,
+      execute: async () => respondToReplace(await reset(), []),
+    }),
+    controlRoute('getItems', 'GET', '/items', {
+      summary: 'The items',
+      body: itemsBody(true),
+      errors: ['store-unavailable'],
+      execute: async () => json(200, (await list()).json),
+    }),
+    controlRoute<Items>('putItems', 'PUT', '/items', {
+      summary: 'Replace the items by exactly these',
+      requestBody: itemsBody(false),
+      errors: storeErrors,
+      readBody: arrayReader(itemSchema, 'id', maxItems),
+      execute: async ({ body }) => respondToReplace(await putItems(body), body),
+    }),
+    controlRoute('getRequests', 'GET', '/requests', {
+      summary: 'The last requests, newest last',
+      body: { schema: entriesSchema },
+      parameters: rangeParameters,
+      errors: ['query-invalid'],
+      execute({ query }) {
+        const range = readRange(query)
+        return range instanceof Rejection ? range : json(200, JSON.stringify(journal.list(range)))
+      },
+    }),
+    controlRoute('deleteRequests', 'DELETE', '/requests', {
+      summary: 'Empty the journal',
+      execute() {
+        controlled.clearJournal()
+        return noContent
+      },
+    }),
+    controlRoute('getEvents', 'GET', '/events', {
+      summary: 'Server-sent events: request, item, reset, clear and faults',
+      body: { type: 'text/event-stream', schema: { type: 'string' } },
+      parameters: [{ name: 'Last-Event-ID', in: 'header', schema: { type: 'integer' } }],
+      errors: ['too-many-event-streams'],
+      execute: ({ request }) =>
+        journal.hasRoom
+          ? eventStream(journal, request.header('last-event-id'))
+          : new Rejection('too-many-event-streams', undefined, `at most ${maxSubscriptions} at a time.`),
+    }),
+    controlRoute('getFaults', 'GET', '/faults', {
+      summary: 'The rules and how often each was used',
+      body: { schema: usedRulesSchema, example: exampleRules.map((rule) => ({ ...rule, used: 0 })) },
+      execute: () => json(200, JSON.stringify(faults.rules)),
+    }),
+    controlRoute('putFaults', 'PUT', '/faults', {
+      summary: 'Replace the rules; the first that matches is applied',
+      requestBody: { schema: rulesSchema, example: exampleRules },
+      readBody: (text) => readFaultRules(text, faults),
+      execute: ({ body }) => setFaults(body),
+    }),
+    controlRoute('deleteFaults', 'DELETE', '/faults', {
+      summary: 'Remove the rules',
+      execute: () => setFaults([]),
+    }),
+  ]
+}
+
+function respondToReplace(outcome: ReplaceOutcome, items: Items): Response | Rejection {
+  if (outcome === 'replaced') return noContent
+  if (outcome === 'item-limit') return new Rejection('store-full', undefined, 'raise --max-items.')
+  if (outcome === 'memory-limit') return new Rejection('store-full', undefined, 'raise --max-memory.')
+  const names = items.flatMap((item, index) =>
+    Object.entries(item).flatMap(([name, value]) => (`${value}`.includes('\0') ? [`[${index}].${name}`] : [])),
+  )
+  const messages = names.map((name) => [name, [`${name} must not contain U+0000.`]])
+  return new Rejection('value-unstorable', Object.fromEntries(messages))
+}
+
+const rangeParameters = [
+  { name: 'since', in: 'query', description: 'Only entries with a higher id.', schema: wholeNumber },
+  { name: 'limit', in: 'query', description: 'At most so many, the newest.', schema: wholeNumber },
+]
+
+function readRange(query: string): { since?: number; limit?: number } | Rejection {
+  const names = rangeParameters.map(({ name }) => name)
+  const range: Record<string, number> = {}
+  const messages: Record<string, string[]> = {}
+  for (const [name, value] of new URLSearchParams(query)) {
+    if (!names.includes(name)) messages[name] = [`There is no parameter ${name}: use ${names.join(' and ')}.`]
+    else if (!wholeNumberText.test(value)) messages[name] = [`${name} must be a whole number.`]
+    else range[name] = Number(value)
+  }
+  return Object.keys(messages).length > 0 ? new Rejection('query-invalid', messages) : range
+}
+
+const wholeNumberText = /^\d{1,15}$/
+
+function eventStream(journal: Journal, lastEventId = ''): Response {
+  const lastId = wholeNumberText.test(lastEventId) ? Number(lastEventId) : undefined
+  return {
+    status: 200,
+    headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store' },
+    body(send, end) {
+      send('retry: 1000\n\n')
+      const heartbeat = setInterval(() => send(': still here\n\n'), heartbeatIntervalMs)
+      const { resume, cancel } = journal.subscribe(send, lastId, end)
+      return {
+        onDrain: resume,
+        onClose() {
+          clearInterval(heartbeat)
+          cancel()
+        },
+      }
+    },
+  }
+}

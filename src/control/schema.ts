@@ -1,0 +1,127 @@
+/*
+ * The JSON objects of the control API, each stated once as an OpenAPI schema: the document shows the schema, and the types and
+ * the check of a request come from it. `start` shows some of the types to other packages, so this file imports no other one: a
+ * client compiles it without the types of Node.
+ */
+
+/** An OpenAPI schema describes values of the type T. */
+export interface Schema<T> {
+  readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object'
+  readonly description?: string | undefined
+  readonly nullable?: true
+  readonly enum?: readonly T[]
+  readonly format?: 'date-time'
+  readonly pattern?: string
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly items?: Schema<unknown>
+  readonly properties?: Members
+  readonly required?: readonly string[]
+  readonly additionalProperties?: Schema<unknown> | false
+}
+
+type Members = Readonly<Record<string, Schema<unknown>>>
+type ValueOf<S> = S extends Schema<infer T> ? T : never
+type ObjectOf<M extends Members> = { readonly [Name in keyof M]: ValueOf<M[Name]> }
+type Limits = Pick<Schema<unknown>, 'format' | 'pattern' | 'minimum' | 'maximum'>
+
+const scalar =
+  <T>(type: Schema<T>['type']) =>
+  (description?: string, limits?: Limits): Schema<T> => ({ type, description, ...limits })
+const text = scalar<string>('string')
+const number = scalar<number>('number')
+const integer = scalar<number>('integer')
+const oneOf = <const T extends string>(values: readonly T[], description?: string): Schema<T> => ({
+  type: 'string',
+  description,
+  enum: values,
+})
+const alwaysTrue: Schema<true> = { type: 'boolean', enum: [true] }
+const nullable = <T>(schema: Schema<T>): Schema<T | null> => ({ ...schema, nullable: true })
+const arrayOf = <T>(items: Schema<T>): Schema<readonly T[]> => ({ type: 'array', items })
+const mapOf = <T>(additionalProperties: Schema<T>): Schema<Readonly<Record<string, T>>> => ({
+  type: 'object',
+  additionalProperties,
+})
+const object = <M extends Members, Optional extends Members>(
+  required: M,
+  optional: Optional,
+): Schema<ObjectOf<M> & Partial<ObjectOf<Optional>>> => ({
+  type: 'object',
+  required: Object.keys(required),
+  properties: { ...required, ...optional },
+})
+
+/** Tells whether a string, number or boolean is as the schema says. */
+export function isValid<T>({ type, enum: values, pattern = '', ...range }: Schema<T>, value: unknown): value is T {
+  const { minimum = Number.NEGATIVE_INFINITY, maximum = Number.POSITIVE_INFINITY } = range
+  if (values) return values.some((one) => one === value)
+  if (type === 'string') return typeof value === 'string' && new RegExp(pattern).test(value)
+  if (typeof value !== 'number' || (type === 'integer' && !Number.isInteger(value))) return false
+  return value >= minimum && value <= maximum
+}
+
+export const wholeNumber = integer(undefined, { minimum: 0 })
+
+export const maxWaitSeconds = 60
+
+export const ruleMembers = {
+  method: text('Any method, where absent.', { pattern: '^[A-Z]+$' }),
+  path: text('A path, or one of the document such as `/api/todoitems/{id}`; any, where absent.', { pattern: '^/' }),
+  times: integer('How many requests; all, where absent.', { minimum: 1 }),
+  share: number('The share of these requests; all, where absent.', { minimum: 0, maximum: 1 }),
+  code: integer("The status of the response; the profile's own failure, without `code`, `fault` and `delay`."),
+  fault: oneOf(
+    ['reset', 'truncate', 'lost'],
+    'The connection is reset, or closed after half of the body, or closed after the request took effect.',
+  ),
+  delay: integer('Milliseconds.', { minimum: 0, maximum: 1000 * maxWaitSeconds }),
+}
+
+/** Requests get this failure or delay until it is used up; docs/control.md describes the members. */
+export interface FaultRule extends Partial<ObjectOf<typeof ruleMembers>> {}
+
+/** PUT /__admin/faults takes these rules. */
+export const rulesSchema = arrayOf<FaultRule>({ type: 'object', properties: ruleMembers, additionalProperties: false })
+
+const usedRule = object({ used: integer('How often the rule was applied.', { minimum: 0 }) }, ruleMembers)
+export type UsedRule = ValueOf<typeof usedRule>
+
+/** GET /__admin/faults shows these rules. */
+export const usedRulesSchema = arrayOf(usedRule)
+
+const message = object(
+  { headers: mapOf(text()), body: nullable(text('The first 16 KiB as text; null where there is none.')) },
+  { isTruncated: alwaysTrue },
+)
+export type Message = ValueOf<typeof message>
+
+const itemChange = object({ change: oneOf(['created', 'updated', 'deleted']), id: text() }, {})
+export type ItemChange = ValueOf<typeof itemChange>
+
+const journalEntry = object(
+  {
+    id: wholeNumber,
+    time: text(undefined, { format: 'date-time' }),
+    client: text(),
+    method: text(),
+    path: text(),
+    query: text('With its question mark.'),
+    status: nullable(integer('Null where the connection was closed without a response.')),
+    milliseconds: number(),
+    request: message,
+    response: message,
+  },
+  {
+    reason: text('Why the request was rejected.'),
+    rule: text('The rule of the contract that says so.'),
+    errors: mapOf(arrayOf(text())),
+    fault: text('The delay or failure that was applied.'),
+    item: itemChange,
+  },
+)
+
+/** GET /__admin/requests and the events show a request and its response in this way. */
+export interface JournalEntry extends ValueOf<typeof journalEntry> {}
+
+export const entriesSchema = arrayOf(journalEntry)

@@ -1,0 +1,141 @@
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import { matchesEtag } from '../http/conditional.ts'
+import type { HandlerInput } from '../http/request.ts'
+import { empty, type Response } from '../http/response.ts'
+import { type Route, route } from '../http/router.ts'
+
+const pageFile = (name: string) => new URL(`../../../page/${name}`, import.meta.url)
+const pageFiles = (...names: readonly string[]) => Object.fromEntries(names.map((name) => [name, pageFile(name)]))
+const require = createRequire(import.meta.url)
+
+/** S5: this page lists and tries each operation. For local clients it contains a token from `newToken`. */
+export const swaggerPageRoutes = (newToken: () => Promise<string>, hasApp: boolean): Route[] => [
+  route({
+    operation: 'redirectToPage',
+    method: 'GET',
+    path: '/swagger',
+    isPageFile: true,
+    execute: ({ pathPrefix }) => empty(302, { location: `${pathPrefix}/swagger/index.html` }),
+  }),
+  route({
+    operation: 'getPage',
+    method: 'GET',
+    path: '/swagger/index.html',
+    isPageFile: true,
+    async execute(input) {
+      const token = input.isLocal ? await newToken() : ''
+      return htmlResponse(input, 'index.html', 'no-store', { token, app: hasApp ? 'app' : '' })
+    },
+  }),
+  ...fileRoutes('/swagger', {
+    ...pageFiles('page.js', 'page.css', 'icon.svg'),
+    'swagger-ui-bundle.js': require.resolve('swagger-ui-dist/swagger-ui-bundle.js'),
+    'swagger-ui.css': require.resolve('swagger-ui-dist/swagger-ui.css'),
+  }),
+]
+
+/** This page shows the items, the traffic and the switches. */
+export const appPageRoutes = (): Route[] => [
+  route({
+    operation: 'getApp',
+    method: 'GET',
+    path: '/app',
+    execute: (input) => htmlResponse(input, 'app.html', 'no-cache'),
+  }),
+  ...fileRoutes('/app', {
+    ...pageFiles('app.js', 'app.css', 'client.js', 'connect.js', 'contract.js', 'dom.js', 'format.js', 'icon.svg'),
+    ...pageFiles('items.js', 'qr.js', 'switches.js', 'traffic.js'),
+  }),
+]
+
+type Input = Pick<HandlerInput<unknown, unknown>, 'request' | 'pathPrefix'>
+
+interface Encoded {
+  readonly etag: string
+  readonly plain: Buffer
+  readonly gzipped: Buffer
+}
+
+const compress = promisify(gzip)
+
+const encode = async (plain: Buffer): Promise<Encoded> => ({
+  etag: createHash('sha256').update(plain).digest('base64url').slice(0, 20),
+  plain,
+  gzipped: await compress(plain),
+})
+
+/** A file is compressed at its first request, once for all profiles and sandboxes. */
+const encodedFiles = new Map<string, Promise<Encoded>>()
+
+function encodedFile(file: string | URL): Promise<Encoded> {
+  const encoded = encodedFiles.get(`${file}`) ?? readFile(file).then(encode)
+  encodedFiles.set(`${file}`, encoded)
+  return encoded
+}
+
+const types: Readonly<Record<string, string>> = {
+  js: 'text/javascript; charset=utf-8',
+  css: 'text/css; charset=utf-8',
+  svg: 'image/svg+xml',
+}
+
+function fileRoutes(path: string, files: Readonly<Record<string, string | URL>>): Route[] {
+  return Object.entries(files).map(([name, file]) =>
+    route({
+      operation: `get ${name}`,
+      method: 'GET',
+      path: `${path}/${name}`,
+      isPageFile: true,
+      execute: async (input) =>
+        respond(input, types[name.slice(name.lastIndexOf('.') + 1)] ?? '', await encodedFile(file), 'no-cache'),
+    }),
+  )
+}
+
+/** In the HTML file, `{prefix}` stands for what comes before the paths of this service. */
+async function htmlResponse(
+  input: Input,
+  name: string,
+  cacheControl: string,
+  values: Readonly<Record<string, string>> = {},
+): Promise<Response> {
+  const all: Readonly<Record<string, string>> = { prefix: input.pathPrefix, ...values }
+  const html = (await readFile(pageFile(name), 'utf8')).replace(/\{(\w+)\}/g, (text, key) => all[key] ?? text)
+  return respond(input, 'text/html; charset=utf-8', await encode(Buffer.from(html)), cacheControl)
+}
+
+/** Swagger UI draws its icons as data: images. */
+const contentSecurityPolicy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+/** A client that has this version already gets 304. */
+function respond({ request }: Input, type: string, { etag, plain, gzipped }: Encoded, cacheControl: string): Response {
+  const isGzipped = /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/i.test(request.header('accept-encoding') ?? '')
+  const headers = {
+    etag: `"${etag}${isGzipped ? '-gzip' : ''}"`,
+    'cache-control': cacheControl,
+    vary: 'Accept-Encoding',
+    'content-security-policy': contentSecurityPolicy,
+    'referrer-policy': 'no-referrer',
+    'x-content-type-options': 'nosniff',
+  }
+  const ifNoneMatch = request.header('if-none-match')
+  if (ifNoneMatch !== undefined && matchesEtag(ifNoneMatch, headers.etag)) return { status: 304, headers }
+  return {
+    status: 200,
+    headers: { ...headers, 'content-type': type, ...(isGzipped && { 'content-encoding': 'gzip' }) },
+    body: [isGzipped ? gzipped : plain],
+  }
+}
