@@ -205,7 +205,8 @@ function httpServer(connections: ReadonlyMap<Socket, Connection>): HttpServer {
     // Behind a request with `Connection: close`: Node closes the connection after the response.
     if (error.code === 'HPE_CLOSED_CONNECTION') return
     const connection = connections.get(socket)
-    if (connection && socket.writable) connection.fail(...parserFailure(error), error.message)
+    if (connection && socket.writable)
+      connection.fail(...parserFailure(error), error.message.replace('Parse Error: ', ''))
     else socket.destroy()
   })
   return server
