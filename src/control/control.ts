@@ -25,7 +25,7 @@ export interface SandboxItems extends ControlledItems {
 
 export interface ControlOptions {
   readonly items: SandboxItems
-  /** This is undefined where there can be no sandboxes, because the items are not in memory. */
+  /** Undefined where there are no sandboxes, because the items are not in memory. */
   readonly openSandbox: (() => SandboxItems | 'memory-limit') | undefined
   readonly itemSchema: ObjectSchema
   readonly ruleOf: RuleOf

@@ -14,7 +14,7 @@ export interface Delay {
 
 export interface FaultSettings {
   readonly delay: Delay | undefined
-  /** These hold in every sandbox; `PUT /__admin/faults` does not change them. */
+  /** Rules that hold in every sandbox; `PUT /__admin/faults` does not change them. */
   readonly rules: readonly FaultRule[]
   readonly random: () => number
 }
@@ -151,7 +151,7 @@ const parsePreferences = (header: string) =>
 /** Parameters of a preference, behind a semicolon, are skipped. */
 const preference = /(?:^|,)\s*([\w-]+)\s*(?:=\s*(?:"([^"]*)"|([^\s,;]*)))?/g
 
-/** This is for what is no part of the contract: neither profile has an error for it. */
+/** A problem document for what is no part of the contract: neither profile has an error for it. */
 export const problem = (status: number, title: string, details: object = {}): Response => ({
   status,
   headers: { 'content-type': 'application/problem+json' },

@@ -9,14 +9,14 @@ interface Recorded extends Omit<JournalEntry, 'time' | 'request' | 'response'> {
   readonly request: RecordedMessage
   readonly response: RecordedMessage
   readonly bytes: number
-  /** This counts the entries of all journals. */
+  /** Position in the order of all journals. */
   readonly number: number
 }
 
 interface RecordedMessage {
-  /** These are names and values in turn, or values by name. */
+  /** Names and values in turn, or values by name. */
   readonly headers: readonly string[] | Response['headers']
-  /** These are the bytes that are shown, and one more where the body has more. */
+  /** The bytes that are shown, and one more where the body is longer. */
   readonly body: string | Buffer | undefined
 }
 
@@ -34,11 +34,11 @@ const stringOverheadBytes = 24
 export const maxSubscriptions = 100
 
 /** The items were replaced, the journal was emptied, or the rules for failures have changed. */
-type Notice = 'reset' | 'clear' | 'faults'
+type ControlEvent = 'reset' | 'clear' | 'faults'
 
 type JournalEvent = { readonly id: number } & (
   | { readonly event: 'request'; readonly data: Recorded }
-  | { readonly event: 'item' | Notice; readonly data: object }
+  | { readonly event: 'item' | ControlEvent; readonly data: object }
 )
 
 /** Finds the rule of the contract by which a request was rejected. */
@@ -74,8 +74,8 @@ export class Journal {
   #isClosed = false
   /** Entries and events are numbered together. */
   #lastId = 0
-  /** Only the id of the last notice of each kind is kept. */
-  readonly #notices = new Map<Notice, number>()
+  /** Ids of the last event of each kind. */
+  readonly #controlEvents = new Map<ControlEvent, number>()
   /** The last entry that was sent is formatted once for all subscribers. */
   #sent: { readonly id: number; readonly text: string } | undefined
 
@@ -142,8 +142,8 @@ export class Journal {
     return (limit === 0 ? [] : entries.slice(-limit)).map(toEntry)
   }
 
-  notify(notice: Notice): void {
-    this.#notices.set(notice, ++this.#lastId)
+  notify(event: ControlEvent): void {
+    this.#controlEvents.set(event, ++this.#lastId)
     this.#notify()
   }
 
@@ -201,7 +201,7 @@ export class Journal {
 
   /** Returns the events in the order of their ids. */
   #eventsAfter(lastId: number): JournalEvent[] {
-    const events: JournalEvent[] = [...this.#notices].map(([event, id]) => ({ id, event, data: {} }))
+    const events: JournalEvent[] = [...this.#controlEvents].map(([event, id]) => ({ id, event, data: {} }))
     // The event about an item comes behind that of its request.
     for (const entry of this.#newerThan(lastId - 2)) {
       events.push({ id: entry.id, event: 'request', data: entry })
@@ -249,7 +249,7 @@ function toMessage({ headers = {}, body }: RecordedMessage): Message {
   return { headers: visibleHeaders(headers), body: text ?? null, ...(isTruncated && { isTruncated }) }
 }
 
-/** These have credentials: Authorization, Cookie, X-Api-Key, X-Auth-Token and the like. */
+/** Headers with credentials: Authorization, Cookie, X-Api-Key, X-Auth-Token and the like. */
 const secretHeader = /auth(?!enticate|ority)|cookie|api-?key|token|secret|passw|credential|session|signature/
 
 function visibleHeaders(sent: NonNullable<RecordedMessage['headers']>): Message['headers'] {

@@ -38,7 +38,7 @@ export const swaggerPageRoutes = (newToken: () => Promise<string>, hasApp: boole
   }),
 ]
 
-/** This page shows the items, the traffic and the switches. */
+/** The page with the items, the traffic and the switches. */
 export const appPageRoutes = (): Route[] => [
   route({
     operation: 'getApp',

@@ -180,7 +180,7 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
   }
 }
 
-/** It listens on no port: connections are emitted. Its timeouts are off: `Connection.check` has them. */
+/** A server that listens on no port: connections are emitted. Instead of its timeouts there is `Connection.check`. */
 function httpServer(connections: ReadonlyMap<Socket, Connection>): HttpServer {
   const server = createServer({
     maxHeaderSize: maxHeaderBytes,

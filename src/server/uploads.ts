@@ -12,7 +12,7 @@ export class Uploads {
   usedBytes = 0
   /** The oldest first. */
   readonly active = new Set<Upload>()
-  /** It runs while there are uploads. */
+  /** Runs while there are uploads. */
   timer: NodeJS.Timeout | undefined
 
   /** `maxBodyBytes` is the size of the largest body that the service accepts. */

@@ -45,7 +45,7 @@ export interface Serializers {
   readonly b: Serializer<ItemB>
 }
 
-/** This JSON is sent; the entity tag stands for this state. */
+/** JSON as it is sent, and the entity tag of this state. */
 interface Representation<Json = string> {
   readonly json: Json
   readonly etag: string

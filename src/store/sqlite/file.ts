@@ -28,7 +28,7 @@ export interface Database {
 }
 
 export interface DataFile extends Database {
-  /** It has no symbolic links. */
+  /** The path without symbolic links. */
   readonly path: string
   /** Tells whether the path still names the file that was opened. */
   isInPlace(): boolean
@@ -271,7 +271,7 @@ function findDamage(db: Database): string {
 
 const versionOf = (db: Database) => Number(db.prepare('pragma user_version').get([])?.[0])
 
-/** These errors are bugs of the statement. */
+/** Errors that are bugs of a statement. */
 const bugs = /^SQLITE_(?:ERROR|CONSTRAINT|MISMATCH|MISUSE|RANGE|TOOBIG)/
 
 function translateErrors<T>(execute: () => T): T {
