@@ -65,14 +65,14 @@ class DenoRequest extends FetchRequest {
   }
 }
 
-/** Into one buffer: Deno keeps that of a read which stays pending, after the client has left too. */
+/** Reads into one buffer: Deno keeps that of a read which stays pending, after the client has left too. */
 async function* piecesOf(reader: ReadableStreamBYOBReader): AsyncIterable<Uint8Array> {
   let view = new Uint8Array(pieceBytes)
   try {
     for (;;) {
       const { done, value } = await reader.read(view)
       if (done || !value) return
-      yield value
+      yield Buffer.from(value)
       view = new Uint8Array(value.buffer)
     }
   } finally {

@@ -2,7 +2,8 @@ import type { ErrorCode } from '../http/errors.ts'
 
 /** A body that is being received counts against this memory, or twice the largest body that is accepted. */
 const minLimitBytes = 20 * 2 ** 20
-const initialBufferBytes = 1024
+/** More pieces of a body are joined into one: each takes far more memory than the byte that it may be. */
+const maxPieces = 1_000
 const checkIntervalMs = 1_000
 
 /** Bodies that are being received by all listeners of a service. */
@@ -45,8 +46,7 @@ export class Upload {
   readonly #uploads: Uploads
   readonly #limitBytes: number
   readonly #done: (body: Buffer | ErrorCode) => void
-  /** The pieces in one buffer that grows: pieces can be single bytes, and each would keep the packet that it came with. */
-  #buffer: Buffer
+  #pieces: Uint8Array[]
   #length: number
 
   /** `done` is called once, with the body or the reason why it was not received. */
@@ -57,7 +57,7 @@ export class Upload {
     this.#uploads = uploads
     this.#limitBytes = limitBytes
     this.#done = done
-    this.#buffer = noBytes
+    this.#pieces = []
     this.#length = 0
     if (!uploads.timer) uploads.watch()
     uploads.active.add(this)
@@ -79,22 +79,18 @@ export class Upload {
 
   append(piece: Uint8Array): void {
     if (this.isSettled) return
-    const end = this.#length + piece.length
-    if (end > this.#limitBytes) {
+    this.#length += piece.length
+    if (this.#length > this.#limitBytes) {
       this.settle('body-too-large')
       return
     }
-    if (end > this.#buffer.length) {
-      const size = Math.max(initialBufferBytes, end, 2 * this.#buffer.length)
-      this.#buffer = Buffer.concat([this.#buffer], size)
-    }
-    this.#buffer.set(piece, this.#length)
-    this.#length = end
+    this.#pieces.push(piece)
+    if (this.#pieces.length === maxPieces) this.#pieces = [this.received]
     this.reserve(piece.length)
   }
 
   get received(): Buffer {
-    return this.#buffer.subarray(0, this.#length)
+    return Buffer.concat(this.#pieces)
   }
 
   /** With the body, or the reason why it was not received. Only the first call counts. */
@@ -102,11 +98,9 @@ export class Upload {
     if (this.isSettled) return
     this.isSettled = true
     // A read that stays pending, as on Deno, keeps the upload in memory.
-    this.#buffer = noBytes
+    this.#pieces = []
     this.#uploads.active.delete(this)
     this.#uploads.usedBytes -= this.#reservedBytes
     this.#done(result)
   }
 }
-
-const noBytes = Buffer.alloc(0)
