@@ -23,7 +23,7 @@ const targets: readonly { what: RegExp; comparedWith: RegExp; min?: number; max?
   { what: /^GET item on (Bun|Deno)/, comparedWith: /^bare/, min: 1.7 },
   { what: /^list of 10 on (Bun|Deno)/, comparedWith: /^bare/, min: 1.5 },
   { what: /^(POST|PUT) on (Bun|Deno)/, comparedWith: /^bare/, min: 1.4 },
-  { what: /^file: (GET|list of 10$|list of 1,000$)/, comparedWith: /^items in memory$/, min: 0.77 },
+  { what: /^file: (GET|list of 10$|list of 1,000$)/, comparedWith: /^items in memory$/, min: 0.65 },
   { what: /^PostgreSQL, two workers: GET/, comparedWith: /^one process/, min: 1.7 },
   { what: /^PostgreSQL: list/, comparedWith: /^bare/, min: 1 },
   { what: /^PostgreSQL/, comparedWith: /^bare/, min: 0.95 },

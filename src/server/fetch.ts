@@ -1,11 +1,11 @@
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority } from '../http/proxy.ts'
 import type { Request } from '../http/request.ts'
 import { byteLengthOf, jsonType, noContent, type Response } from '../http/response.ts'
 import type { HeldMemory, Holder } from './held-memory.ts'
-import { type Listening, type ServerContext, shutDown } from './server.ts'
+import { type Listening, type ServerContext, shutDown, type Turns } from './server.ts'
 import { Upload } from './uploads.ts'
 
 type FetchResponse = globalThis.Response
@@ -18,13 +18,11 @@ export interface FetchServer extends ServerContext {
   localPort: number
   /** Set on shutdown: responses then carry `Connection: close`. */
   isDraining: boolean
-  /** Resolves after the last turn of the event loop that an upload waits for. */
-  lastTurn: Promise<unknown>
   /** A list that has not changed is the same buffer again. */
   lastList: { readonly bytes: Buffer; readonly text: string } | undefined
 }
 
-/** Of a stream of events, for a client that does not keep up. */
+/** Unsent data of an event stream; above it, sending pauses. */
 const streamBufferBytes = 64 * 1024
 const maxTextBytes = 16 * 1024
 /** Longer bodies are sent piece by piece. */
@@ -44,7 +42,6 @@ export const fetchServer = (handler: HttpHandler, context: ServerContext, isEncr
   isEncrypted,
   localPort: 0,
   isDraining: false,
-  lastTurn: Promise.resolve(),
   lastList: undefined,
 })
 
@@ -136,7 +133,7 @@ export abstract class FetchRequest implements Request {
     const upload = new Upload(this.server.uploads, limitBytes, done)
     const onError = () => upload.settle('request-incomplete')
     if (length === null || Number(length) > maxWholeUploadBytes) {
-      receivePieces(this.pieces(), upload, this.server).catch(onError)
+      receivePieces(this.pieces(), upload, this.server.turns).catch(onError)
       return
     }
     // The runtime does not tell how much of it has been received.
@@ -236,12 +233,11 @@ function findFramingError(headers: Headers, contentLength: string | null): Error
 async function* noPieces(): AsyncIterable<Uint8Array> {}
 
 /** Pieces may be single bytes: in each turn of the event loop those of a few bodies are received. */
-async function receivePieces(pieces: AsyncIterable<Uint8Array>, upload: Upload, state: FetchServer): Promise<void> {
+async function receivePieces(pieces: AsyncIterable<Uint8Array>, upload: Upload, turns: Turns): Promise<void> {
   let count = 0
   for await (const piece of pieces) {
     if (++count % piecesPerTurn === 0) {
-      state.lastTurn = state.lastTurn.then(() => nextTurn())
-      await state.lastTurn
+      await new Promise<void>((turn) => turns.wait(turn))
     }
     upload.append(piece)
     if (upload.isSettled) return

@@ -12,7 +12,7 @@ import type { Address, Listening, ServerContext } from './server.ts'
 
 interface ListenRequest {
   readonly listen: Omit<Address, 'credentials'>
-  /** Of the listener. */
+  /** Identifies the listener in replies and connections. */
   readonly name: string
 }
 
@@ -56,7 +56,7 @@ interface WorkerState {
 export class Handover {
   readonly #maxWaiting: number
   readonly #listeners = new Map<string, Promise<Listener>>()
-  /** In turn. */
+  /** In round-robin order: the first one gets the next connection. */
   readonly #workers = new Map<Worker, WorkerState>()
   readonly #waiting: Connection[] = []
   #isClosed = false

@@ -1,35 +1,36 @@
 /** Whoever holds memory: a connection, or where a runtime has none, a response. */
 export interface Holder {
-  /** Called where it holds most and there is no room for more. */
+  /** Called when there is no room for more. */
   destroy(): void
 }
 
 interface Held {
-  /** What would be free without this holder: its own bytes, and buffers that no other holder has. */
   bytes: number
   readonly buffers: Set<Buffer>
 }
 
 /**
  * Memory of requests that wait and of responses that clients have not read, of all listeners of a service. Beyond the
- * limit the holder whose end frees most is destroyed: clients that do not read must not exhaust the heap. One alone is not
- * destroyed: its client may be reading a list that is larger than the limit.
+ * limit the oldest holder is destroyed that has at least half of what the largest has: clients that do not read must not
+ * exhaust the heap, nor keep out those that do.
  */
 export class HeldMemory {
   readonly #limitBytes: number
   #usedBytes = 0
+  /** The oldest first. */
   readonly #holders = new Map<Holder, Held>()
   /** A list is sent to many clients from the same buffers: each buffer counts once. */
-  readonly #sharers = new Map<Buffer, Set<Held>>()
+  readonly #references = new Map<Buffer, number>()
 
   constructor(limitBytes: number) {
     this.#limitBytes = limitBytes
   }
 
   add(holder: Holder, bytes: number): void {
-    this.#heldBy(holder).bytes += bytes
+    const held = this.#heldBy(holder)
+    held.bytes += bytes
     this.#usedBytes += bytes
-    this.#makeRoom()
+    this.#makeRoom(held)
   }
 
   remove(holder: Holder, bytes: number): void {
@@ -45,29 +46,17 @@ export class HeldMemory {
     for (const buffer of buffers) {
       if (held.buffers.has(buffer)) continue
       held.buffers.add(buffer)
-      const sharers = this.#sharers.get(buffer) ?? new Set()
-      this.#sharers.set(buffer, sharers)
-      const [first] = sharers
-      if (!first) {
-        held.bytes += buffer.length
-        this.#usedBytes += buffer.length
-      } else if (sharers.size === 1) first.bytes -= buffer.length
-      sharers.add(held)
+      const count = this.#references.get(buffer) ?? 0
+      this.#references.set(buffer, count + 1)
+      if (count === 0) this.#usedBytes += buffer.length
     }
-    this.#makeRoom()
+    this.#makeRoom(held)
   }
 
   removeBuffer(holder: Holder, buffer: Buffer): void {
     const held = this.#holders.get(holder)
     if (!held?.buffers.delete(buffer)) return
-    const sharers = this.#sharers.get(buffer) as Set<Held>
-    sharers.delete(held)
-    const [first] = sharers
-    if (!first) {
-      this.#sharers.delete(buffer)
-      held.bytes -= buffer.length
-      this.#usedBytes -= buffer.length
-    } else if (sharers.size === 1) first.bytes += buffer.length
+    this.#dereference(buffer)
     this.#forgetIfEmpty(holder, held)
   }
 
@@ -75,9 +64,9 @@ export class HeldMemory {
   release(holder: Holder): void {
     const held = this.#holders.get(holder)
     if (!held) return
-    for (const buffer of held.buffers) this.removeBuffer(holder, buffer)
-    this.#usedBytes -= held.bytes
     this.#holders.delete(holder)
+    this.#usedBytes -= held.bytes
+    for (const buffer of held.buffers) this.#dereference(buffer)
   }
 
   #heldBy(holder: Holder): Held {
@@ -86,18 +75,43 @@ export class HeldMemory {
     return held
   }
 
+  #dereference(buffer: Buffer): void {
+    const count = (this.#references.get(buffer) ?? 1) - 1
+    if (count > 0) {
+      this.#references.set(buffer, count)
+      return
+    }
+    this.#references.delete(buffer)
+    this.#usedBytes -= buffer.length
+  }
+
   #forgetIfEmpty(holder: Holder, { bytes, buffers }: Held): void {
     if (bytes <= 0 && buffers.size === 0) this.#holders.delete(holder)
   }
 
-  #makeRoom(): void {
-    while (this.#usedBytes > this.#limitBytes && this.#holders.size > 1) {
-      let largest: Holder | undefined
-      let most = 0
-      for (const [holder, { bytes }] of this.#holders) if (bytes > most) [largest, most] = [holder, bytes]
-      if (!largest) return
-      this.release(largest)
-      largest.destroy()
+  /** Called after `newest` got more. */
+  #makeRoom(newest: Held): void {
+    while (this.#usedBytes > this.#limitBytes) {
+      const candidates = [...this.#holders].map(([holder, held]) => ({
+        holder,
+        bytes: this.#bytesToFree(held, newest),
+      }))
+      const most = candidates.reduce((max, { bytes }) => Math.max(max, bytes), 0)
+      // One alone is not destroyed, and readers of one list are like one: the list may be larger than the limit.
+      const chosen = candidates.find(({ bytes }) => bytes > 0 && bytes >= most / 2)
+      if (!chosen || candidates.length === 1) return
+      this.release(chosen.holder)
+      chosen.holder.destroy()
     }
+  }
+
+  /** What `newest` holds as well is not free without this holder; nor, of its own, what others hold as well. */
+  #bytesToFree(held: Held, newest: Held): number {
+    let { bytes } = held
+    for (const buffer of held.buffers) {
+      const isKept = held === newest ? this.#references.get(buffer) !== 1 : newest.buffers.has(buffer)
+      if (!isKept) bytes += buffer.length
+    }
+    return bytes
   }
 }

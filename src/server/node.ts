@@ -36,8 +36,6 @@ const writeSizeBytes = 256 * 1024
 const maxDrainedBytes = 64 * 1024
 /** Rejected bodies are discarded up to these limits, so that the client can read the response. */
 const maxDiscardedBytes = 32 * 2 ** 20
-/** A piece may be a single byte, which takes far more time than it counts. */
-const maxDiscardedPieces = 20_000
 const discardTimeoutMs = 5_000
 const discardIdleTimeoutMs = 500
 /** A client has this time to read an error response before the connection is destroyed. */
@@ -76,7 +74,7 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
     isDraining: false,
     lastHost: undefined,
   }
-  /** By the socket that requests name: with TLS, the one on top. */
+  /** By `incoming.socket`, which with TLS is the TLSSocket, not the TCP socket below it. */
   const connections = new Map<Socket, Connection>()
   const sockets = new Set<Socket>()
   const server = httpServer(connections)
@@ -131,7 +129,7 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
         socket.destroy()
         return
       }
-      connection.isUsed = true
+      connection.hasReceived = true
       server.emit('connection', socket)
       // Node then reads TLS as a stream, which stays paused while the parser is.
       if (tls) socket.on('data', () => {})
@@ -256,11 +254,11 @@ class Connection {
   readonly isSurplus: boolean
   readonly #queue: NodeRequest[] = []
   #isBusy = false
-  /** In `#handleNext`: a response that is there at once must not call it again. */
+  /** True while `#handleNext` loops: a response that is there at once must not call it again. */
   #isInLoop = false
   #isClosing = false
   #queuedBytes = 0
-  /** How much had been read with the last request's head, or with the end of its body. */
+  /** `socket.bytesRead` when the last head or body was complete; another value means that a head has begun. */
   #requestBytes = 0
   /** Requests received since `#requestBytes` changed: those of one packet. */
   #packetRequests = 0
@@ -273,8 +271,7 @@ class Connection {
   #last: NodeRequest | undefined
   /** What is wrong with the bytes behind the requests in the queue, as status and for the log. */
   #failure: { readonly status: number; readonly reason: string } | undefined
-  /** Whether anything was received. */
-  isUsed = false
+  hasReceived = false
   /** Set where the rest of the bytes cannot be parsed. */
   parseError: ErrorCode | undefined
   upload: Upload | undefined
@@ -347,8 +344,10 @@ class Connection {
 
   /** A connection begins with a head. */
   get #isReceivingHead(): boolean {
-    if (this.#isBusy || this.#last?.incoming.complete === false || this.#socket.isPaused()) return false
-    return this.#socket.bytesRead !== this.#requestBytes || this.#requestBytes === 0
+    if (this.#isBusy || this.#last?.incoming.complete === false) return false
+    if (this.#requestBytes === 0) return true
+    // Over TLS, a head that was read waits while Node has paused the parser.
+    return this.#socket.bytesRead !== this.#requestBytes && !this.#socket.isPaused()
   }
 
   /** On shutdown: closes the connection between two requests, or before the first one, which may be on its way. */
@@ -356,7 +355,7 @@ class Connection {
     const { bytesRead, writableLength } = this.#socket
     const isSent = !this.#last?.outgoing.writableLength && writableLength === 0
     const isBetween = this.#requestBytes > 0 && bytesRead === this.#requestBytes
-    if (!this.#isBusy && isSent && (isBetween || (alsoUnused && !this.isUsed))) this.#socket.destroy()
+    if (!this.#isBusy && isSent && (isBetween || (alsoUnused && !this.hasReceived))) this.#socket.destroy()
   }
 
   #handle(request: NodeRequest): void {
@@ -381,6 +380,8 @@ class Connection {
   /** The current request has its response, which may not be sent yet. */
   responded({ incoming, outgoing, hasBody }: NodeRequest, isStream: boolean): void {
     this.state.overload.load.inFlight--
+    // An idle connection must not keep the body of its last request.
+    this.upload = undefined
     if (this.#socket.destroyed) return
     if (hasBody) {
       if (incoming.complete) this.#requestBytes = this.#socket.bytesRead
@@ -556,6 +557,7 @@ class NodeRequest implements Request {
       this.expectsContinue = false
       const upload = new Upload(state.uploads, limitBytes, done)
       this.#connection.upload = upload
+      if (this.isChunked) this.#receiveInTurns()
       // Nearly every body comes in one piece.
       let whole: Buffer | undefined
       incoming.on('data', (piece: Buffer) => {
@@ -571,7 +573,6 @@ class NodeRequest implements Request {
     const { incoming, outgoing } = this
     outgoing.flushHeaders()
     let discardedBytes = 0
-    let pieces = 0
     const finish = () => {
       clearTimeout(timeout)
       clearTimeout(idleTimeout)
@@ -581,11 +582,26 @@ class NodeRequest implements Request {
     const onData = (piece: Buffer) => {
       idleTimeout.refresh()
       discardedBytes += piece.length
-      if (discardedBytes > maxDiscardedBytes || ++pieces > maxDiscardedPieces) finish()
+      if (discardedBytes > maxDiscardedBytes) finish()
     }
     const timeout = setTimeout(finish, discardTimeoutMs)
     const idleTimeout = setTimeout(finish, discardIdleTimeoutMs)
+    if (this.isChunked && incoming.listenerCount('readable') === 0) this.#receiveInTurns()
     incoming.on('data', onData).on('end', finish).on('close', finish)
+  }
+
+  /** Connections with a chunked body take turns: each is read again after one packet, when it is its turn. */
+  #receiveInTurns(): void {
+    const { incoming } = this
+    const { socket } = incoming
+    const { turns } = this.#connection.state
+    incoming.on('readable', () => {
+      // It emits `data`.
+      incoming.read()
+      if (incoming.complete) return
+      socket.pause()
+      turns.wait(() => socket.resume())
+    })
   }
 
   respond(response: Response): void {

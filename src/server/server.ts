@@ -25,6 +25,8 @@ export interface ServerContext {
   readonly overload: OverloadMonitor
   readonly uploads: Uploads
   readonly held: HeldMemory
+  /** For bodies in small pieces: a packet of one-byte chunks takes tens of milliseconds to parse. */
+  readonly turns: Turns
   readonly now: () => Date
 }
 
@@ -50,7 +52,22 @@ export const serverContext = ({
   now,
   uploads: new Uploads(maxBodyBytes, limits.requestTimeoutMs),
   held: new HeldMemory(Math.max(minHeldBytes, heldShare * heapLimitBytes)),
+  turns: new Turns(),
 })
+
+/** Callbacks that are called one by one, each in a turn of the event loop of its own. */
+export class Turns {
+  readonly #waiting: (() => void)[] = []
+
+  wait(callback: () => void): void {
+    if (this.#waiting.push(callback) === 1) setImmediate(this.#next)
+  }
+
+  readonly #next = (): void => {
+    this.#waiting.shift()?.()
+    if (this.#waiting.length > 0) setImmediate(this.#next)
+  }
+}
 
 /** Without a host, every interface. With credentials, HTTPS. */
 export interface Address {

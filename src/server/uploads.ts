@@ -73,7 +73,7 @@ export class Upload {
     uploads.usedBytes += bytes
     for (const oldest of uploads.active) {
       if (uploads.usedBytes <= uploads.limitBytes) return
-      oldest.settle('uploads-exceeded')
+      if (oldest.#reservedBytes > 0) oldest.settle('uploads-exceeded')
     }
   }
 

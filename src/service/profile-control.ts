@@ -68,7 +68,7 @@ export function controlledProfile<Name extends ProfileName>(
   })
 }
 
-/** Of responses that are the same in every profile. */
+/** The rule of responses that are the same in every profile. */
 const rulesByStatus: Partial<Record<number, string>> = { 401: 'S6', 405: 'G6' }
 
 /** What is wrong with the rules of --fail: no operation of the profiles that are served can fail in this way. */

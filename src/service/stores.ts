@@ -111,6 +111,6 @@ export async function openDatabaseStores(
 const memoryBudgetBytes = ({ maxMemoryBytes }: Pick<Config, 'maxMemoryBytes'>) =>
   maxMemoryBytes ?? runtime.heapLimitBytes / 4
 
-/** Of a body that the control API accepts: it takes several times its size in memory. */
+/** The size of the largest body that the control API accepts: parsing takes several times as much memory. */
 export const controlBodyBytes = (config: Pick<Config, 'maxMemoryBytes' | 'maxBodyBytes'>) =>
   Math.max(config.maxBodyBytes, Math.min(maxControlBodyBytes, Math.floor(memoryBudgetBytes(config) / 4)))

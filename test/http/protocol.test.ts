@@ -243,6 +243,14 @@ suite('pipelined requests', () => {
     })
 })
 
+test('a connection that sends nothing gets 408 after the timeout of a head', async (t) => {
+  const { raw } = await connectTo(t, 'a', {
+    limits: { headersTimeoutMs: 1_000, keepAliveTimeoutMs: 600_000 },
+  })
+  assert.deepEqual(await raw.responses(1), [408])
+  await raw.closed
+})
+
 suite('request bodies', { concurrency: 4 }, () => {
   test('sent byte by byte are received', async (t) => {
     const { raw } = await connectTo(t)
@@ -433,4 +441,15 @@ suite('request bodies', { concurrency: 4 }, () => {
       assert.equal(response.status, 413)
       assert.equal(((await response.json()) as { status: number }).status, 413)
     })
+
+  test('A14 of 30 MiB in chunks of 1 KiB: a client that sends all of it before it reads gets its 413', async (t) => {
+    const { raw } = await connectTo(t)
+    raw.socket.pause()
+    raw.socket.write(post(chunked, ''))
+    const large = Buffer.from(`400\r\n${'x'.repeat(1024)}\r\n`.repeat(30 * 1024))
+    await new Promise<void>((sent, failed) => raw.socket.write(large, (error) => (error ? failed(error) : sent())))
+    raw.socket.resume()
+    assert.deepEqual(await raw.responses(1), [413])
+    assert.equal(raw.error, undefined)
+  })
 })

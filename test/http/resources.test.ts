@@ -15,10 +15,10 @@ suite('memory of waiting requests and unread responses', () => {
   test('beyond the limit the holder with most is destroyed', () => {
     const { memory, destroyed, holder } = memoryOf(100)
     const small = holder('small')
-    memory.add(small, 30)
-    memory.add(holder('large'), 60)
-    assert.deepEqual(destroyed, [])
     memory.add(small, 20)
+    memory.add(holder('large'), 75)
+    assert.deepEqual(destroyed, [])
+    memory.add(small, 10)
     assert.deepEqual(destroyed, ['large'])
   })
 
@@ -27,16 +27,23 @@ suite('memory of waiting requests and unread responses', () => {
     const list = [Buffer.alloc(150), Buffer.alloc(50)]
     for (const name of ['one', 'two', 'three']) memory.addBuffers(holder(name), list)
     assert.deepEqual(destroyed, [])
-    memory.addBuffers(holder('late'), [Buffer.alloc(50)])
-    assert.deepEqual(destroyed, ['late'])
   })
 
-  test('a reader of an older list, which alone keeps it, is destroyed', () => {
+  test('readers of an older list make room for a reader of the new one, the oldest first', () => {
     const { memory, destroyed, holder } = memoryOf(100)
-    const shared = Buffer.alloc(40)
-    memory.addBuffers(holder('slow'), [shared, Buffer.alloc(40)])
-    for (const name of ['one', 'two']) memory.addBuffers(holder(name), [shared, Buffer.alloc(15)])
-    assert.deepEqual(destroyed, ['slow'])
+    const lists = [Buffer.alloc(40), Buffer.alloc(41), Buffer.alloc(42)]
+    for (const [version, list] of lists.entries())
+      for (const name of ['one', 'two']) memory.addBuffers(holder(`${name} of version ${version}`), [list])
+    assert.deepEqual(destroyed, ['one of version 0', 'two of version 0'])
+  })
+
+  test('what a reader shares with the newest one is not counted', () => {
+    const { memory, destroyed, holder } = memoryOf(100)
+    const shared = Buffer.alloc(60)
+    memory.addBuffers(holder('changed a little'), [shared, Buffer.alloc(5)])
+    memory.addBuffers(holder('changed more'), [Buffer.alloc(25)])
+    memory.addBuffers(holder('newest'), [shared, Buffer.alloc(15)])
+    assert.deepEqual(destroyed, ['changed more'])
   })
 
   test('what was released or removed no longer counts', () => {
@@ -64,6 +71,16 @@ suite('bodies that are being received', () => {
     )
     for (const upload of all) upload.append(Buffer.alloc(mebibyte))
     assert.deepEqual(failed, [[0, 'uploads-exceeded']])
+  })
+
+  test('of which nothing was received do not fail for others', () => {
+    const uploads = new Uploads(mebibyte, 1_000)
+    const failed: unknown[] = []
+    for (let index = 0; index < 22; index++) {
+      const upload = new Upload(uploads, 2 * mebibyte, (body) => failed.push([index, body]))
+      if (index > 0) upload.append(Buffer.alloc(mebibyte))
+    }
+    assert.deepEqual(failed, [[1, 'uploads-exceeded']])
   })
 
   test('over their limit fail, and the rest is ignored', () => {
