@@ -595,12 +595,19 @@ class NodeRequest implements Request {
     const { incoming } = this
     const { socket } = incoming
     const { turns } = this.#connection.state
+    let isWaiting = false
+    // Node resumes the socket whenever it wants more of the body.
+    const keepPaused = () => socket.pause()
     incoming.on('readable', () => {
       // It emits `data`.
       incoming.read()
-      if (incoming.complete) return
-      socket.pause()
-      turns.wait(() => socket.resume())
+      if (incoming.complete || isWaiting) return
+      isWaiting = true
+      socket.on('resume', keepPaused).pause()
+      turns.wait(() => {
+        isWaiting = false
+        socket.off('resume', keepPaused).resume()
+      })
     })
   }
 
