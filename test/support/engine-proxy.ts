@@ -44,6 +44,7 @@ export async function startEngineProxy(
       [server, client],
     ] as const) {
       sockets.add(socket)
+      socket.setNoDelay()
       socket.on('error', () => {})
       socket.on('close', () => {
         sockets.delete(socket)
