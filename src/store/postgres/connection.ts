@@ -31,16 +31,15 @@ export async function connect(
   database: Database,
   host: Host,
   signal: AbortSignal,
-  options: { readonly pipeline?: boolean } = {},
 ): Promise<Connection> {
   const { mode } = database.tls
-  if (mode === 'disable' || host.name.startsWith('/')) return connectWith(database, host, signal, false, options)
+  if (mode === 'disable' || host.name.startsWith('/')) return connectWith(database, host, signal, false)
   try {
-    return await connectWith(database, host, signal, tlsOptions(host, database), options)
+    return await connectWith(database, host, signal, tlsOptions(host, database))
   } catch (error) {
     // As in libpq: an unencrypted connection is tried where an encrypted one fails.
     if (mode !== 'prefer' || sqlStateOf(error) !== undefined || signal.aborted) throw error
-    return connectWith(database, host, signal, false, options)
+    return connectWith(database, host, signal, false)
   }
 }
 
@@ -49,7 +48,6 @@ async function connectWith(
   host: Host,
   signal: AbortSignal,
   ssl: object | false,
-  { pipeline = false }: { readonly pipeline?: boolean },
 ): Promise<Connection> {
   signal.throwIfAborted()
   const socket = new Socket()
@@ -61,7 +59,7 @@ async function connectWith(
     port: host.port,
     ssl,
     stream: () => socket,
-    pipeline,
+    pipeline: true,
     connectionTimeoutMillis: connectTimeoutMs,
     keepAlive: true,
     keepAliveInitialDelayMillis: keepAliveDelayMs,

@@ -135,7 +135,7 @@ class Server {
   open(now: number, onOpened: () => void, onFailed: () => void): void {
     if (this.#connections.size + this.#opening >= maxConnections || now < this.#openAfter) return
     if (this.#opening++ === 0) this.#openingSince = now
-    connect(this.#database, this.primary.host, this.#destroyed.signal, { pipeline: true }).then(
+    connect(this.#database, this.primary.host, this.#destroyed.signal).then(
       (connected) => {
         this.#opening--
         const connection = { ...connected, sent: 0 }

@@ -307,7 +307,7 @@ async function replaceItems(client: Client, tables: Tables, { a, b }: Snapshot, 
     const places = b.items.map((item, index) => ({
       ...item,
       key: keyOf(item.id).toString('hex'),
-      place: index - b.items.length,
+      place: index + 1 - b.items.length,
     }))
     const json = JSON.stringify(places)
     await client.query(
