@@ -27,11 +27,7 @@ export interface Connection {
   destroy(): void
 }
 
-export async function connect(
-  database: Database,
-  host: Host,
-  signal: AbortSignal,
-): Promise<Connection> {
+export async function connect(database: Database, host: Host, signal: AbortSignal): Promise<Connection> {
   const { mode } = database.tls
   if (mode === 'disable' || host.name.startsWith('/')) return connectWith(database, host, signal, false)
   try {

@@ -66,7 +66,7 @@ export async function postgresStores(
       ...(snapshot.a?.items ?? []).flatMap(({ name, secret }) => [name, secret]),
       ...(snapshot.b?.items ?? []).flatMap(({ id, name, notes }) => [id, name, notes]),
     ]
-    if (!isStorable(...texts)) return 'unstorable'
+    if (!texts.every((text) => isStorable(text))) return 'unstorable'
     await pool.transaction((client) => replace(client, snapshot), timeoutMs)
     return done
   }
@@ -160,11 +160,7 @@ function createStoreA(
     command: 'UPDATE',
     text: `update ${table} set name = $2, is_complete = $3, version = $4 where id = $1`,
   }
-  const remove: Statement = {
-    name: 'delete_numbered',
-    command: 'DELETE',
-    text: `delete from ${table} where id = $1`,
-  }
+  const remove: Statement = { name: 'delete_numbered', command: 'DELETE', text: `delete from ${table} where id = $1` }
   const secretOf: Statement = {
     name: 'secret_numbered',
     command: 'SELECT',
@@ -250,11 +246,7 @@ function createStoreB(
     command: 'UPDATE',
     text: `update ${table} set name = $2, notes = $3, done = $4 where key = $1`,
   }
-  const remove: Statement = {
-    name: 'delete_named',
-    command: 'DELETE',
-    text: `delete from ${table} where key = $1`,
-  }
+  const remove: Statement = { name: 'delete_named', command: 'DELETE', text: `delete from ${table} where key = $1` }
 
   return {
     list: listReader(pool, list),
