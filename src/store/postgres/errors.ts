@@ -18,41 +18,36 @@ export class SchemaError extends Error {}
 /** Retrying cannot help. */
 export const isPermanent = (error: unknown) => error instanceof SchemaError
 
-/** The SQLSTATE of an error that the server reported. */
+/** The SQLSTATE of an error that the server reported. Its texts, severity included, are in the server's language. */
 export const sqlStateOf = (error: unknown) => (error instanceof DatabaseError ? error.code : undefined)
 
-export const isReadOnlyTransaction = (error: unknown) => sqlStateOf(error) === '25006'
+const hasState = (pattern: RegExp) => (error: unknown) => pattern.test(sqlStateOf(error) ?? '')
 
-/**
- * Rolled back, and may succeed when it is sent again: serialization failure, deadlock, or a unique key that another
- * transaction has created.
- */
-export const isConflict = (error: unknown) => ['40001', '40P01', '23505'].includes(sqlStateOf(error) ?? '')
+export const isReadOnlyTransaction = hasState(/^25006$/)
+
+/** Rolled back, and may succeed when sent again: serialization failure, deadlock, a key that was created meanwhile. */
+export const isConflict = hasState(/^(?:40001|40P01|23505)$/)
 
 /**
  * The statement had no effect, and may succeed: a conflict, or the transaction was read-only. Or it was pipelined behind
  * one that was to prepare it and failed: it is not prepared, or by then prepared again.
  */
-export const mayBeRetried = (error: unknown) =>
-  isConflict(error) || ['25006', '26000', '42P05'].includes(sqlStateOf(error) ?? '')
+export const mayBeRetried = hasState(/^(?:40001|40P01|23505|25006|26000|42P05)$/)
 
-/** SQLSTATEs with which the server ends a session: connection exceptions, shutdown, timeouts of sessions. */
-const sessionEnds = /^(?:08|25P0[34]|57P)/
-
-/** The server reported an error and the connection is still usable; after any other error it is not. */
-export function leavesConnectionUsable(error: unknown): boolean {
-  const sqlState = sqlStateOf(error)
-  return sqlState !== undefined && !sessionEnds.test(sqlState)
-}
+/** The server reported an error and did not end the session, as it does with connection exceptions and shutdowns. */
+export const leavesConnectionUsable = hasState(/^(?!08|25P0[34]|57P)./)
 
 /** The statement may have been executed: statement_completion_unknown, or the connection was lost. */
 export const isOutcomeUnknown = (error: unknown) => sqlStateOf(error) === '40003' || !leavesConnectionUsable(error)
 
 /** The server responds, but accepts no further connection; one that starts or stops has no other connections, either. */
-export const isRefusal = (error: unknown) => sqlStateOf(error)?.startsWith('57') === false
+export const isRefusal = hasState(/^(?!57)./)
 
 /** The server lacks what was asked for: it is only compatible with PostgreSQL, or does not allow it. */
-export const isUnsupported = (error: unknown) => /^(?:0A|42|55)/.test(sqlStateOf(error) ?? '')
+export const isUnsupported = hasState(/^(?:0A|42|55)/)
+
+/** User, password, database or privileges: somebody has to change the settings. */
+export const isSettingError = hasState(/^(?:28|3D|42)/)
 
 /** SQLSTATE classes: connection, transaction state, statement name, rollback, resources, operator intervention, system error. */
 const unavailableClasses = /^(?:08|25|26|40|53|57|58)/
@@ -63,9 +58,6 @@ export function toStoreError(error: unknown): unknown {
   if (error instanceof UnavailableError || (sqlState && !unavailableClasses.test(sqlState))) return error
   return new UnavailableError(`${reasonOf(error)}.`, { cause: error })
 }
-
-/** User, password, database or privileges: somebody has to change the settings. */
-export const isSettingError = (error: unknown) => /^(?:28|3D|42)/.test(sqlStateOf(error) ?? '')
 
 /**
  * Of the errors of all hosts (AggregateError), the one to report: wrong settings, then servers that answer, then those

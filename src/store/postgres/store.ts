@@ -37,11 +37,7 @@ export async function postgresStores(
   const { database, notice, random } = options
   // Random, so that none is used twice, whatever was imported, reset or restored, by whichever instance.
   const newVersion = () => `${Math.floor(random() * 2 ** 53)}`
-  const tables = {
-    numbered: `"${schema}".numbered_items`,
-    named: `"${schema}".named_items`,
-    version: `"${schema}".version`,
-  }
+  const tables = tablesOf(schema)
   const replace = (client: Client, snapshot: Snapshot) => replaceItems(client, tables, snapshot, newVersion())
   const primary = await findPrimary(database, 0, stop)
   if (database.hosts.length > 1 && primary.timeline === 0)
@@ -84,11 +80,13 @@ export async function postgresStores(
   }
 }
 
-interface Tables {
-  readonly numbered: string
-  readonly named: string
-  readonly version: string
-}
+const tablesOf = (schema: string) => ({
+  numbered: `"${schema}".numbered_items`,
+  named: `"${schema}".named_items`,
+  version: `"${schema}".version`,
+})
+
+type Tables = ReturnType<typeof tablesOf>
 
 /** PostgreSQL's text type cannot hold U+0000. */
 const isStorable = (...texts: (string | null)[]) => !texts.some((text) => text?.includes('\0'))
