@@ -60,7 +60,8 @@ async function handle(request: IncomingMessage, response: ServerResponse): Promi
   if (method === 'POST') {
     const { rows } = await query(
       'create',
-      'insert into todo.numbered_items (name, is_complete, version) values ($1, $2, $3) returning id',
+      `insert into todo.numbered_items (name, is_complete, version) select $1::text, $2::boolean, $3::bigint
+      from todo.version where version = 1 for share returning id`,
       [name, isComplete, version],
     )
     const created = { id: Number(rows[0].id), name, isComplete }

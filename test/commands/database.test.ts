@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { generate } from 'selfsigned'
@@ -90,6 +90,12 @@ suite('serve --database-url exits with code 1 and a one-line message', { concurr
   })
 })
 
+/** The statements in docs/operations.md. */
+function documentedGrants(): string {
+  const page = readFileSync(new URL('../../../docs/operations.md', import.meta.url), 'utf8')
+  return /^grant usage on schema todo[^`]*/m.exec(page)?.[0] ?? assert.fail('docs/operations.md has no grants')
+}
+
 suite('serve with a database', { concurrency: 4 }, () => {
   test('rejects an invalid URL without printing it', async (t) => {
     for (const url of [
@@ -145,14 +151,26 @@ suite('serve with a database', { concurrency: 4 }, () => {
     await Instance.start(t, url)
     await cluster.sql`create role writer login password 'sesame'`
     const sql = openSql(url)
-    await sql`grant usage on schema todo to writer`
-    await sql`grant select, insert, update, delete on all tables in schema todo to writer`
+    await sql.unsafe(documentedGrants().replaceAll('todo_writer', 'writer'))
     await sql.end()
     const instance = await Instance.start(t, cluster.url(name, 'writer'))
     assert.equal((await instance.send('POST', '', item('x'))).status, 201)
     assert.equal((await instance.send('PUT', '/1', { id: 1, ...item('y') })).status, 204)
     assert.deepEqual(await instance.list(), [{ id: 1, ...item('y') }])
     assert.equal((await instance.send('DELETE', '/1')).status, 204)
+    assert.equal((await createClient(instance.url).send('POST', '/__admin/reset')).status, 204)
+    assert.match((await instance.send('POST', '', item('z'))).text, /^{"id":1,/)
+    const target = ['--database-url', cluster.url(name, 'writer')]
+    const { stdout: exported } = await run(t, ['items', 'export', ...target])
+    assert.equal(JSON.parse(exported).lastId, 1)
+    const file = join(temporaryFolder(t), 'items.json')
+    writeFileSync(file, exported.replace('"lastId": 1', '"lastId": 7'))
+    assert.deepEqual(await run(t, ['items', 'import', file, ...target]), {
+      code: 0,
+      stdout: '',
+      stderr: 'Imported items: 1 of Profile A, 3 of Profile B.\n',
+    })
+    assert.match((await instance.send('POST', '', item('next'))).text, /^{"id":8,/)
   })
 
   test('the control API works on the items in the database; sandboxes are rejected with a sentence', async (t) => {

@@ -190,7 +190,7 @@ suite('slow statements and commits', { concurrency: 3 }, () => {
     await untilCommitsWait(cluster)
     for (let round = 0; round < 2; round++)
       assert.deepEqual((await instance.send('POST', '', namedItem)).text, 'CouldNotCreateItem')
-    await instance.running.prints(/^Commits on 127\.0\.0\.1:\d+ \(timeline 1\) wait for a synchronous standby\.$/m)
+    await instance.running.prints(/^Commits on 127\.0\.0\.1:\d+ wait for a synchronous standby\.$/m)
     const [{ count } = { count: -1 }] = await cluster.sql`
       select count(*)::int as count from todo.named_items where id = ${namedItem.id}`
     assert.equal(count, 0)

@@ -163,7 +163,7 @@ suite('state of the database in the log', { concurrency: true }, () => {
     await sleep(1_500)
     proxy.restore()
     await instance.assertRecovers()
-    const restored = `The database connection is restored. The primary is 127.0.0.1:${proxy.port} (timeline 1).`
+    const restored = `The database connection is restored. The primary is 127.0.0.1:${proxy.port}.`
     await instance.running.prints(new RegExp(restored.replace(/[.()]/g, '\\$&')))
     const lines = instance.running.stdout.split('\n').filter((line) => line.startsWith('The database'))
     assert.equal(lines.length, 2, lines.join('\n'))

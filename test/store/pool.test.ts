@@ -2,26 +2,34 @@ import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { UnavailableError } from '../../src/store/store.ts'
-import { newDatabase, sharedPostgres } from '../support/database.ts'
-import { openPostgres } from '../support/stores.ts'
+import { cleanUp } from '../support/cleanup.ts'
+import { newDatabase, sharedPostgres, uniqueName } from '../support/database.ts'
+import { startEngineProxy } from '../support/engine-proxy.ts'
+import { openSql } from '../support/sql.ts'
+import { itemsIn, openPostgres } from '../support/stores.ts'
 import { startProxy } from '../support/tcp-proxy.ts'
 
 /** Stores that reach the database through a proxy, and whose clock goes forward only when the test says so. */
-async function openStores(t: TestContext) {
+async function openStores(t: TestContext, role?: string) {
   const { port, sql } = await sharedPostgres()
-  const { name, url } = await newDatabase()
+  const { name, url } = await newDatabase(role)
+  if (role) await sql`grant create on database ${sql(name)} to ${sql(role)}`
   const proxy = await startProxy(t, port)
   const clock = { now: 0 }
   const notices: string[] = []
-  const { a } = await openPostgres(t, url.replace(`:${port}/`, `:${proxy.port}/`), {
+  const { a, close } = await openPostgres(t, url.replace(`:${port}/`, `:${proxy.port}/`), {
     monotonicNow: () => clock.now,
     notice: (message) => notices.push(message),
   })
   const openConnections = async () => {
-    const [row] = await sql`select count(*)::int as open from pg_stat_activity where datname = ${name}`
+    const [row] =
+      await sql`select count(*)::int as open from pg_stat_activity where datname = ${name} and application_name = 'todo-item-service'`
     return Number(row?.open)
   }
-  return { list: async () => a.list(), proxy, clock, notices, openConnections }
+  const superuser = openSql((await sharedPostgres()).url(name))
+  cleanUp(t, () => superuser.end())
+  const create = async (text: string) => a.create({ name: text, isComplete: false })
+  return { list: async () => a.list(), create, close, proxy, clock, notices, openConnections, sql: superuser }
 }
 
 /** Makes `count` calls at once. `outcomes` has what is settled, and the messages of errors; any other error rejects. */
@@ -122,4 +130,62 @@ suite('the PostgreSQL pool', { concurrency: true }, () => {
     assert.ok((await openConnections()) <= 10)
     await untilResult(clock, list)
   })
+
+  test('keeps the connections that work when the server accepts no more of them', async (t) => {
+    const { sql } = await sharedPostgres()
+    const role = uniqueName('limited')
+    await sql`create role ${sql(role)} login password 'sesame'`
+    const { list, create, proxy, clock, notices, openConnections } = await openStores(t, role)
+    // Each waits for its own connection.
+    while ((await openConnections()) < 3) await callOften(list, 20).settled
+    await sql`alter role ${sql(role)} connection limit 0`
+    proxy.onBytes('is lost', 'disconnect before')
+    await assert.rejects(create('is lost'), UnavailableError)
+    for (let round = 0; round < 40; round++) {
+      clock.now += 50
+      await sleep(10)
+      const { outcomes, settled } = callOften(list, 1)
+      await passTime(clock, () => outcomes.length > 0)
+      await settled
+      assert.deepEqual(outcomes, ['result'])
+    }
+    assert.deepEqual(notices, [])
+  })
+
+  test('sends an insert again whose id is in use, because it had no effect', async (t) => {
+    const { list, create, clock, sql } = await openStores(t)
+    await untilResult(clock, list)
+    await sql`insert into todo.numbered_items (id, name, is_complete) values (1, 'x', false), (2, 'y', false)`
+    const created = await create('z')
+    assert.ok(typeof created === 'object')
+    assert.equal(created.id, '3')
+  })
+
+  test('settles what is to be sent again when it is closed, and leaves no connection behind', async (t) => {
+    const { list, create, close, clock, sql, openConnections } = await openStores(t)
+    await untilResult(clock, list)
+    await sql.unsafe(`
+      create function todo.fail() returns trigger language plpgsql as
+        $$ begin raise exception using errcode = '40001'; end $$;
+      create trigger fail before insert on todo.numbered_items for each row execute function todo.fail()`)
+    const { outcomes, settled } = callOften(() => create('x'), 10)
+    await sleep(20)
+    await close()
+    await settled
+    assert.equal(outcomes.length, 10)
+    await assert.rejects(list(), { message: 'The service is stopping.' })
+    while ((await openConnections()) > 0) await sleep(10)
+    await sleep(300)
+    assert.equal(await openConnections(), 0)
+  })
+})
+
+test('errors are recognized by their SQLSTATE, in whichever language the server describes them', async (t) => {
+  const { port } = await sharedPostgres()
+  const { url } = await newDatabase()
+  const proxy = await startEngineProxy(t, port, { severity: 'FEHLER' })
+  const proxyUrl = url.replace(`:${port}/`, `:${proxy.port}/`)
+  // Of several that create the tables at once, the others get errors.
+  const opened = await Promise.all(Array.from({ length: 6 }, () => openPostgres(t, proxyUrl)))
+  for (const { b } of opened) assert.equal((await itemsIn(b)).length, 3)
 })

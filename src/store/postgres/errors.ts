@@ -18,19 +18,36 @@ export class SchemaError extends Error {}
 /** Retrying cannot help. */
 export const isPermanent = (error: unknown) => error instanceof SchemaError
 
-/** The SQLSTATE of an error that the server reported. */
+/** The SQLSTATE of an error that the server reported. Its texts, severity included, are in the server's language. */
 export const sqlStateOf = (error: unknown) => (error instanceof DatabaseError ? error.code : undefined)
 
-export const isReadOnlyTransaction = (error: unknown) => sqlStateOf(error) === '25006'
+const hasState = (pattern: RegExp) => (error: unknown) => pattern.test(sqlStateOf(error) ?? '')
+
+export const isReadOnlyTransaction = hasState(/^25006$/)
+
+/** Rolled back, and may succeed when sent again: serialization failure, deadlock, a key that was created meanwhile. */
+export const isConflict = hasState(/^(?:40001|40P01|23505)$/)
 
 /**
- * The statement had no effect, and may succeed: read-only transaction, serialization failure. Or it was pipelined behind
+ * The statement had no effect, and may succeed: a conflict, or the transaction was read-only. Or it was pipelined behind
  * one that was to prepare it and failed: it is not prepared, or by then prepared again.
  */
-export const mayBeRetried = (error: unknown) => ['25006', '40001', '26000', '42P05'].includes(sqlStateOf(error) ?? '')
+export const mayBeRetried = hasState(/^(?:40001|40P01|23505|25006|26000|42P05)$/)
 
-/** The statement failed and the connection is still usable; after any other error it is not. */
-export const leavesConnectionUsable = (error: unknown) => error instanceof DatabaseError && error.severity === 'ERROR'
+/** The server reported an error and did not end the session, as it does with connection exceptions and shutdowns. */
+export const leavesConnectionUsable = hasState(/^(?!08|25P0[34]|57P)./)
+
+/** The statement may have been executed: statement_completion_unknown, or the connection was lost. */
+export const isOutcomeUnknown = (error: unknown) => sqlStateOf(error) === '40003' || !leavesConnectionUsable(error)
+
+/** The server responds, but accepts no further connection; one that starts or stops has no other connections, either. */
+export const isRefusal = hasState(/^(?!57)./)
+
+/** The server lacks what was asked for: it is only compatible with PostgreSQL, or does not allow it. */
+export const isUnsupported = hasState(/^(?:0A|42|55)/)
+
+/** User, password, database or privileges: somebody has to change the settings. */
+export const isSettingError = hasState(/^(?:28|3D|42)/)
 
 /** SQLSTATE classes: connection, transaction state, statement name, rollback, resources, operator intervention, system error. */
 const unavailableClasses = /^(?:08|25|26|40|53|57|58)/
@@ -42,11 +59,13 @@ export function toStoreError(error: unknown): unknown {
   return new UnavailableError(`${reasonOf(error)}.`, { cause: error })
 }
 
-/** User, password, database or privileges: somebody has to change the settings. */
-export const isSettingError = (error: unknown) => /^(?:28|3D|42)/.test(sqlStateOf(error) ?? '')
-
-/** Of the errors of all hosts, the one to report: wrong settings, then servers that answer, then those that do not. */
-export function choosePrimaryError(errors: readonly unknown[]): unknown {
+/**
+ * Of the errors of all hosts (AggregateError), the one to report: wrong settings, then servers that answer, then those
+ * that do not.
+ */
+export function mainError(error: unknown): unknown {
+  if (!(error instanceof AggregateError)) return error
+  const errors: unknown[] = error.errors
   const readOnly = errors.filter((error) => error instanceof ReadOnlyError)
   const others = errors.filter((error) => !(error instanceof ReadOnlyError)).map((error) => `${reasonOf(error)}.`)
   const all = new ReadOnlyError([...readOnly.map(({ message }) => message), ...new Set(others)].join(' '))
@@ -68,7 +87,8 @@ function reasonOf(error: unknown): string {
 }
 
 /** One line: why the database cannot be used, and what to do. Never contains the password. */
-export function describeDatabaseError(error: unknown, database: Database): string {
+export function describeDatabaseError(reported: unknown, database: Database): string {
+  const error = mainError(reported)
   const { code = '', message } = error as NodeJS.ErrnoException
   if (error instanceof SchemaError) return message
   const where = describeDatabase(database)

@@ -1,12 +1,24 @@
 import { setMaxListeners } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client, QueryResult } from 'pg'
 import { UnavailableError } from '../store.ts'
-import { connect, endClient, findPrimary, inTransaction, type Primary, withConnection } from './connection.ts'
+import {
+  type Connection,
+  connect,
+  endClient,
+  findPrimary,
+  inTransaction,
+  type Primary,
+  withConnection,
+} from './connection.ts'
 import {
   describeDatabaseError,
+  isConflict,
   isReadOnlyTransaction,
+  isRefusal,
   isSettingError,
   leavesConnectionUsable,
+  mainError,
   mayBeRetried,
   toStoreError,
 } from './errors.ts'
@@ -55,7 +67,7 @@ export type Parameters = (string | boolean | Buffer | null)[]
 export interface Pool {
   /** Runs one statement; again only when it certainly had no effect. Throws UnavailableError in bounded time. */
   query(statement: Statement, parameters?: Parameters): Promise<QueryResult>
-  /** Once, on a connection of its own. The time limit is also that of its statements. */
+  /** On a connection of its own; again after a conflict. The time limit is also that of its statements. */
   transaction<T>(execute: (client: Client) => Promise<T>, timeoutMs?: number): Promise<T>
   close(): Promise<void>
 }
@@ -78,11 +90,9 @@ interface Call {
   reject(error: unknown): void
 }
 
-interface Connection {
-  readonly client: Client
+interface PooledConnection extends Connection {
+  /** Statements without a result. */
   sent: number
-  /** Closes it at once; its statements are rejected. */
-  destroy(): void
 }
 
 /** The connections to one server. */
@@ -93,9 +103,9 @@ class Server {
   /** A connection was lost or the server is read-only: nothing is sent until the primary has been found again. */
   isBroken = false
   readonly #database: Database
-  readonly #connections = new Set<Connection>()
-  /** Of all connections, open or being opened. */
-  readonly #aborts = new Set<AbortController>()
+  readonly #connections = new Set<PooledConnection>()
+  /** Closes all connections, open or being opened. */
+  readonly #destroyed = new AbortController()
   #opening = 0
   #openingSince = 0
   #openAfter = 0
@@ -103,11 +113,17 @@ class Server {
   constructor(database: Database, primary: Primary) {
     this.#database = database
     this.primary = primary
+    // Each connection listens for it.
+    setMaxListeners(0, this.#destroyed.signal)
+  }
+
+  get isConnected(): boolean {
+    return this.#connections.size > 0
   }
 
   /** An idle connection, or the one with the fewest statements if they may be pipelined. */
-  findConnection(mayPipeline: boolean): Connection | undefined {
-    let best: Connection | undefined
+  findConnection(mayPipeline: boolean): PooledConnection | undefined {
+    let best: PooledConnection | undefined
     for (const connection of this.#connections) {
       if (connection.sent === 0) return connection
       if (!best || connection.sent < best.sent) best = connection
@@ -119,32 +135,26 @@ class Server {
   open(now: number, onOpened: () => void, onFailed: () => void): void {
     if (this.#connections.size + this.#opening >= maxConnections || now < this.#openAfter) return
     if (this.#opening++ === 0) this.#openingSince = now
-    const abort = new AbortController()
-    this.#aborts.add(abort)
-    connect(this.#database, this.primary.host, abort.signal, { pipeline: true }).then(
-      (client) => {
+    connect(this.#database, this.primary.host, this.#destroyed.signal).then(
+      (connected) => {
         this.#opening--
-        const connection = { client, sent: 0, destroy: () => abort.abort() }
+        const connection = { ...connected, sent: 0 }
         this.#connections.add(connection)
-        const remove = () => {
-          this.#connections.delete(connection)
-          this.#aborts.delete(abort)
-        }
-        client.once('error', remove)
-        client.once('end', remove)
+        const remove = () => this.#connections.delete(connection)
+        connection.client.once('error', remove)
+        connection.client.once('end', remove)
         onOpened()
       },
       () => {
         this.#opening--
-        this.#aborts.delete(abort)
         // A server that takes no more connections is used on those that it took.
-        if (this.#connections.size > 0) this.#openAfter = now + reconnectDelayMs
+        if (this.isConnected) this.#openAfter = now + reconnectDelayMs
         else onFailed()
       },
     )
   }
 
-  send(connection: Connection, call: Call, done: (error: unknown, result?: QueryResult) => void): void {
+  send(connection: PooledConnection, call: Call, done: (error: unknown, result?: QueryResult) => void): void {
     const { statement, parameters } = call
     this.sent.add(call)
     connection.sent++
@@ -179,7 +189,7 @@ class Server {
 
   /** Closes all connections at once. */
   destroy(): void {
-    for (const abort of this.#aborts) abort.abort()
+    this.#destroyed.abort()
   }
 }
 
@@ -219,11 +229,18 @@ export function createPool({ database, notice, monotonicNow, random }: PoolOptio
 
     async transaction(execute, timeoutMs = transactionTimeoutMs) {
       if (!current) throw new UnavailableError('The database is down.')
-      const run = (client: Client) =>
-        inTransaction(client, async () => {
-          await client.query(`set local statement_timeout = ${timeoutMs}`)
-          return execute(client)
-        })
+      const run = async (client: Client) => {
+        for (let attempts = 1; ; attempts++)
+          try {
+            return await inTransaction(client, async () => {
+              await client.query(`set local statement_timeout = ${timeoutMs}`)
+              return execute(client)
+            })
+          } catch (error) {
+            if (attempts === maxAttempts || !isConflict(error)) throw error
+            await sleep(retryDelayMs(attempts))
+          }
+      }
       try {
         return await withConnection(database, current.primary.host, timeoutMs, closed.signal, run)
       } catch (error) {
@@ -234,7 +251,8 @@ export function createPool({ database, notice, monotonicNow, random }: PoolOptio
     async close() {
       closed.abort()
       clearInterval(timer)
-      for (const call of waiting) settle(call, 'The service is stopping.')
+      for (const call of pending)
+        if (!current?.sent.has(call) && !retired?.sent.has(call)) settle(call, 'The service is stopping.')
       await current?.end()
       retired?.destroy()
     },
@@ -273,14 +291,15 @@ export function createPool({ database, notice, monotonicNow, random }: PoolOptio
   function onError(server: Server, call: Call, error: unknown): void {
     if (isReadOnlyTransaction(error) || !leavesConnectionUsable(error)) onBroken(server)
     if (!pending.has(call)) return
-    if (call.attempts >= maxAttempts || !mayBeRetried(error)) settle(call, toStoreError(error))
+    if (closed.signal.aborted || call.attempts >= maxAttempts || !mayBeRetried(error)) settle(call, toStoreError(error))
     else
-      setTimeout(
-        () => {
-          if (pending.has(call)) sendOrWait(call, monotonicNow())
-        },
-        random() * Math.min(maxRetryDelayMs, 10 * 2 ** call.attempts),
-      )
+      setTimeout(() => {
+        if (pending.has(call)) sendOrWait(call, monotonicNow())
+      }, retryDelayMs(call.attempts))
+  }
+
+  function retryDelayMs(attempts: number): number {
+    return random() * Math.min(maxRetryDelayMs, 10 * 2 ** attempts)
   }
 
   function isDownForLong(now: number): boolean {
@@ -336,13 +355,19 @@ export function createPool({ database, notice, monotonicNow, random }: PoolOptio
   function onNoPrimary(error: unknown): void {
     if (current) {
       if (!current.isBroken && !isSuspect) return
+      const ownError = (error as AggregateError).errors[database.hosts.indexOf(current.primary.host)]
+      if (current.isConnected && isRefusal(ownError)) {
+        current.isBroken = false
+        sendWaiting()
+        return
+      }
       current.destroy()
       retired?.destroy()
       current = retired = undefined
       downSince = monotonicNow()
     }
     // The reason may change from attempt to attempt: it is the same outage, unless the settings are wrong now.
-    changed(describeDatabaseError(error, database), isSettingError(error) ? 'rejected' : 'down')
+    changed(describeDatabaseError(error, database), isSettingError(mainError(error)) ? 'rejected' : 'down')
   }
 
   function changed(message: string, newState = message): void {

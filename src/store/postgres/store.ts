@@ -11,8 +11,8 @@ import {
   type StoreA,
   type StoreB,
 } from '../store.ts'
-import { findPrimary, statementTimeoutMs, withConnection } from './connection.ts'
-import { keyOf, migrate } from './migrations.ts'
+import { findPrimary, selectIfSupported, statementTimeoutMs, withConnection } from './connection.ts'
+import { migrate } from './migrations.ts'
 import { createPool, type Parameters, type Pool, type PoolOptions, type Statement } from './pool.ts'
 
 export { describeDatabaseError, isPermanent } from './errors.ts'
@@ -37,46 +37,68 @@ export async function postgresStores(
   const { database, notice, random } = options
   // Random, so that none is used twice, whatever was imported, reset or restored, by whichever instance.
   const newVersion = () => `${Math.floor(random() * 2 ** 53)}`
+  const tables = tablesOf(schema)
+  const replace = (client: Client, snapshot: Snapshot) => replaceItems(client, tables, snapshot, newVersion())
   const primary = await findPrimary(database, 0, stop)
+  if (database.hosts.length > 1 && primary.timeline === 0)
+    notice(
+      `The server at ${primary.host.name}:${primary.host.port} cannot tell its timeline: a primary that was superseded is not recognized.`,
+    )
   await withConnection(database, primary.host, openTimeoutMs, stop, async (client) => {
-    await migrate(client, schema, { a: a.startingItems, b: b.startingItems, version: newVersion() })
-    const { rows } = await client.query("select setting from pg_settings where name = 'statement_timeout'")
-    const isInForce = rows[0]?.setting > 0 && rows[0]?.setting <= statementTimeoutMs
-    if (rows[0] && !isInForce)
+    await migrate(client, schema, () =>
+      replace(client, { a: { items: a.startingItems, lastId: '0' }, b: { items: b.startingItems } }),
+    )
+    const setting = "(select setting from pg_settings where name = 'statement_timeout')"
+    const timeoutMs = Number((await selectIfSupported(client, setting)) ?? statementTimeoutMs)
+    if (timeoutMs === 0 || timeoutMs > statementTimeoutMs)
       notice(
         `The statement timeout is not in force, probably because of a connection pooler, so a rejected write may be applied later: run "alter role … set statement_timeout = '${statementTimeoutMs / 1000}s'" for the role of --database-url.`,
       )
   })
   const pool = createPool(options, primary)
-  const tables = { a: `"${schema}".numbered_items`, b: `"${schema}".named_items` }
+
+  async function replaceAll<Done>(snapshot: Snapshot, done: Done, timeoutMs?: number): Promise<Done | 'unstorable'> {
+    const texts = [
+      ...(snapshot.a?.items ?? []).flatMap(({ name, secret }) => [name, secret]),
+      ...(snapshot.b?.items ?? []).flatMap(({ id, name, notes }) => [id, name, notes]),
+    ]
+    if (!texts.every((text) => isStorable(text))) return 'unstorable'
+    await pool.transaction((client) => replace(client, snapshot), timeoutMs)
+    return done
+  }
+
   return {
-    a: createStoreA(pool, tables.a, a, newVersion),
-    b: createStoreB(pool, tables.b, b),
-    exportItems: () =>
-      pool.transaction(async (client) => {
-        await client.query('set transaction isolation level repeatable read, read only')
-        return { a: await readNumbered(client, tables.a), b: await readNamed(client, tables.b) }
-      }, moveTimeoutMs),
-    async importItems(snapshot) {
-      const { a: numbered, b: named } = snapshot
-      if (!(numbered?.items ?? []).every(isStorableNumbered) || !(named?.items ?? []).every(isStorableNamed))
-        return 'unstorable'
-      await pool.transaction(async (client) => {
-        if (numbered) await replaceNumbered(client, tables.a, numbered.items, newVersion(), numbered.lastId)
-        if (named) await replaceNamed(client, tables.b, named.items)
-      }, moveTimeoutMs)
-      return 'imported'
+    a: {
+      ...createStoreA(pool, tables, a, newVersion),
+      replaceAll: (items) => replaceAll({ a: { items, lastId: '0' } }, 'replaced'),
     },
+    b: { ...createStoreB(pool, tables, b), replaceAll: (items) => replaceAll({ b: { items } }, 'replaced') },
+    exportItems: () => pool.transaction((client) => readItems(client, tables), moveTimeoutMs),
+    importItems: (snapshot) => replaceAll(snapshot, 'imported', moveTimeoutMs),
     close: pool.close,
     ping: () => pool.query({ name: 'ping', text: 'select 1 as one', command: 'SELECT', columns: ['one'] }),
   }
 }
 
+const tablesOf = (schema: string) => ({
+  numbered: `"${schema}".numbered_items`,
+  named: `"${schema}".named_items`,
+  version: `"${schema}".version`,
+})
+
+type Tables = ReturnType<typeof tablesOf>
+
 /** PostgreSQL's text type cannot hold U+0000. */
 const isStorable = (...texts: (string | null)[]) => !texts.some((text) => text?.includes('\0'))
 
-const isStorableNumbered = ({ name, secret }: ItemA) => isStorable(name, secret)
-const isStorableNamed = ({ id, name, notes }: ItemB) => isStorable(id, name, notes)
+/** Primary key of an item of profile B: its id can be longer than an index entry allows. */
+const keyOf = (id: string) => createHash('sha256').update(id).digest()
+
+/**
+ * The row that replacing all items updates and creating one locks for share, so that these come one after the other, on
+ * whichever instances. Where a database locks nothing for share, it reports the conflict.
+ */
+const lockRow = 'version = 1'
 
 /** Longer lists are sent from one buffer, as long as they do not change: clients that read slowly share it. */
 const minSharedLength = 64 * 1024
@@ -101,7 +123,12 @@ const versionsIn = (etags: readonly string[]) =>
   `{${etags.flatMap((etag) => /^"(\d{1,18})"$/.exec(etag)?.[1] ?? []).join(',')}}`
 
 /** The lists have the text that `serialize` makes, too: to_json() escapes as JSON.stringify() does. */
-function createStoreA(pool: Pool, table: string, { serialize }: Serializers['a'], newVersion: () => string): StoreA {
+function createStoreA(
+  pool: Pool,
+  { numbered: table, version: versions }: Tables,
+  { serialize }: Serializers['a'],
+  newVersion: () => string,
+): Omit<StoreA, 'replaceAll'> {
   const { query } = pool
   const list: Statement = {
     name: 'list_numbered',
@@ -122,18 +149,16 @@ function createStoreA(pool: Pool, table: string, { serialize }: Serializers['a']
     name: 'create_numbered',
     command: 'INSERT',
     columns: ['id'],
-    text: `insert into ${table} (name, is_complete, version) values ($1, $2, $3) returning id`,
+    text: `
+      insert into ${table} (name, is_complete, version) select $1::text, $2::boolean, $3::bigint
+      from ${versions} where ${lockRow} for share returning id`,
   }
   const update: Statement = {
     name: 'update_numbered',
     command: 'UPDATE',
     text: `update ${table} set name = $2, is_complete = $3, version = $4 where id = $1`,
   }
-  const remove: Statement = {
-    name: 'delete_numbered',
-    command: 'DELETE',
-    text: `delete from ${table} where id = $1`,
-  }
+  const remove: Statement = { name: 'delete_numbered', command: 'DELETE', text: `delete from ${table} where id = $1` }
   /** One statement, so that existence and version are read in the same snapshot. */
   const ifMatch = ({ name, text }: Statement, versions: string): Statement => ({
     name: `${name}_if_match`,
@@ -178,15 +203,14 @@ function createStoreA(pool: Pool, table: string, { serialize }: Serializers['a']
       const { rowCount } = await query(remove, [id])
       return rowCount === 0 ? 'not-found' : 'deleted'
     },
-    async replaceAll(items) {
-      if (!items.every(isStorableNumbered)) return 'unstorable'
-      await pool.transaction((client) => replaceNumbered(client, table, items, newVersion()))
-      return 'replaced'
-    },
   }
 }
 
-function createStoreB(pool: Pool, table: string, { serialize }: Serializers['b']): StoreB {
+function createStoreB(
+  pool: Pool,
+  { named: table, version: versions }: Tables,
+  { serialize }: Serializers['b'],
+): Omit<StoreB, 'replaceAll'> {
   const { query } = pool
   const list: Statement = {
     name: 'list_named',
@@ -200,18 +224,16 @@ function createStoreB(pool: Pool, table: string, { serialize }: Serializers['b']
     name: 'create_named',
     command: 'INSERT',
     text: `
-      insert into ${table} (key, id, name, notes, done) values ($1, $2, $3, $4, $5) on conflict (key) do nothing`,
+      insert into ${table} (key, id, name, notes, done)
+      select $1::bytea, $2::text, $3::text, $4::text, $5::boolean from ${versions} where ${lockRow} for share
+      on conflict (key) do nothing`,
   }
   const replace: Statement = {
     name: 'replace_named',
     command: 'UPDATE',
     text: `update ${table} set name = $2, notes = $3, done = $4 where key = $1`,
   }
-  const remove: Statement = {
-    name: 'delete_named',
-    command: 'DELETE',
-    text: `delete from ${table} where key = $1`,
-  }
+  const remove: Statement = { name: 'delete_named', command: 'DELETE', text: `delete from ${table} where key = $1` }
 
   return {
     list: listReader(pool, list),
@@ -230,71 +252,66 @@ function createStoreB(pool: Pool, table: string, { serialize }: Serializers['b']
       const { rowCount } = await query(remove, [keyOf(id)])
       return rowCount === 0 ? 'not-found' : 'deleted'
     },
-    async replaceAll(items) {
-      if (!items.every(isStorableNamed)) return 'unstorable'
-      await pool.transaction((client) => replaceNamed(client, table, items))
-      return 'replaced'
-    },
   }
 }
 
-async function replaceNumbered(
-  client: Client,
-  table: string,
-  items: readonly ItemA[],
-  version: string,
-  lastId?: string,
-) {
-  await clear(client, table)
-  await client.query(
-    `insert into ${table} (id, name, is_complete, secret, version)
-    select id, name, "isComplete", secret, $2
-    from jsonb_to_recordset($1) as (id bigint, name text, "isComplete" boolean, secret text)`,
-    [JSON.stringify(items), version],
+/** Exactly the items of the snapshot. A profile that it lacks stays as it is. */
+async function replaceItems(client: Client, tables: Tables, { a, b }: Snapshot, version: string): Promise<void> {
+  const { numbered, named, version: versions } = tables
+  await client.query(`update ${versions} set version = version where ${lockRow}`)
+  if (a) {
+    const json = JSON.stringify(a.items)
+    await client.query(
+      `delete from ${numbered} where id not in (select id from jsonb_to_recordset($1) as new (id bigint))`,
+      [json],
+    )
+    await client.query(
+      `insert into ${numbered} (id, name, is_complete, secret, version)
+      select id, name, "isComplete", secret, $2
+      from jsonb_to_recordset($1) as new (id bigint, name text, "isComplete" boolean, secret text)
+      on conflict (id) do update set name = excluded.name, is_complete = excluded.is_complete,
+        secret = excluded.secret, version = excluded.version`,
+      [json, version],
+    )
+    const lastId = highestId(a.items, a.lastId)
+    const hasIds = lastId > 0n
+    await client.query("select setval(pg_get_serial_sequence($1, 'id'), $2::bigint, $3)", [
+      numbered,
+      `${hasIds ? lastId : 1n}`,
+      hasIds,
+    ])
+  }
+  if (b) {
+    // Places below those that the sequence assigns: what is created later comes last.
+    const places = b.items.map((item, index) => ({
+      ...item,
+      key: keyOf(item.id).toString('hex'),
+      place: index + 1 - b.items.length,
+    }))
+    const json = JSON.stringify(places)
+    await client.query(
+      `delete from ${named} where key not in (select decode(key, 'hex') from jsonb_to_recordset($1) as new (key text))`,
+      [json],
+    )
+    await client.query(
+      `insert into ${named} (key, place, id, name, notes, done)
+      select decode(key, 'hex'), place, id, name, notes, done
+      from jsonb_to_recordset($1) as new (key text, place bigint, id text, name text, notes text, done boolean)
+      on conflict (key) do update set place = excluded.place, name = excluded.name, notes = excluded.notes,
+        done = excluded.done`,
+      [json],
+    )
+  }
+}
+
+async function readItems(client: Client, { numbered, named }: Tables): Promise<Required<Snapshot>> {
+  await client.query('set transaction isolation level repeatable read, read only')
+  const a = await client.query<ItemA>(
+    `select id, name, is_complete as "isComplete", secret from ${numbered} order by id`,
   )
-  await setNextValue(client, table, 'id', highestId(items, lastId))
+  const b = await client.query<ItemB>(`select id, name, notes, done from ${named} order by place`)
+  const sequence = await client.query("select pg_get_serial_sequence($1, 'id') as name", [numbered])
+  const last = await client.query(`select last_value, is_called from ${sequence.rows[0].name}`)
+  const { last_value: lastId, is_called: isAssigned } = last.rows[0]
+  return { a: { items: a.rows, lastId: isAssigned ? `${lastId}` : '0' }, b: { items: b.rows } }
 }
-
-async function replaceNamed(client: Client, table: string, items: readonly ItemB[]): Promise<void> {
-  const rows = items.map((item, index) => ({ ...item, key: keyOf(item.id).toString('hex'), place: index + 1 }))
-  await clear(client, table)
-  await client.query(
-    `insert into ${table} (key, place, id, name, notes, done)
-    select decode(key, 'hex'), place, id, name, notes, done
-    from jsonb_to_recordset($1) as (key text, place bigint, id text, name text, notes text, done boolean)`,
-    [JSON.stringify(rows)],
-  )
-  await setNextValue(client, table, 'place', BigInt(rows.length))
-}
-
-async function readNumbered(client: Client, table: string): Promise<NonNullable<Snapshot['a']>> {
-  const { rows: items } = await client.query<ItemA>(
-    `select id, name, is_complete as "isComplete", secret from ${table} order by id`,
-  )
-  const { rows } = await client.query(
-    `select coalesce(last_value, 0) as "lastId" from pg_sequences
-    where format('%I.%I', schemaname, sequencename) = pg_get_serial_sequence($1, 'id')`,
-    [table],
-  )
-  return { items, lastId: `${rows[0]?.lastId ?? 0}` }
-}
-
-async function readNamed(client: Client, table: string): Promise<NonNullable<Snapshot['b']>> {
-  const { rows: items } = await client.query<ItemB>(`select id, name, notes, done from ${table} order by place`)
-  return { items }
-}
-
-/** Locked, so that no item is created meanwhile. */
-async function clear(client: Client, table: string): Promise<void> {
-  await client.query(`lock table ${table} in exclusive mode`)
-  await client.query(`delete from ${table}`)
-}
-
-/** The next value of an identity column is one more than `last`. */
-const setNextValue = (client: Client, table: string, column: string, last: bigint) =>
-  client.query('select setval(pg_get_serial_sequence($1, $2), $3::bigint, $4)', [
-    table,
-    column,
-    `${last > 0n ? last : 1n}`,
-    last > 0n,
-  ])
