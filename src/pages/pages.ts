@@ -72,8 +72,11 @@ const encode = async (plain: Buffer): Promise<Encoded> => ({
 const encodedFiles = new Map<string, Promise<Encoded>>()
 
 function encodedFile(file: string | URL): Promise<Encoded> {
-  const encoded = encodedFiles.get(`${file}`) ?? readFile(file).then(encode)
-  encodedFiles.set(`${file}`, encoded)
+  const name = `${file}`
+  const encoded = encodedFiles.get(name) ?? readFile(file).then(encode)
+  encodedFiles.set(name, encoded)
+  // A file that could not be read now may be read later.
+  encoded.catch(() => encodedFiles.delete(name))
   return encoded
 }
 
