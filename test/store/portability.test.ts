@@ -53,6 +53,18 @@ suite('on an engine that only speaks the protocol of PostgreSQL', () => {
     assert.deepEqual(proxy.refused, [])
   })
 
+  test('A4 a sequence behind the ids, as a reset leaves it that loses its connection, is moved', async (t) => {
+    const { a, proxy } = await openThroughEngine(t)
+    const ids = Array.from({ length: 40 }, (_, index) => `${index + 1}`)
+    await a.replaceAll(ids.map((id) => numbered(id)))
+    const sql = openSql((await sharedPostgres()).url())
+    cleanUp(t, () => sql.end())
+    await sql.unsafe(`select setval(pg_get_serial_sequence('${schema}.numbered_items', 'id'), 1)`)
+    const created = await Promise.all([a.create(fields), a.create(fields), a.create(fields)])
+    assert.deepEqual(new Set(created.map((item) => (item as { id: string }).id)), new Set(['41', '42', '43']))
+    assert.deepEqual(proxy.refused, [])
+  })
+
   test('creates, reads, changes, deletes and lists the items of both profiles', async (t) => {
     const { a, b, proxy } = await openThroughEngine(t)
     assert.equal(await a.replaceAll([]), 'replaced')

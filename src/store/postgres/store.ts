@@ -12,6 +12,7 @@ import {
   type StoreB,
 } from '../store.ts'
 import { findPrimary, selectIfSupported, statementTimeoutMs, withConnection } from './connection.ts'
+import { sqlStateOf } from './errors.ts'
 import { migrate } from './migrations.ts'
 import { createPool, type Parameters, type Pool, type PoolOptions, type Statement } from './pool.ts'
 
@@ -116,6 +117,9 @@ function listReader({ query }: Pool, statement: Statement): () => Promise<ListRe
   }
 }
 
+/** SQLSTATE */
+const uniqueViolation = '23505'
+
 const etagOf = (version: string) => `"${version}"`
 
 /** The versions in entity tags, as a PostgreSQL array literal. */
@@ -125,11 +129,12 @@ const versionsIn = (etags: readonly string[]) =>
 /** The lists have the text that `serialize` makes, too: to_json() escapes as JSON.stringify() does. */
 function createStoreA(
   pool: Pool,
-  { numbered: table, version: versions }: Tables,
+  tables: Tables,
   { serialize }: Serializers['a'],
   newVersion: () => string,
 ): Omit<StoreA, 'replaceAll'> {
   const { query } = pool
+  const { numbered: table, version: versions } = tables
   const list: Statement = {
     name: 'list_numbered',
     command: 'SELECT',
@@ -188,7 +193,13 @@ function createStoreA(
     async create({ name, isComplete }) {
       if (!isStorable(name)) return 'unstorable'
       const version = newVersion()
-      const { id } = (await query(create, [name, isComplete, version])).rows[0]
+      const parameters = [name, isComplete, version]
+      const { rows } = await query(create, parameters).catch(async (error: unknown) => {
+        if (sqlStateOf(error) !== uniqueViolation) throw error
+        await pool.transaction((client) => raiseSequence(client, tables))
+        return query(create, parameters)
+      })
+      const { id } = rows[0]
       return { id, json: serialize({ id, name, isComplete, secret: null }), etag: etagOf(version) }
     },
     async update(id, { name, isComplete }, etags) {
@@ -253,6 +264,15 @@ function createStoreB(
       return rowCount === 0 ? 'not-found' : 'deleted'
     },
   }
+}
+
+/**
+ * Moves the sequence of ids behind the highest one. It is lower after a replacement whose connection was lost before the
+ * commit: `setval` is not undone with its transaction.
+ */
+async function raiseSequence(client: Client, { numbered, version: versions }: Tables): Promise<void> {
+  await client.query(`update ${versions} set version = version where ${lockRow}`)
+  await client.query(`select setval(pg_get_serial_sequence($1, 'id'), (select max(id) from ${numbered}))`, [numbered])
 }
 
 /** Exactly the items of the snapshot. A profile that it lacks stays as it is. */
