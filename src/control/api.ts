@@ -39,7 +39,7 @@ export interface Controlled extends ControlledItems {
 }
 
 const heartbeatIntervalMs = 15_000
-/** One PUT may have so many. */
+/** The largest number of items that one PUT may have. */
 const maxItems = 100_000
 
 /** The control API has its routes, its document and the page that uses it. Errors are problem documents. */

@@ -20,17 +20,17 @@ interface RecordedMessage {
   readonly body: string | Buffer | undefined
 }
 
-/** So much of a body is shown. */
+/** The longest part of a body that is shown. */
 const maxBodyBytes = 16 * 1024
-/** One journal has at most so many entries. */
+/** The largest number of entries in one journal. */
 const maxEntries = 1_000
-/** All journals together have at most this size. */
+/** The largest size of all journals together. */
 const maxJournalBytes = 16 * 2 ** 20
-/** The objects and numbers of an entry take about this. */
+/** An estimate of the objects and numbers of an entry. */
 const entryOverheadBytes = 500
-/** A string takes this besides its characters. */
+/** An estimate of a string without its characters. */
 const stringOverheadBytes = 24
-/** At most so many clients receive events, of all journals together. */
+/** The largest number of clients that receive events, of all journals together. */
 export const maxSubscriptions = 100
 
 /** The items were replaced, the journal was emptied, or the rules for failures have changed. */
@@ -48,7 +48,7 @@ export type RuleOf = (response: Response, operation: string | undefined) => stri
 export class JournalBudget {
   readonly journals = new Set<Journal>()
   bytes = 0
-  /** The newest entry has this number. */
+  /** The number of the newest entry. */
   lastNumber = 0
   subscriptions = 0
 

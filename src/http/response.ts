@@ -27,6 +27,10 @@ interface StreamEvents {
 export const byteLengthOf = (body: string | readonly Buffer[]): number =>
   typeof body === 'string' ? Buffer.byteLength(body) : body.reduce((sum, { length }) => sum + length, 0)
 
+/** A body that is no stream, as bytes. */
+export const buffersOf = (body: string | readonly Buffer[]): readonly Buffer[] =>
+  typeof body === 'string' ? [Buffer.from(body)] : body
+
 export const empty = (status: number, headers?: Record<string, string>): Response =>
   headers ? { status, headers } : { status }
 

@@ -3,21 +3,17 @@ import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority } from '../http/proxy.ts'
 import type { Request } from '../http/request.ts'
-import { byteLengthOf, jsonType, noContent, type Response } from '../http/response.ts'
+import { buffersOf, byteLengthOf, jsonType, noContent, type Response } from '../http/response.ts'
 import type { HeldMemory, Holder } from './held-memory.ts'
-import { type Listening, type ServerContext, shutDown, type Turns } from './server.ts'
+import { type Listening, type ServerContext, type ServerState, shutDown, type Turns } from './server.ts'
 import { Upload } from './uploads.ts'
 
 type FetchResponse = globalThis.Response
 
 /** What the requests of a server share, where the runtime's own server takes a fetch Request and returns a Response. */
-export interface FetchServer extends ServerContext {
-  readonly handler: HttpHandler
-  readonly isEncrypted: boolean
+export interface FetchServer extends ServerState {
   /** Known once the server listens. */
   localPort: number
-  /** Set on shutdown: responses then carry `Connection: close`. */
-  isDraining: boolean
   /** A list that has not changed is the same buffer again. */
   lastList: { readonly bytes: Buffer; readonly text: string } | undefined
 }
@@ -179,14 +175,14 @@ export abstract class FetchRequest implements Request {
       this.onStream()
       if (this.method !== 'HEAD') content = toReadable(body)
     } else if (isTruncated) {
-      const bytes = typeof body === 'string' ? Buffer.from(body) : Buffer.concat(body)
+      const bytes = Buffer.concat(buffersOf(body))
       content = failingStream(bytes.subarray(0, bytes.length >> 1))
       contentLength = `${bytes.length}`
     } else if (body.length > 0) {
       // Over HTTP/2, Deno would send the body in response to HEAD, too.
       if (this.method === 'HEAD') contentLength = `${byteLengthOf(body)}`
       else if (isLong(body)) {
-        const buffers = typeof body === 'string' ? [Buffer.from(body)] : body
+        const buffers = buffersOf(body)
         // Bun leaves it out.
         contentLength = `${byteLengthOf(buffers)}`
         content = streamOf(buffers, this.server.held)
@@ -327,7 +323,7 @@ export function fetchListening(
   server: FetchServer,
   { stop, destroy }: { stop(): Promise<unknown>; destroy(): Promise<unknown> },
 ): Listening {
-  const { limits, overload, uploads } = server
+  const { overload, uploads } = server
   let isDestroyed = false
   const destroyNow = async () => {
     isDestroyed = true
@@ -337,25 +333,19 @@ export function fetchListening(
   return {
     port: server.localPort,
     close: () =>
-      shutDown(
-        {
-          drain() {
-            server.isDraining = true
-          },
-          isQuiet() {
-            const isQuiet = received === overload.load.received
-            received = overload.load.received
-            return isQuiet
-          },
-          async stop() {
-            // Deno 2.9.6 refuses them once it is shut down.
-            while (uploads.active.size > 0 && !isDestroyed) await sleep(uploadCheckMs)
-            if (!isDestroyed) await stop()
-          },
-          destroy: destroyNow,
+      shutDown(server, {
+        isQuiet() {
+          const isQuiet = received === overload.load.received
+          received = overload.load.received
+          return isQuiet
         },
-        limits,
-      ),
+        async stop() {
+          // Deno 2.9.6 refuses them once it is shut down.
+          while (uploads.active.size > 0 && !isDestroyed) await sleep(uploadCheckMs)
+          if (!isDestroyed) await stop()
+        },
+        destroy: destroyNow,
+      }),
     destroy: destroyNow,
   }
 }

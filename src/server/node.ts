@@ -11,9 +11,9 @@ import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority } from '../http/proxy.ts'
 import type { Request } from '../http/request.ts'
-import { byteLengthOf, type Response } from '../http/response.ts'
+import { buffersOf, byteLengthOf, type Response } from '../http/response.ts'
 import type { Credentials } from './dev-certificate.ts'
-import { type ServerContext, shutDown } from './server.ts'
+import { type ServerContext, type ServerState, shutDown } from './server.ts'
 import { Upload } from './uploads.ts'
 
 /** B11: an id of 1,024 characters has up to twelve bytes each when percent-encoded. */
@@ -53,12 +53,7 @@ export interface NodeServer {
   destroy(): Promise<void>
 }
 
-/** What the connections of a server share. */
-interface ServerState extends ServerContext {
-  readonly handler: HttpHandler
-  readonly isEncrypted: boolean
-  /** Set on shutdown: responses then carry `Connection: close`. */
-  isDraining: boolean
+interface NodeServerState extends ServerState {
   /** Nearly every request names the same host as the one before it. */
   lastHost: string | undefined
 }
@@ -67,7 +62,7 @@ interface ServerState extends ServerContext {
 export function nodeServer(handler: HttpHandler, context: ServerContext, credentials?: Credentials): NodeServer {
   const { limits } = context
   const { load } = context.overload
-  const state: ServerState = {
+  const state: NodeServerState = {
     ...context,
     handler,
     isEncrypted: credentials !== undefined,
@@ -149,31 +144,25 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
   return {
     accept,
     close: (stopListening) =>
-      shutDown(
-        {
-          drain() {
-            state.isDraining = true
-          },
-          isQuiet: () => sockets.size === 0,
-          stopListening,
-          async stop() {
-            const closed = new Promise<void>((resolve) => {
-              onLastClosed = resolve
-            })
-            const unusedTimer = setInterval(() => {
-              // With TLS, a connection without a handshake.
-              for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy()
-              for (const connection of connections.values()) connection.closeIfIdle(true)
-            }, unusedIntervalMs)
-            for (const connection of connections.values()) connection.closeIfIdle(false)
-            if (sockets.size > 0) await closed
-            clearInterval(unusedTimer)
-            clearInterval(checkTimer)
-          },
-          destroy,
+      shutDown(state, {
+        isQuiet: () => sockets.size === 0,
+        stopListening,
+        async stop() {
+          const closed = new Promise<void>((resolve) => {
+            onLastClosed = resolve
+          })
+          const unusedTimer = setInterval(() => {
+            // With TLS, a connection without a handshake.
+            for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy()
+            for (const connection of connections.values()) connection.closeIfIdle(true)
+          }, unusedIntervalMs)
+          for (const connection of connections.values()) connection.closeIfIdle(false)
+          if (sockets.size > 0) await closed
+          clearInterval(unusedTimer)
+          clearInterval(checkTimer)
         },
-        limits,
-      ),
+        destroy,
+      }),
     destroy,
   }
 }
@@ -248,7 +237,7 @@ function parserFailure({ code = '', rawPacket, bytesParsed = 0 }: ParserError): 
  * its response, and none behind a response that closes the connection.
  */
 class Connection {
-  readonly state: ServerState
+  readonly state: NodeServerState
   readonly #socket: Socket
   /** Beyond the limit of connections: its requests get 503. */
   readonly isSurplus: boolean
@@ -276,7 +265,7 @@ class Connection {
   parseError: ErrorCode | undefined
   upload: Upload | undefined
 
-  constructor(socket: Socket, state: ServerState, isSurplus: boolean) {
+  constructor(socket: Socket, state: NodeServerState, isSurplus: boolean) {
     this.#socket = socket
     this.state = state
     this.isSurplus = isSurplus
@@ -666,12 +655,12 @@ class NodeRequest implements Request {
       list.push('content-length', `${length}`)
       outgoing.writeHead(status, list)
       if (isTruncated) {
-        const bytes = typeof body === 'string' ? Buffer.from(body) : Buffer.concat(body)
+        const bytes = Buffer.concat(buffersOf(body))
         outgoing.write(bytes.subarray(0, length >> 1), () => outgoing.destroy())
         return
       }
       if (length > writeSizeBytes) {
-        this.#writeInPieces(typeof body === 'string' ? [Buffer.from(body)] : body, discards)
+        this.#writeInPieces(buffersOf(body), discards)
         return
       }
       if (typeof body !== 'string' && body.length === 1 && !discards) {

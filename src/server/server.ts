@@ -30,6 +30,14 @@ export interface ServerContext {
   readonly now: () => Date
 }
 
+/** What the requests of one listener share. */
+export interface ServerState extends ServerContext {
+  readonly handler: HttpHandler
+  readonly isEncrypted: boolean
+  /** Set on shutdown: responses then carry `Connection: close`. */
+  isDraining: boolean
+}
+
 /** Requests that wait and responses that are not read may take this share of the heap limit. */
 const heldShare = 1 / 16
 const minHeldBytes = 32 * 2 ** 20
@@ -93,8 +101,6 @@ const graceMs = 500
 const graceStepMs = 100
 
 interface Stoppable {
-  /** From now on responses carry `Connection: close`. */
-  drain(): void
   /** Whether no more requests are expected. */
   isQuiet(): boolean
   /** Accepts no more connections, where that is a step of its own. */
@@ -105,8 +111,9 @@ interface Stoppable {
 }
 
 /** The steps of a shutdown. */
-export async function shutDown(server: Stoppable, { drainDelayMs, drainTimeoutMs }: ServerLimits): Promise<void> {
-  server.drain()
+export async function shutDown(state: ServerState, server: Stoppable): Promise<void> {
+  const { drainDelayMs, drainTimeoutMs } = state.limits
+  state.isDraining = true
   await sleep(drainDelayMs)
   for (let waitedMs = 0; waitedMs < graceMs && !server.isQuiet(); waitedMs += graceStepMs) await sleep(graceStepMs)
   await server.stopListening?.()

@@ -13,9 +13,9 @@ import {
 } from './store.ts'
 
 export interface MemoryLimits {
-  /** Each profile may have so many. */
+  /** The largest number of items of a profile. */
   readonly maxItems: number
-  /** The items of all profiles together may take so much, as `sizeOf` estimates it. */
+  /** The largest size of the items of all profiles together, as `sizeOf` estimates it. */
   readonly maxBytes: number
 }
 

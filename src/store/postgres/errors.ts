@@ -32,7 +32,9 @@ export const isConflict = hasState(/^(?:40001|40P01|23505)$/)
  * The statement had no effect, and may succeed: a conflict, or the transaction was read-only. Or it was pipelined behind
  * one that was to prepare it and failed: it is not prepared, or by then prepared again.
  */
-export const mayBeRetried = hasState(/^(?:40001|40P01|23505|25006|26000|42P05)$/)
+export const mayBeRetried = (error: unknown) => isConflict(error) || isNotExecuted(error)
+
+const isNotExecuted = hasState(/^(?:25006|26000|42P05)$/)
 
 /** The server reported an error and did not end the session, as it does with connection exceptions and shutdowns. */
 export const leavesConnectionUsable = hasState(/^(?!08|25P0[34]|57P)./)

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from 'pg'
 import { inTransaction } from './connection.ts'
-import { SchemaError, sqlStateOf } from './errors.ts'
+import { isConflict, SchemaError, sqlStateOf } from './errors.ts'
 
 /**
  * The statements at index n lead from version n to n + 1. Append only. Each can be repeated: they are executed one by
@@ -73,4 +73,4 @@ const isMissing = (error: unknown) => ['42P01', '3F000'].includes(sqlStateOf(err
 
 /** Another instance created or creates the same object. */
 const isLostRace = (error: unknown) =>
-  ['23505', '42P06', '42P07', '42710', '40001', '40P01', 'XX000'].includes(sqlStateOf(error) ?? '')
+  isConflict(error) || ['42P06', '42P07', '42710', 'XX000'].includes(sqlStateOf(error) ?? '')

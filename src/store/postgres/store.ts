@@ -270,15 +270,28 @@ function createStoreB(
  * Moves the sequence of ids behind the highest one. It is lower after a replacement whose connection was lost before the
  * commit: `setval` is not undone with its transaction.
  */
-async function raiseSequence(client: Client, { numbered, version: versions }: Tables): Promise<void> {
-  await client.query(`update ${versions} set version = version where ${lockRow}`)
-  await client.query(`select setval(pg_get_serial_sequence($1, 'id'), (select max(id) from ${numbered}))`, [numbered])
+async function raiseSequence(client: Client, tables: Tables): Promise<void> {
+  const { numbered } = tables
+  await lockOutCreates(client, tables)
+  const sequence = await sequenceOf(client, tables)
+  await client.query(
+    `select setval($1, max(id)) from ${numbered} having max(id) > (select last_value from ${sequence})`,
+    [sequence],
+  )
+}
+
+/** Until the end of the transaction. */
+const lockOutCreates = (client: Client, { version }: Tables) =>
+  client.query(`update ${version} set version = version where ${lockRow}`)
+
+async function sequenceOf(client: Client, { numbered }: Tables): Promise<string> {
+  return (await client.query("select pg_get_serial_sequence($1, 'id') as name", [numbered])).rows[0].name
 }
 
 /** Exactly the items of the snapshot. A profile that it lacks stays as it is. */
 async function replaceItems(client: Client, tables: Tables, { a, b }: Snapshot, version: string): Promise<void> {
-  const { numbered, named, version: versions } = tables
-  await client.query(`update ${versions} set version = version where ${lockRow}`)
+  const { numbered, named } = tables
+  await lockOutCreates(client, tables)
   if (a) {
     const json = JSON.stringify(a.items)
     await client.query(
@@ -324,14 +337,14 @@ async function replaceItems(client: Client, tables: Tables, { a, b }: Snapshot, 
   }
 }
 
-async function readItems(client: Client, { numbered, named }: Tables): Promise<Required<Snapshot>> {
+async function readItems(client: Client, tables: Tables): Promise<Required<Snapshot>> {
+  const { numbered, named } = tables
   await client.query('set transaction isolation level repeatable read, read only')
   const a = await client.query<ItemA>(
     `select id, name, is_complete as "isComplete", secret from ${numbered} order by id`,
   )
   const b = await client.query<ItemB>(`select id, name, notes, done from ${named} order by place`)
-  const sequence = await client.query("select pg_get_serial_sequence($1, 'id') as name", [numbered])
-  const last = await client.query(`select last_value, is_called from ${sequence.rows[0].name}`)
+  const last = await client.query(`select last_value, is_called from ${await sequenceOf(client, tables)}`)
   const { last_value: lastId, is_called: isAssigned } = last.rows[0]
   return { a: { items: a.rows, lastId: isAssigned ? `${lastId}` : '0' }, b: { items: b.rows } }
 }
