@@ -3,6 +3,7 @@ import { suite, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { limitNotices } from '../../src/store/postgres/notices.ts'
 import { cleanUp } from '../support/cleanup.ts'
+import { node } from '../support/cli.ts'
 import { newDatabase, sharedPostgres } from '../support/database.ts'
 import { Instance, item, startBehindProxy, startWithLockedTable } from '../support/instance.ts'
 import { freePort } from '../support/port.ts'
@@ -142,11 +143,24 @@ suite('while the database is unreachable or slow', { concurrency: 3 }, () => {
     assert.deepEqual([...new Set(responses.map(({ status }) => status))], [204])
   })
 
+  test('uses the connections that it has while no others can be opened', async (t) => {
+    const { proxy, instance } = await startBehindProxy(t)
+    assert.equal((await instance.send('GET', '')).status, 200)
+    proxy.blackholeNew()
+    const deadline = performance.now() + 8_000
+    while (performance.now() < deadline) {
+      const responses = await Promise.all(Array.from({ length: 20 }, () => instance.send('GET', '/1')))
+      assert.deepEqual([...new Set(responses.map(({ status }) => status))], [404])
+    }
+    assert.doesNotMatch(instance.running.stdout, /^The database/m)
+  })
+
   test('connects to several hosts without a warning of Node in the log', async (t) => {
     const { url } = await newDatabase()
     const { host } = new URL(url)
-    const instance = await Instance.start(t, url.replace(host, `${host},127.0.0.1:${await freePort()},${host}`))
-    await Promise.all(Array.from({ length: 100 }, () => instance.send('GET', '')))
+    const hosts = url.replace(host, `${host},127.0.0.1:${await freePort()},${host}`)
+    const instance = await Instance.start(t, hosts, 'a', [], node)
+    await Promise.all(Array.from({ length: 100 }, () => instance.send('GET', '/1')))
     instance.running.process.kill('SIGTERM')
     const { stdout, stderr } = await instance.running.ended
     assert.doesNotMatch(`${stdout}${stderr}`, /Warning/)

@@ -29,7 +29,17 @@ async function openStores(t: TestContext, role?: string) {
   const superuser = openSql((await sharedPostgres()).url(name))
   cleanUp(t, () => superuser.end())
   const create = async (text: string) => a.create({ name: text, isComplete: false })
-  return { list: async () => a.list(), create, close, proxy, clock, notices, openConnections, sql: superuser }
+  return {
+    read: async () => a.get('1'),
+    list: async () => a.list(),
+    create,
+    close,
+    proxy,
+    clock,
+    notices,
+    openConnections,
+    sql: superuser,
+  }
 }
 
 /** Makes `count` calls at once. `outcomes` has what is settled, and the messages of errors; any other error rejects. */
@@ -69,10 +79,10 @@ const checked = () => sleep(600)
 
 suite('the PostgreSQL pool', { concurrency: true }, () => {
   test('rejects what has no outcome after 5.5 seconds, and nothing before', async (t) => {
-    const { list, proxy, clock } = await openStores(t)
-    await untilResult(clock, list)
+    const { read, proxy, clock } = await openStores(t)
+    await untilResult(clock, read)
     proxy.blackhole()
-    const { outcomes, settled } = callOften(list, 20)
+    const { outcomes, settled } = callOften(read, 20)
     clock.now += 5_499
     await checked()
     assert.deepEqual(outcomes, [])
@@ -82,69 +92,78 @@ suite('the PostgreSQL pool', { concurrency: true }, () => {
   })
 
   test('rejects what waits for a database that has been down for a second, and from then on at once', async (t) => {
-    const { list, proxy, clock, notices } = await openStores(t)
-    await untilResult(clock, list)
+    const { read, proxy, clock, notices } = await openStores(t)
+    await untilResult(clock, read)
     proxy.refuse()
-    const first = callOften(list, 1)
+    const first = callOften(read, 1)
     await passTime(clock, () => notices.length > 0)
-    const { outcomes, settled } = callOften(list, 20)
+    const { outcomes, settled } = callOften(read, 20)
     clock.now += 999
     await checked()
     assert.deepEqual(outcomes, [])
     clock.now += 1
     await Promise.all([first.settled, settled])
     assert.deepEqual(new Set(outcomes), new Set(['The database is down.']))
-    await assert.rejects(list(), { message: 'The database is down.' })
+    await assert.rejects(read(), { message: 'The database is down.' })
     proxy.restore()
     await passTime(clock, () => notices.length > 1)
     assert.match(`${notices[1]}`, /^The database connection is restored\./)
-    await untilResult(clock, list)
+    await untilResult(clock, read)
   })
 
   test('rejects at once what comes when 1,000 wait', async (t) => {
-    const { list, proxy, clock } = await openStores(t)
-    await untilResult(clock, list)
+    const { read, proxy, clock } = await openStores(t)
+    await untilResult(clock, read)
     proxy.blackhole()
-    const { outcomes, settled } = callOften(list, 1_200)
+    const { outcomes, settled } = callOften(read, 1_200)
     await checked()
     assert.deepEqual(outcomes, Array(200).fill('Too many requests wait for the database.'))
     clock.now += 5_500
     await settled
   })
 
+  test('sends one statement for the lists of one turn of the event loop, and another for later ones', async (t) => {
+    const { read, list, create, clock } = await openStores(t)
+    await untilResult(clock, read)
+    const lists = await Promise.all(Array.from({ length: 1_200 }, async () => list()))
+    assert.equal(new Set(lists).size, 1)
+    await create('x')
+    assert.notDeepEqual(await list(), lists[0])
+  })
+
   test('replaces connections that are reset while calls wait: at most ten, and no call is forgotten', async (t) => {
-    const { list, proxy, clock, notices, openConnections } = await openStores(t)
+    const { read, proxy, clock, notices, openConnections } = await openStores(t)
     for (let round = 0; round < 5; round++) {
-      const { outcomes, settled } = callOften(list, 60)
+      const { outcomes, settled } = callOften(read, 60)
       await Promise.race([settled, sleep(10)])
       proxy.resetAll()
       await passTime(clock, () => outcomes.length === 60)
       await settled
     }
-    await untilResult(clock, list)
+    await untilResult(clock, read)
     // A call that was forgotten would mark the database as down.
     const before = notices.length
     clock.now += 6_500
     await checked()
     assert.deepEqual(notices.slice(before), [])
     assert.ok((await openConnections()) <= 10)
-    await untilResult(clock, list)
+    await untilResult(clock, read)
   })
 
   test('keeps the connections that work when the server accepts no more of them', async (t) => {
     const { sql } = await sharedPostgres()
     const role = uniqueName('limited')
     await sql`create role ${sql(role)} login password 'sesame'`
-    const { list, create, proxy, clock, notices, openConnections } = await openStores(t, role)
+    const { read, create, proxy, clock, notices, openConnections } = await openStores(t, role)
     // Each waits for its own connection.
-    while ((await openConnections()) < 3) await callOften(list, 20).settled
+    while ((await openConnections()) < 3) await callOften(read, 20).settled
     await sql`alter role ${sql(role)} connection limit 0`
     proxy.onBytes('is lost', 'disconnect before')
     await assert.rejects(create('is lost'), UnavailableError)
     for (let round = 0; round < 40; round++) {
       clock.now += 50
       await sleep(10)
-      const { outcomes, settled } = callOften(list, 1)
+      const { outcomes, settled } = callOften(read, 1)
       await passTime(clock, () => outcomes.length > 0)
       await settled
       assert.deepEqual(outcomes, ['result'])
@@ -153,8 +172,8 @@ suite('the PostgreSQL pool', { concurrency: true }, () => {
   })
 
   test('sends an insert again whose id is in use, because it had no effect', async (t) => {
-    const { list, create, clock, sql } = await openStores(t)
-    await untilResult(clock, list)
+    const { read, create, clock, sql } = await openStores(t)
+    await untilResult(clock, read)
     await sql`insert into todo.numbered_items (id, name, is_complete) values (1, 'x', false), (2, 'y', false)`
     const created = await create('z')
     assert.ok(typeof created === 'object')
@@ -162,8 +181,8 @@ suite('the PostgreSQL pool', { concurrency: true }, () => {
   })
 
   test('settles what is to be sent again when it is closed, and leaves no connection behind', async (t) => {
-    const { list, create, close, clock, sql, openConnections } = await openStores(t)
-    await untilResult(clock, list)
+    const { read, create, close, clock, sql, openConnections } = await openStores(t)
+    await untilResult(clock, read)
     await sql.unsafe(`
       create function todo.fail() returns trigger language plpgsql as
         $$ begin raise exception using errcode = '40001'; end $$;
@@ -173,7 +192,7 @@ suite('the PostgreSQL pool', { concurrency: true }, () => {
     await close()
     await settled
     assert.equal(outcomes.length, 10)
-    await assert.rejects(list(), { message: 'The service is stopping.' })
+    await assert.rejects(read(), { message: 'The service is stopping.' })
     while ((await openConnections()) > 0) await sleep(10)
     await sleep(300)
     assert.equal(await openConnections(), 0)

@@ -4,10 +4,11 @@ import { chmodSync, chownSync, cpSync, mkdtempSync, readdirSync, readFileSync, r
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { removeAtExit, spawnTied } from './child-process.ts'
-import { freePort } from './port.ts'
+import { freePort, isFree } from './port.ts'
 import { openSql, type Sql } from './sql.ts'
 
 const password = 'sesame'
@@ -108,7 +109,11 @@ async function startCluster(directory: string, settings: Settings): Promise<Clus
     ...addressesOf(port, directory),
     sql,
     start,
-    kill: () => stop('SIGKILL'),
+    async kill() {
+      await stop('SIGKILL')
+      // Its child processes hold the listening socket until they notice.
+      while (!(await isFree(port))) await sleep(10)
+    },
     async startStandby(others = {}) {
       await stop('SIGINT')
       const standby = copyOf(join(directory, 'data'))

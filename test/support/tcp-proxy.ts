@@ -20,6 +20,8 @@ export interface TcpProxy {
   resetAll(): void
   /** Accepts connections and data and forwards nothing, until restored. */
   blackhole(): void
+  /** Forwards nothing of new connections; existing ones are not affected. */
+  blackholeNew(): void
   /** Resets new connections and closes the existing ones, until restored. */
   refuse(): void
   /** Forwards new connections again. Existing ones are closed; those accepted in the meantime get no data. */
@@ -37,6 +39,7 @@ export interface TcpProxy {
 export async function startProxy(t: TestContext, targetPort: number): Promise<TcpProxy> {
   const connections = new Set<{ client: Socket; server: Socket | undefined }>()
   let state: 'forwarding' | 'blackhole' | 'refusing' = 'forwarding'
+  let isNewForwarded = true
   let trigger: { bytes: string; action: Action } | undefined
   let replacement: { from: string; to: string } | undefined
   let responseMessages: number | undefined
@@ -48,7 +51,7 @@ export async function startProxy(t: TestContext, targetPort: number): Promise<Tc
   const listener = createServer((client) => {
     client.on('error', () => {})
     if (state === 'refusing') return void client.resetAndDestroy()
-    const server = state === 'forwarding' ? connect(targetPort, '127.0.0.1') : undefined
+    const server = state === 'forwarding' && isNewForwarded ? connect(targetPort, '127.0.0.1') : undefined
     server?.on('error', () => {})
     const connection = { client, server }
     connections.add(connection)
@@ -96,6 +99,9 @@ export async function startProxy(t: TestContext, targetPort: number): Promise<Tc
     },
     blackhole: () => {
       state = 'blackhole'
+    },
+    blackholeNew: () => {
+      isNewForwarded = false
     },
     refuse: () => {
       state = 'refusing'

@@ -23,6 +23,7 @@ const newerPrimaryTimeoutMs = 500
 
 export interface Connection {
   readonly client: Client
+  readonly socket: Socket
   /** Closes its socket at once, and its statements are rejected; so does the signal that `connect` got. */
   destroy(): void
 }
@@ -69,7 +70,7 @@ async function connectWith(
   client.once('end', () => signal.removeEventListener('abort', destroy))
   try {
     await client.connect()
-    return { client, destroy }
+    return { client, socket, destroy }
   } catch (error) {
     destroy()
     throw error

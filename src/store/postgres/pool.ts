@@ -24,6 +24,12 @@ import {
 } from './errors.ts'
 import type { Database, Host } from './url.ts'
 
+declare module 'pg' {
+  interface ClientBase {
+    query(config: object, values: unknown[], callback: (error: unknown, result: QueryResult) => void): void
+  }
+}
+
 /** To one server; up to twice as many while some do not respond. */
 const maxConnections = 10
 /** Statements that were sent and have no result: those for which there is no idle connection are pipelined. */
@@ -36,7 +42,7 @@ const maxPending = 1_000
 const totalTimeoutMs = 5_500
 /** How long requests wait for a database that is down, before they are rejected at once. */
 const downTimeoutMs = 1_000
-/** A statement without a result, or a connection that is being opened, for this long: the server may be gone. */
+/** A statement without a result, or a first connection that is being opened, for this long: the server may be gone. */
 const suspectAfterMs = 2_000
 const checkIntervalMs = 250
 /** After the server has refused one more connection. */
@@ -61,6 +67,9 @@ export interface Statement {
   /** Whether there may be no such row. */
   readonly isOptional?: true
 }
+
+/** With members that it inherits: the driver copies the others for each call, which costs more than all of the pool. */
+export const prepared = (statement: Statement): Statement => Object.create(statement)
 
 export type Parameters = (string | boolean | Buffer | null)[]
 
@@ -93,6 +102,7 @@ interface Call {
 interface PooledConnection extends Connection {
   /** Statements without a result. */
   sent: number
+  isCorked: boolean
 }
 
 /** The connections to one server. */
@@ -106,6 +116,7 @@ class Server {
   readonly #connections = new Set<PooledConnection>()
   /** Closes all connections, open or being opened. */
   readonly #destroyed = new AbortController()
+  readonly #corked: PooledConnection[] = []
   #opening = 0
   #openingSince = 0
   #openAfter = 0
@@ -138,7 +149,7 @@ class Server {
     connect(this.#database, this.primary.host, this.#destroyed.signal).then(
       (connected) => {
         this.#opening--
-        const connection = { ...connected, sent: 0 }
+        const connection = { ...connected, sent: 0, isCorked: false }
         this.#connections.add(connection)
         const remove = () => this.#connections.delete(connection)
         connection.client.once('error', remove)
@@ -158,16 +169,31 @@ class Server {
     const { statement, parameters } = call
     this.sent.add(call)
     connection.sent++
-    connection.client.query(
-      { name: statement.name, text: statement.text, values: parameters },
-      (error: unknown, result: QueryResult) => {
-        connection.sent--
-        this.sent.delete(call)
-        if (error || isPossible(statement, result)) return done(error, result)
-        connection.destroy()
-        done(new UnavailableError('The connection was lost.'))
-      },
-    )
+    this.#cork(connection)
+    connection.client.query(statement, parameters, (error: unknown, result: QueryResult) => {
+      connection.sent--
+      this.sent.delete(call)
+      if (error || isPossible(statement, result)) return done(error, result)
+      connection.destroy()
+      done(new UnavailableError('The connection was lost.'))
+    })
+  }
+
+  /** Statements of one turn of the event loop are sent at its end, those on one connection at once. */
+  #cork(connection: PooledConnection): void {
+    if (connection.isCorked) return
+    if (this.#corked.length === 0) setImmediate(() => this.#uncork())
+    this.#corked.push(connection)
+    connection.isCorked = true
+    connection.socket.cork()
+  }
+
+  #uncork(): void {
+    for (const connection of this.#corked) {
+      connection.isCorked = false
+      connection.socket.uncork()
+    }
+    this.#corked.length = 0
   }
 
   /** How long the oldest statement has been without a result. */
@@ -176,9 +202,9 @@ class Server {
     return oldest ? now - oldest.sentAt : 0
   }
 
-  /** How long a connection has been being opened. */
+  /** How long the first connection has been being opened. */
   openingForMs(now: number): number {
-    return this.#opening > 0 ? now - this.#openingSince : 0
+    return this.#opening > 0 && !this.isConnected ? now - this.#openingSince : 0
   }
 
   /** Waits for statements that were sent, but not for long. */
@@ -405,7 +431,8 @@ export function createPool({ database, notice, monotonicNow, random }: PoolOptio
 function isPossible({ command, columns = [], isOptional }: Statement, result: QueryResult): boolean {
   const { rows, rowCount, fields } = result
   if (result.command !== command || (rowCount !== 0 && rowCount !== 1)) return false
-  if (fields.length !== columns.length || fields.some(({ name }, index) => name !== columns[index])) return false
+  if (fields.length !== columns.length) return false
+  for (let at = 0; at < columns.length; at++) if (fields[at]?.name !== columns[at]) return false
   return columns.length === 0 ? rows.length === 0 : rows.length === rowCount && (isOptional || rowCount === 1)
 }
 

@@ -14,7 +14,7 @@ import {
 import { findPrimary, selectIfSupported, statementTimeoutMs, withConnection } from './connection.ts'
 import { sqlStateOf } from './errors.ts'
 import { migrate } from './migrations.ts'
-import { createPool, type Parameters, type Pool, type PoolOptions, type Statement } from './pool.ts'
+import { createPool, type Parameters, type Pool, type PoolOptions, prepared, type Statement } from './pool.ts'
 
 export { describeDatabaseError, isPermanent } from './errors.ts'
 export { limitNotices } from './notices.ts'
@@ -77,9 +77,11 @@ export async function postgresStores(
     exportItems: () => pool.transaction((client) => readItems(client, tables), moveTimeoutMs),
     importItems: (snapshot) => replaceAll(snapshot, 'imported', moveTimeoutMs),
     close: pool.close,
-    ping: () => pool.query({ name: 'ping', text: 'select 1 as one', command: 'SELECT', columns: ['one'] }),
+    ping: () => pool.query(ping),
   }
 }
+
+const ping = prepared({ name: 'ping', text: 'select 1 as one', command: 'SELECT', columns: ['one'] })
 
 const tablesOf = (schema: string) => ({
   numbered: `"${schema}".numbered_items`,
@@ -104,16 +106,29 @@ const lockRow = 'version = 1'
 /** Longer lists are sent from one buffer, as long as they do not change: clients that read slowly share it. */
 const minSharedLength = 64 * 1024
 
-/** The JSON of a list as one value. The entity tag is its hash, so that all instances send the same one. */
+/**
+ * The JSON of a list as one value. The entity tag is its hash, so that all instances send the same one. Calls of one turn
+ * of the event loop share one statement, which the pool sends at the end of that turn.
+ */
 function listReader({ query }: Pool, statement: Statement): () => Promise<ListRepresentation> {
   let last: { readonly etag: string; readonly bytes: WeakRef<Buffer> } | undefined
-  return async () => {
+  let shared: Promise<ListRepresentation> | undefined
+  async function read(): Promise<ListRepresentation> {
     const json: string = (await query(statement)).rows[0].json
     const etag = `"${createHash('sha256').update(json).digest('base64url')}"`
     if (json.length < minSharedLength) return { json, etag }
     const bytes = (last?.etag === etag && last.bytes.deref()) || Buffer.from(json)
     last = { etag, bytes: new WeakRef(bytes) }
     return { json: [bytes], etag }
+  }
+  return () => {
+    if (!shared) {
+      shared = read()
+      setImmediate(() => {
+        shared = undefined
+      })
+    }
+    return shared
   }
 }
 
@@ -135,45 +150,46 @@ function createStoreA(
 ): Omit<StoreA, 'replaceAll'> {
   const { query } = pool
   const { numbered: table, version: versions } = tables
-  const list: Statement = {
+  const list = prepared({
     name: 'list_numbered',
     command: 'SELECT',
     columns: ['json'],
     text: `
       select '[' || coalesce(string_agg('{"id":' || id || ',"name":' || coalesce(to_json(name)::text, 'null')
         || ',"isComplete":' || is_complete || '}', ',' order by id), '') || ']' as json from ${table}`,
-  }
-  const get: Statement = {
+  })
+  const get = prepared({
     name: 'get_numbered',
     command: 'SELECT',
     columns: ['name', 'is_complete', 'version'],
     isOptional: true,
     text: `select name, is_complete, version from ${table} where id = $1`,
-  }
-  const create: Statement = {
+  })
+  const create = prepared({
     name: 'create_numbered',
     command: 'INSERT',
     columns: ['id'],
     text: `
       insert into ${table} (name, is_complete, version) select $1::text, $2::boolean, $3::bigint
       from ${versions} where ${lockRow} for share returning id`,
-  }
-  const update: Statement = {
+  })
+  const update = prepared({
     name: 'update_numbered',
     command: 'UPDATE',
     text: `update ${table} set name = $2, is_complete = $3, version = $4 where id = $1`,
-  }
-  const remove: Statement = { name: 'delete_numbered', command: 'DELETE', text: `delete from ${table} where id = $1` }
+  })
+  const remove = prepared({ name: 'delete_numbered', command: 'DELETE', text: `delete from ${table} where id = $1` })
   /** One statement, so that existence and version are read in the same snapshot. */
-  const ifMatch = ({ name, text }: Statement, versions: string): Statement => ({
-    name: `${name}_if_match`,
-    command: 'SELECT',
-    columns: ['exists', 'changed'],
-    text: `
+  const ifMatch = ({ name, text }: Statement, versions: string) =>
+    prepared({
+      name: `${name}_if_match`,
+      command: 'SELECT',
+      columns: ['exists', 'changed'],
+      text: `
       with item as (select 1 from ${table} where id = $1),
       changed as (${text} and version = any(${versions}::bigint[]) returning 1)
       select exists (select 1 from item) as exists, exists (select 1 from changed) as changed`,
-  })
+    })
   const updateIfMatch = ifMatch(update, '$5')
   const removeIfMatch = ifMatch(remove, '$2')
 
@@ -223,28 +239,28 @@ function createStoreB(
   { serialize }: Serializers['b'],
 ): Omit<StoreB, 'replaceAll'> {
   const { query } = pool
-  const list: Statement = {
+  const list = prepared({
     name: 'list_named',
     command: 'SELECT',
     columns: ['json'],
     text: `
       select '[' || coalesce(string_agg('{"id":' || to_json(id) || ',"name":' || to_json(name) || ',"notes":'
         || to_json(notes) || ',"done":' || done || '}', ',' order by place), '') || ']' as json from ${table}`,
-  }
-  const create: Statement = {
+  })
+  const create = prepared({
     name: 'create_named',
     command: 'INSERT',
     text: `
       insert into ${table} (key, id, name, notes, done)
       select $1::bytea, $2::text, $3::text, $4::text, $5::boolean from ${versions} where ${lockRow} for share
       on conflict (key) do nothing`,
-  }
-  const replace: Statement = {
+  })
+  const replace = prepared({
     name: 'replace_named',
     command: 'UPDATE',
     text: `update ${table} set name = $2, notes = $3, done = $4 where key = $1`,
-  }
-  const remove: Statement = { name: 'delete_named', command: 'DELETE', text: `delete from ${table} where key = $1` }
+  })
+  const remove = prepared({ name: 'delete_named', command: 'DELETE', text: `delete from ${table} where key = $1` })
 
   return {
     list: listReader(pool, list),
