@@ -108,7 +108,7 @@ const minSharedLength = 64 * 1024
 
 /**
  * The JSON of a list as one value. The entity tag is its hash, so that all instances send the same one. Calls of one turn
- * of the event loop share one statement, which the pool sends at the end of that turn.
+ * of the event loop share one statement, which is sent after all of them.
  */
 function listReader({ query }: Pool, statement: Statement): () => Promise<ListRepresentation> {
   let last: { readonly etag: string; readonly bytes: WeakRef<Buffer> } | undefined
@@ -122,12 +122,12 @@ function listReader({ query }: Pool, statement: Statement): () => Promise<ListRe
     return { json: [bytes], etag }
   }
   return () => {
-    if (!shared) {
-      shared = read()
+    shared ??= new Promise((resolve) => {
       setImmediate(() => {
         shared = undefined
+        resolve(read())
       })
-    }
+    })
     return shared
   }
 }
