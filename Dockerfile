@@ -8,6 +8,7 @@ COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json ./
 COPY scripts/build.mjs scripts/
+COPY page page/
 COPY src src/
 RUN npm run build && npm prune --omit=dev --ignore-scripts --no-audit --no-fund
 

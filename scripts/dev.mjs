@@ -44,7 +44,8 @@ if (command === 'build') {
   const compiler = join(root, 'node_modules/typescript/bin/tsc')
   if (!existsSync(compiler)) fail('There is no compiler: run npm ci, without --omit=dev.')
   rmSync(join(root, 'dist'), { recursive: true, force: true })
-  run(process.execPath, compiler)
+  // In this order, as in build.mjs.
+  for (const project of ['page', '.']) run(process.execPath, compiler, '--project', join(root, project))
   // Only these import the packages of test/.
   for (const part of ['test', 'bench']) symlinkSync(packages, join(root, 'dist', part, 'node_modules'), 'junction')
 } else run(join(packages, '.bin', command), ...args)

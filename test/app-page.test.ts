@@ -570,7 +570,7 @@ suite('QR code', () => {
   }
 
   test('has the modules of another implementation, and none for a text that is too long', async () => {
-    const { qrCode } = await import(new URL('../../page/qr.js', import.meta.url).href)
+    const { qrCode } = await import(new URL('../page/qr.js', import.meta.url).href)
     for (const [text, [size, hash]] of Object.entries(hashes)) {
       const rows: boolean[][] = qrCode(text)
       assert.equal(rows.length, size, text)
@@ -591,7 +591,7 @@ const appFiles = async (base: string) => {
 }
 
 suite('files of the pages', () => {
-  test('/app has under 60 kB in all, compressed, with a Content-Security-Policy and an entity tag', async () => {
+  test('/app has under 45 kB in all, compressed, with a Content-Security-Policy and an entity tag', async () => {
     const { url } = services.a
     const paths = await appFiles(url)
     assert.ok(paths.length > 8)
@@ -612,7 +612,7 @@ suite('files of the pages', () => {
       assert.equal(plain.headers['content-encoding'], undefined, path)
       assert.notEqual(plain.headers.etag, headers.etag, path)
     }
-    assert.ok(bytes < 60_000, `${bytes} bytes`)
+    assert.ok(bytes < 45_000, `${bytes} bytes`)
   })
 
   test('/swagger has compressed files with entity tags, and a page that is not stored', async () => {

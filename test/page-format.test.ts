@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { storableText } from './support/text.ts'
 
-const { toCurl } = await import(`${new URL('../../page/format.js', import.meta.url)}`)
+const { toCurl } = await import(`${new URL('../page/format.js', import.meta.url)}`)
 const bashMissing = spawnSync('bash', ['--version']).status !== 0 && 'needs bash'
 
 /** The arguments that a shell gives to curl, for each command. */

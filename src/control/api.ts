@@ -11,7 +11,15 @@ import { appPageRoutes } from '../pages/pages.ts'
 import type { Awaitable, Full, ListRepresentation } from '../store/store.ts'
 import { type Faults, problem, readFaultRules } from './faults.ts'
 import { type Journal, maxSubscriptions } from './journal.ts'
-import { entriesSchema, type FaultRule, rulesSchema, usedRulesSchema, wholeNumber } from './schema.ts'
+import {
+  entriesSchema,
+  type FaultRule,
+  type Info,
+  rulesSchema,
+  type SandboxInfo,
+  usedRulesSchema,
+  wholeNumber,
+} from './schema.ts'
 
 type Items = readonly FromSchema<ObjectSchema>[]
 type ReplaceOutcome = 'replaced' | 'unstorable' | Full
@@ -31,7 +39,7 @@ export interface Controlled extends ControlledItems {
   readonly faults: Faults
   readonly itemSchema: ObjectSchema
   /** Returns what the page says about this service. */
-  info(): object
+  info(): SandboxInfo
   /** Signs a token for local clients. */
   readonly newToken: (() => Promise<string>) | undefined
   setFaults(rules: readonly FaultRule[]): void
@@ -128,7 +136,8 @@ function controlRoutes(api: Api, controlled: Controlled): Route[] {
           })
         const token = isLocal ? await controlled.newToken?.() : undefined
         const { name, title } = api
-        return json(200, JSON.stringify({ profile: name, title, ...controlled.info(), operations, token }))
+        const info: Info = { profile: name, title, ...controlled.info(), operations, token }
+        return json(200, JSON.stringify(info))
       },
     }),
     controlRoute('reset', 'POST', '/reset', {

@@ -15,6 +15,7 @@ import type { ObjectSchema } from '../http/schema.ts'
 import { type Controlled, type ControlledItems, controlAccess, controlApi, ownOrigin } from './api.ts'
 import { type FaultSettings, Faults, problem } from './faults.ts'
 import { Journal, JournalBudget, type RuleOf } from './journal.ts'
+import type { ProfileInfo } from './schema.ts'
 
 export interface SandboxItems extends ControlledItems {
   /** The profile serves this on these items. */
@@ -33,7 +34,7 @@ export interface ControlOptions {
   /** Checks the tokens of the control API. */
   readonly verifyToken: DispatchSettings['verifyToken']
   /** Returns what GET /__admin/info shows about the service. */
-  readonly info: () => object
+  readonly info: () => ProfileInfo
   /** Each start of the service has another one. */
   readonly instance: string
   readonly newToken: (() => Promise<string>) | undefined

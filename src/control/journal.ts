@@ -1,7 +1,7 @@
 import { StringDecoder } from 'node:string_decoder'
 import type { RequestContext } from '../http/context.ts'
 import { byteLengthOf, type Response } from '../http/response.ts'
-import type { ItemChange, JournalEntry, Message } from './schema.ts'
+import type { ControlEvent, ItemChange, JournalEntry, Message } from './schema.ts'
 
 /** A journal keeps this of an entry. Time and messages are formatted when somebody looks at it, which is rare. */
 interface Recorded extends Omit<JournalEntry, 'time' | 'request' | 'response'> {
@@ -32,9 +32,6 @@ const entryOverheadBytes = 500
 const stringOverheadBytes = 24
 /** The largest number of clients that receive events, of all journals together. */
 export const maxSubscriptions = 100
-
-/** The items were replaced, the journal was emptied, or the rules for failures have changed. */
-type ControlEvent = 'reset' | 'clear' | 'faults'
 
 type JournalEvent = { readonly id: number } & (
   | { readonly event: 'request'; readonly data: Recorded }

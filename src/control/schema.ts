@@ -125,3 +125,64 @@ const journalEntry = object(
 export interface JournalEntry extends ValueOf<typeof journalEntry> {}
 
 export const entriesSchema = arrayOf(journalEntry)
+
+/** The items were replaced, the journal was emptied, or the rules for failures have changed. */
+export type ControlEvent = 'reset' | 'clear' | 'faults'
+
+/** GET /__admin/events sends these. */
+export type ServiceEvent = { readonly id: number } & (
+  | { readonly event: 'request'; readonly data: JournalEntry }
+  | { readonly event: 'item'; readonly data: ItemChange }
+  | { readonly event: ControlEvent; readonly data: object }
+)
+
+/** The addresses of a profile; `title` says which. */
+export interface ProfileUrls {
+  readonly title: string
+  readonly urls: readonly string[]
+  readonly emulatorUrls?: readonly string[]
+  readonly networkUrls?: readonly string[]
+}
+
+export interface ServiceInfo {
+  readonly version: string
+  readonly startedAt: string
+  readonly store: string
+  readonly profiles: readonly ProfileUrls[]
+}
+
+export interface ProfileInfo extends ServiceInfo {
+  readonly certificate?:
+    | { readonly pem: string; readonly subject: string; readonly validTo: string; readonly fingerprint256: string }
+    | undefined
+  readonly flags: {
+    readonly delay?: { readonly minMs: number; readonly maxMs: number } | undefined
+    readonly failures: readonly FaultRule[]
+    readonly requireAuth: boolean
+  }
+  readonly rules: readonly { readonly id: string; readonly basis: 'spec' | 'choice'; readonly sentence: string }[]
+}
+
+export interface SandboxInfo extends ProfileInfo {
+  readonly instance: string
+  /** Undefined outside of sandboxes. */
+  readonly sandbox?: string | undefined
+  /** Undefined where there are none. */
+  readonly sandboxes?: readonly string[] | undefined
+}
+
+/** GET /__admin/info shows this to the page. */
+export interface Info extends SandboxInfo {
+  readonly profile: string
+  readonly title: string
+  readonly operations: readonly {
+    readonly operation: string
+    readonly method: string
+    readonly path: string
+    readonly secured: boolean
+    /** A rule for failures may demand these. */
+    readonly statuses: readonly number[]
+  }[]
+  /** For local clients. */
+  readonly token?: string | undefined
+}

@@ -9,7 +9,10 @@ import { empty, type Response } from '../http/response.ts'
 import { type Route, route } from '../http/router.ts'
 
 const pageFile = (name: string) => new URL(`../../../page/${name}`, import.meta.url)
-const pageFiles = (...names: readonly string[]) => Object.fromEntries(names.map((name) => [name, pageFile(name)]))
+/** Compiled from page/. */
+const scriptFile = (name: string) => new URL(`../../page/${name}`, import.meta.url)
+const pageFiles = (...names: readonly string[]) =>
+  Object.fromEntries(names.map((name) => [name, name.endsWith('.js') ? scriptFile(name) : pageFile(name)]))
 const require = createRequire(import.meta.url)
 
 /** S5: this page lists and tries each operation. For local clients it contains a token from `newToken`. */

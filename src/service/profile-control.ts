@@ -3,6 +3,7 @@ import { type AppSettings, appApi, profileApi, profiles } from '../app.ts'
 import type { Config, ControlSettings } from '../config/config.ts'
 import { type Control, control, type SandboxItems } from '../control/control.ts'
 import { Faults, ruleErrors } from '../control/faults.ts'
+import type { ServiceInfo } from '../control/schema.ts'
 import { type Profile, type ProfileName, ruleOf } from '../profiles/profile.ts'
 import { memoryStores } from '../store/memory.ts'
 import type { Stores } from '../store/store.ts'
@@ -16,7 +17,7 @@ export interface ControlledService {
   readonly stores: Stores
   readonly openAnother: OpenStores['openAnother']
   /** For the page: what is known once the service runs. */
-  readonly serviceInfo: () => object
+  readonly serviceInfo: () => ServiceInfo
 }
 
 /** A profile under control of its clients. */
@@ -59,7 +60,7 @@ export function controlledProfile<Name extends ProfileName>(
     now,
     info: () => ({
       ...serviceInfo(),
-      certificate: certificate && describeCertificate(certificate),
+      certificate: certificate ? describeCertificate(certificate) : undefined,
       flags: { delay, failures, requireAuth },
       rules: rulesOfProfile,
     }),
@@ -92,5 +93,5 @@ export function findFailProblems(
 function describeCertificate(pem: string) {
   const certificate = new X509Certificate(pem)
   const { subject, validTo, fingerprint256 } = certificate
-  return { pem: certificate.toString(), subject, validTo: new Date(validTo), fingerprint256 }
+  return { pem: certificate.toString(), subject, validTo: new Date(validTo).toISOString(), fingerprint256 }
 }

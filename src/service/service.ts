@@ -100,7 +100,7 @@ export async function startService(options: ServiceOptions): Promise<Service | s
   const maxBodyBytes = config.control ? controlBodyBytes(config) : config.maxBodyBytes
   const limits = { ...config.limits, maxConnections: Math.ceil(config.limits.maxConnections / processes) }
   const { heapLimitBytes } = runtime
-  const startedAt = new Date()
+  const startedAt = new Date().toISOString()
   const serviceInfo = () => ({ version, startedAt, store: opened.kind, profiles: running.map(({ urls }) => urls) })
   const settings = {
     config,

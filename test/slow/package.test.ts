@@ -84,7 +84,7 @@ suite('the package', () => {
     for (const path of paths)
       assert.match(
         path,
-        /^(?:dist\/src\/.*\.(?:js|js\.map|d\.ts)|page\/[^/]+|openapi\/[ab]\.json|docs\/[^/]+|[A-Z]+\.md|LICENSE|package\.json)$/,
+        /^(?:dist\/src\/.*\.(?:js|js\.map|d\.ts)|dist\/page\/\w+\.js|page\/\w+\.(?:html|css|svg)|openapi\/[ab]\.json|docs\/[^/]+|[A-Z]+\.md|LICENSE|package\.json)$/,
       )
     for (const needed of [
       'README.md',
@@ -92,6 +92,7 @@ suite('the package', () => {
       'LICENSE',
       'SECURITY.md',
       'dist/src/cli.js',
+      'dist/page/page.js',
       'page/index.html',
       'docs/operations.md',
     ])
@@ -120,7 +121,7 @@ suite('the package', () => {
       true,
     )
     const [url] = await service.prints(/http:\/\/localhost:\d+/)
-    for (const path of ['/swagger/index.html', '/app', '/app/app.js', '/app/icon.svg'])
+    for (const path of ['/swagger/index.html', '/swagger/page.js', '/app', '/app/app.js', '/app/icon.svg'])
       assert.equal((await fetch(`${url}${path}`)).status, 200, path)
 
     await assertTypes(t, app)
@@ -195,7 +196,7 @@ test('the first stage of the Dockerfile builds what the second one copies', {
       for (const source of sources.map((path) => join(root, path)))
         cpSync(source, statSync(source).isDirectory() ? target : join(target, basename(source)), { recursive: true })
     }
-  assert.deepEqual(readdirSync(join(folder, 'dist')), ['src'])
+  assert.deepEqual(readdirSync(join(folder, 'dist')).sort(), ['page', 'src'])
   assert.ok(existsSync(join(folder, 'node_modules/pg')) && !existsSync(join(folder, 'node_modules/typescript')))
   // In the image there is nothing else.
   for (const name of readdirSync(folder))
@@ -205,6 +206,6 @@ test('the first stage of the Dockerfile builds what the second one copies', {
   const env = { ...cleanEnvironment(), XDG_CONFIG_HOME: folder }
   const service = new Program(t, process.execPath, args, { cwd: folder, env }, true)
   const [url] = await service.prints(/http:\/\/localhost:\d+/)
-  for (const path of ['/app', '/swagger/index.html', '/swagger/swagger-ui-bundle.js'])
+  for (const path of ['/app', '/app/app.js', '/swagger/index.html', '/swagger/swagger-ui-bundle.js'])
     assert.equal((await fetch(`${url}${path}`)).status, 200, path)
 })

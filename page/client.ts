@@ -1,25 +1,34 @@
+import type { ServiceEvent } from '../src/control/schema.ts'
+
 /** The service, or the sandbox, that serves this page; with a slash at the end. */
 export const base = new URL('..', import.meta.url)
 
 /** From the service for local clients; others enter one, which is kept for this tab. */
 let token = sessionStorage.getItem('token') ?? ''
 export const currentToken = () => token
-export function useToken(value, isEntered) {
+export function useToken(value: string, isEntered: boolean): void {
   token = value
   if (isEntered) sessionStorage.setItem('token', value)
   else sessionStorage.removeItem('token')
 }
 
-const authorization = () => (token ? { authorization: `Bearer ${token}` } : {})
+const authorization = (): Record<string, string> => (token ? { authorization: `Bearer ${token}` } : {})
+
+/** What came back for a request. */
+export interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+}
 
 /** Of this service, relative to `base`. A service that does not respond has the status 0. */
-export async function send(method, path, body) {
+export async function send(method: string, path: string, body?: string): Promise<Answer> {
   try {
     const response = await fetch(new URL(path.replace(/^\//, ''), base), {
       method,
       cache: 'no-store',
       headers: { ...authorization(), ...(body !== undefined && { 'content-type': 'application/json' }) },
-      body,
+      ...(body !== undefined && { body }),
     })
     return { status: response.status, headers: response.headers, text: await response.text() }
   } catch {
@@ -27,12 +36,12 @@ export async function send(method, path, body) {
   }
 }
 
-export const admin = (method, path, body) => send(method, `__admin/${path}`, body)
+export const admin = (method: string, path: string, body?: string) => send(method, `__admin/${path}`, body)
 
 /** The message of a response that is no success. */
-export function messageOf({ status, text }) {
+export function messageOf({ status, text }: Answer): string {
   try {
-    const { title, errors } = JSON.parse(text)
+    const { title, errors }: { title?: string; errors?: Record<string, string[]> } = JSON.parse(text)
     if (title) return [title, ...Object.values(errors ?? {}).flat()].join(' ')
   } catch {
     // No problem document: the text says it.
@@ -41,14 +50,18 @@ export function messageOf({ status, text }) {
 }
 
 /** JSON with integers as strings: int64 ids have more digits than a number keeps. */
-export const parseExact = (text) =>
+export const parseExact = (text: string): unknown =>
   JSON.parse(text.replace(/"(?:[^"\\]+|\\.)*"|-?\d+/g, (part) => (part.startsWith('"') ? part : `"${part}"`)))
 
 /** Longer than two heartbeats of the service: it is away, or the machine slept. */
 const silenceTimeoutMs = 40_000
 
 /** Server-sent events, by fetch: EventSource cannot send a token. Calls `onOpen`, then `onEvent`, until the stream ends. */
-export async function readEvents(signal, onOpen, onEvent) {
+export async function readEvents(
+  signal: AbortSignal,
+  onOpen: () => unknown,
+  onEvent: (event: ServiceEvent) => void,
+): Promise<number> {
   const silence = new AbortController()
   let timer = setTimeout(() => silence.abort(), silenceTimeoutMs)
   try {
@@ -68,10 +81,13 @@ export async function readEvents(signal, onOpen, onEvent) {
       clearTimeout(timer)
       timer = setTimeout(() => silence.abort(), silenceTimeoutMs)
       const messages = (rest + decoder.decode(value, { stream: true })).split('\n\n')
-      rest = messages.pop()
+      rest = messages.pop() ?? ''
       for (const message of messages) {
-        const fields = Object.fromEntries(message.split('\n').map((line) => line.split(/: (.*)/s, 2)))
-        if (fields.event) onEvent(fields.event, Number(fields.id), JSON.parse(fields.data))
+        const fields: Partial<Record<string, string>> = Object.fromEntries(
+          message.split('\n').map((line) => line.split(/: (.*)/s, 2)),
+        )
+        const { id, event, data = '{}' } = fields
+        if (event) onEvent({ id: Number(id), event, data: JSON.parse(data) } as ServiceEvent)
       }
     }
   } catch {
@@ -81,7 +97,7 @@ export async function readEvents(signal, onOpen, onEvent) {
   }
 }
 
-function anyOf(...signals) {
+function anyOf(...signals: readonly AbortSignal[]): AbortSignal {
   const any = new AbortController()
   for (const signal of signals) {
     if (signal.aborted) any.abort()

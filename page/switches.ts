@@ -1,18 +1,20 @@
-import { admin, base, messageOf } from './client.js'
-import { field, h, select } from './dom.js'
+import type { FaultRule, UsedRule } from '../src/control/schema.ts'
+import { admin, base, messageOf } from './client.ts'
+import { field, h, type Option, select } from './dom.ts'
+import type { App, View } from './view.ts'
 
-const connectionFaults = [
+const connectionFaults: readonly (readonly [NonNullable<FaultRule['fault']>, string])[] = [
   ['reset', 'connection reset'],
   ['truncate', 'half of the response'],
   ['lost', 'executed, no response'],
 ]
-const outcomeNames = Object.fromEntries(connectionFaults)
+const outcomeNames: Partial<Record<string, string>> = Object.fromEntries(connectionFaults)
 
-const outcomeOf = ({ code, fault, delay }) =>
+const outcomeOf = ({ code, fault, delay }: FaultRule) =>
   code !== undefined ? `status ${code}` : fault ? outcomeNames[fault] : delay === undefined ? 'failure' : ''
 
 /** A rule as a sentence. */
-export function describeRule(rule) {
+export function describeRule(rule: FaultRule & Partial<Pick<UsedRule, 'used'>>): string {
   const { method, path, times, share, delay, used = 0 } = rule
   const requests = method || path ? `${method ?? 'every method'} ${path ?? ''}`.trim() : 'every request'
   const what = [outcomeOf(rule), delay ? `${delay} ms delay` : ''].filter(Boolean).join(' after ')
@@ -23,17 +25,19 @@ export function describeRule(rule) {
   return `${requests}: ${what}${which.filter(Boolean).length > 0 ? `, ${which.filter(Boolean).join(', ')}` : ''}`
 }
 
-const timesLeft = (times, used) =>
+const timesLeft = (times: number | undefined, used: number) =>
   times === undefined ? '' : used >= times ? `used up (${times})` : `the next ${times - used} of ${times}`
 
 /** The form as the address has it, so that a link can be shared. Nothing is switched on before somebody presses Apply. */
 const defaults = { delay: '', next: '', nextFor: '', nextAs: '', share: '', shareFor: '', shareAs: '' }
 
-export function switchesView(app) {
+type Values = typeof defaults
+
+export function switchesView(app: App): View & { update(): void } {
   const { sandbox } = app.info
-  const operations = app.info.operations.map(({ method, path }) => [`${method} ${path}`, `${method} ${path}`])
-  const requestOptions = [['', 'every request'], ...operations]
-  const number = (name, max) =>
+  const operations = app.info.operations.map(({ method, path }): Option => [`${method} ${path}`, `${method} ${path}`])
+  const requestOptions: Option[] = [['', 'every request'], ...operations]
+  const number = (name: string, max: number) =>
     h('input', { type: 'number', name, min: '0', max: `${max}`, inputmode: 'numeric', placeholder: '0' })
   const inputs = {
     delay: number('delay', 60_000),
@@ -145,11 +149,11 @@ export function switchesView(app) {
   }
 
   /** An operation has statuses of its own; every request can only fail in its profile's way. */
-  function fillOutcomes(target, chosen, value) {
+  function fillOutcomes(target: HTMLSelectElement, chosen: string, value: string) {
     const { statuses = [] } = app.info.operations.find(({ method, path }) => `${method} ${path}` === chosen) ?? {}
-    const options = [
+    const options: Option[] = [
       ['', 'a failure of the store'],
-      ...statuses.filter((status) => status >= 400).map((status) => [`${status}`, `status ${status}`]),
+      ...statuses.filter((status) => status >= 400).map((status): Option => [`${status}`, `status ${status}`]),
       ...connectionFaults,
     ]
     target.replaceChildren(...options.map(([key, text]) => h('option', { value: key }, text)))
@@ -157,11 +161,19 @@ export function switchesView(app) {
     if (target.selectedIndex < 0) target.selectedIndex = 0
   }
 
-  const values = () => Object.fromEntries(Object.entries(inputs).map(([key, input]) => [key, input.value]))
+  const values = (): Values => ({
+    delay: inputs.delay.value,
+    next: inputs.next.value,
+    nextFor: inputs.nextFor.value,
+    nextAs: inputs.nextAs.value,
+    share: inputs.share.value,
+    shareFor: inputs.shareFor.value,
+    shareAs: inputs.shareAs.value,
+  })
 
-  function fill(given) {
-    for (const key of ['delay', 'next', 'nextFor', 'share', 'shareFor']) inputs[key].value = given[key]
-    for (const key of ['nextFor', 'shareFor']) if (inputs[key].selectedIndex < 0) inputs[key].selectedIndex = 0
+  function fill(given: Values) {
+    for (const key of ['delay', 'next', 'nextFor', 'share', 'shareFor'] as const) inputs[key].value = given[key]
+    for (const key of ['nextFor', 'shareFor'] as const) if (inputs[key].selectedIndex < 0) inputs[key].selectedIndex = 0
     fillOutcomes(inputs.nextAs, inputs.nextFor.value, given.nextAs)
     fillOutcomes(inputs.shareAs, inputs.shareFor.value, given.shareAs)
   }
@@ -172,9 +184,9 @@ export function switchesView(app) {
   }
 
   /** The first rule that matches is applied, so a failure has the delay, too. */
-  function rulesOf({ delay, next, nextFor, nextAs, share, shareFor, shareAs }) {
-    const wait = Number(delay) > 0 ? { delay: Number(delay) } : {}
-    const rule = (requests, outcome) => {
+  function rulesOf({ delay, next, nextFor, nextAs, share, shareFor, shareAs }: Values) {
+    const wait: { delay?: number } = Number(delay) > 0 ? { delay: Number(delay) } : {}
+    const rule = (requests: string, outcome: string) => {
       const [method, path] = requests.split(' ')
       const failure = /^\d+$/.test(outcome) ? { code: Number(outcome) } : { fault: outcome }
       // Without code and fault, a delay is all that a rule does.
@@ -187,12 +199,12 @@ export function switchesView(app) {
     ]
   }
 
-  async function apply(event) {
+  async function apply(event: Event) {
     event.preventDefault()
     await act('PUT', 'faults', JSON.stringify(rulesOf(values())))
   }
 
-  async function act(method, path, body) {
+  async function act(method: string, path: string, body?: string) {
     const response = await admin(method, path, body)
     error.textContent = response.status === 204 ? '' : messageOf(response)
   }
@@ -210,7 +222,7 @@ export function switchesView(app) {
   }
 
   async function loadItems() {
-    const [chosen] = file.files
+    const [chosen] = file.files ?? []
     if (!chosen) return
     const response = await admin('PUT', 'items', await chosen.text())
     file.value = ''
@@ -218,7 +230,7 @@ export function switchesView(app) {
     if (response.status === 204) app.notify(`The items are those of ${chosen.name}.`)
   }
 
-  function openSandbox(event) {
+  function openSandbox(event: Event) {
     event.preventDefault()
     if (!name.reportValidity()) return
     location.href = `${mainBase()}${name.value ? `~${name.value}/` : ''}app${location.hash}`
@@ -253,7 +265,7 @@ export function switchesView(app) {
   }
 }
 
-export function download(fileName, text, type) {
+export function download(fileName: string, text: string, type: string): void {
   const url = URL.createObjectURL(new Blob([text], { type }))
   h('a', { href: url, download: fileName }).click()
   setTimeout(() => URL.revokeObjectURL(url), 10_000)

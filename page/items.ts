@@ -1,11 +1,35 @@
-import { admin, base, messageOf, parseExact, send } from './client.js'
-import { copyButton, field, h, setText } from './dom.js'
-import { describeStatus, toCurl } from './format.js'
+import { type Answer, admin, base, messageOf, parseExact, send } from './client.ts'
+import { copyButton, field, h, setText } from './dom.ts'
+import { describeStatus, toCurl } from './format.ts'
+import type { App, View } from './view.ts'
 
 const path = '/api/todoitems'
 
-/** How each profile says it. Ids of profile A are digits in a string: a number would round them. */
-const shapes = {
+/** An item of either profile. Ids of profile A are digits in a string: a number would round them. */
+interface Item {
+  readonly id: string
+  readonly name: string | null
+  readonly notes?: string | null
+  readonly isComplete?: boolean
+  readonly done?: boolean
+}
+
+type Write = readonly [method: string, target: string, body?: string]
+
+interface Shape {
+  readonly done: 'isComplete' | 'done'
+  readonly hasNotes: boolean
+  readonly create: (item: Item) => Write
+  readonly update: (item: Item) => Write
+}
+
+interface Row {
+  readonly element: HTMLElement
+  update(item: Item): void
+}
+
+/** How each profile says it. */
+const shapes: Partial<Record<string, Shape>> = {
   a: {
     done: 'isComplete',
     hasNotes: false,
@@ -30,15 +54,21 @@ const refreshIntervalMs = 150
 /** A version 4 UUID; crypto.randomUUID exists in secure contexts only. */
 function newId() {
   const bytes = crypto.getRandomValues(new Uint8Array(16))
-  bytes[6] = (bytes[6] & 0x0f) | 0x40
-  bytes[8] = (bytes[8] & 0x3f) | 0x80
+  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40
+  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80
   const hex = [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }
 
-export function itemsView(app) {
-  const shape = shapes[app.info.profile]
-  const rows = new Map()
+const shapeOf = (profile: string): Shape => {
+  const shape = shapes[profile]
+  if (!shape) throw new Error(`There is no profile ${profile}.`)
+  return shape
+}
+
+export function itemsView(app: App): View & { refresh(): void } {
+  const shape = shapeOf(app.info.profile)
+  const rows = new Map<string, Row>()
   const count = h('p', { class: 'count' })
   const empty = h('p', { class: 'empty', hidden: true }, 'No items yet. Add one above, or let a client create it.')
   const list = h('ul', { class: 'items', 'aria-label': 'To-do items' })
@@ -68,7 +98,7 @@ export function itemsView(app) {
   let isStale = true
   let isLoading = false
 
-  async function add(event) {
+  async function add(event: Event) {
     event.preventDefault()
     const { status } = await write(shape.create({ id: id.value, name: name.value, notes: notes.value }))
     if (status < 200 || status >= 300) return
@@ -79,11 +109,11 @@ export function itemsView(app) {
   }
 
   /** Through the public API, as any client; shows what was sent, and the answer where it is no success. */
-  async function write([method, target, body]) {
+  async function write([method, target, body]: Write): Promise<Answer> {
     const response = await send(method, target, body)
     const isSuccess = response.status >= 200 && response.status < 300
     const origin = `${base}`.replace(/\/$/, '')
-    const headers = body === undefined ? {} : { 'content-type': 'application/json' }
+    const headers: Record<string, string> = body === undefined ? {} : { 'content-type': 'application/json' }
     const curl = () => toCurl(origin, { method, path: target, query: '', headers, body }, app.info.flags.requireAuth)
     last.replaceChildren(
       h(
@@ -110,18 +140,18 @@ export function itemsView(app) {
     while (isStale && isShown) {
       isStale = false
       const response = await admin('GET', 'items')
-      if (response.status === 200) render(parseExact(response.text))
+      if (response.status === 200) render(parseExact(response.text) as Item[])
       else if (response.status !== 0) app.notify(messageOf(response))
       await new Promise((done) => setTimeout(done, refreshIntervalMs))
     }
     isLoading = false
   }
 
-  function render(items) {
+  function render(items: readonly Item[]) {
     const ids = new Set(items.map((item) => item.id))
     for (const [key, row] of rows)
       if (!ids.has(key)) {
-        row.remove()
+        row.element.remove()
         rows.delete(key)
       }
     let next = list.firstElementChild
@@ -140,7 +170,7 @@ export function itemsView(app) {
     setText(count, items.length === 0 ? '' : `${items.length} ${items.length === 1 ? 'item' : 'items'}, ${done} done`)
   }
 
-  function itemRow(first) {
+  function itemRow(first: Item): Row {
     let item = first
     let key = JSON.stringify(item)
     const box = h('input', { type: 'checkbox', onchange: tick })
@@ -159,13 +189,13 @@ export function itemsView(app) {
 
     function show() {
       const label = item.name ?? 'without a name'
-      box.checked = item[shape.done]
+      box.checked = item[shape.done] === true
       box.setAttribute('aria-label', `Done: ${label}`)
       remove.setAttribute('aria-label', `Delete ${label}`)
       setText(title, item.name || (item.name === null ? 'no name (null)' : 'empty name'))
       title.classList.toggle('absent', !item.name)
       setText(text, item.notes ?? '')
-      element.classList.toggle('done', item[shape.done])
+      element.classList.toggle('done', item[shape.done] === true)
     }
 
     async function tick() {
@@ -177,7 +207,7 @@ export function itemsView(app) {
     async function deleteItem() {
       const neighbour = element.nextElementSibling ?? element.previousElementSibling
       const { status } = await write(['DELETE', `${path}/${encodeURIComponent(item.id)}`])
-      if (status === 204) (neighbour?.querySelector('.remove') ?? name).focus()
+      if (status === 204) (neighbour?.querySelector<HTMLElement>('.remove') ?? name).focus()
     }
 
     function edit() {
@@ -197,7 +227,7 @@ export function itemsView(app) {
       element.classList.add('is-edited')
       newName.select()
 
-      async function save(event) {
+      async function save(event: Event) {
         event.preventDefault()
         const value = newName.value === '' && item.name === null ? null : newName.value
         const { status } = await write(
@@ -215,14 +245,13 @@ export function itemsView(app) {
 
     return {
       element,
-      update(changed) {
+      update(changed: Item) {
         const changedKey = JSON.stringify(changed)
         if (changedKey === key) return
         key = changedKey
         item = changed
         show()
       },
-      remove: () => element.remove(),
     }
   }
 
@@ -240,7 +269,7 @@ export function itemsView(app) {
   }
 }
 
-function decoded(target) {
+function decoded(target: string): string {
   try {
     return decodeURIComponent(target)
   } catch {
@@ -249,7 +278,7 @@ function decoded(target) {
 }
 
 /** The server's own words. */
-function answerOf({ status, text }, isOnline) {
+function answerOf({ status, text }: Answer, isOnline: boolean): string {
   if (status === 0 && isOnline) return 'The connection was closed without a response.'
   if (text === '') return `${describeStatus(status)}, without a body.`
   try {

@@ -1,6 +1,7 @@
-import { h, withCode } from './dom.js'
+import { h, withCode } from './dom.ts'
+import type { App, View } from './view.ts'
 
-export function contractView(app) {
+export function contractView(app: App): View {
   const rows = app.info.rules.map(({ id, basis, sentence }) =>
     h(
       'li',

@@ -1,97 +1,104 @@
-import { admin, messageOf, readEvents, useToken } from './client.js'
-import { connectView } from './connect.js'
-import { contractView } from './contract.js'
-import { h, perFrame, setText } from './dom.js'
-import { itemsView } from './items.js'
-import { describeRule, switchesView } from './switches.js'
-import { trafficView } from './traffic.js'
+import type { Info, ServiceEvent } from '../src/control/schema.ts'
+import { admin, messageOf, readEvents, useToken } from './client.ts'
+import { connectView } from './connect.ts'
+import { contractView } from './contract.ts'
+import { h, perFrame, setText } from './dom.ts'
+import { itemsView } from './items.ts'
+import { describeRule, switchesView } from './switches.ts'
+import { trafficView } from './traffic.ts'
+import type { App } from './view.ts'
 
-const byId = (id) => document.getElementById(id)
+function byId(id: string): HTMLElement {
+  const element = document.getElementById(id)
+  if (!element) throw new Error(`There is no element ${id}.`)
+  return element
+}
+
 const main = byId('main')
 const reconnectIntervalMs = 1000
 const noticeForMs = 8000
 
-/** What the views share. */
-const app = {
-  info: undefined,
-  rules: [],
-  isOnline: false,
-  /** Replaces the parameters of the view in the address, without a new entry in the history. */
-  setParameters(view, parameters) {
-    const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== '')).toString()
-    addresses[view] = `#/${view}${query ? `?${query}` : ''}`
-    const link = document.querySelector(`nav a[href^="#/${view}"]`)
-    if (link) link.href = addresses[view]
-    if (current === view && location.hash !== addresses[view]) history.replaceState(null, '', addresses[view])
-  },
-  notify: showNotice,
+/** Undefined until the service has responded. */
+let app: App | undefined
+let views: ReturnType<typeof createViews> | undefined
+let current: string
+
+const createViews = (shared: App) => ({
+  items: itemsView(shared),
+  traffic: trafficView(shared),
+  switches: switchesView(shared),
+  connect: connectView(shared),
+  contract: contractView(shared),
+})
+
+function setParameters(view: string, parameters: Readonly<Record<string, string>>) {
+  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== '')).toString()
+  const address = `#/${view}${query ? `?${query}` : ''}`
+  const link = document.querySelector<HTMLAnchorElement>(`nav a[href^="#/${view}"]`)
+  if (link) link.href = address
+  if (current === view && location.hash !== address) history.replaceState(null, '', address)
 }
-const addresses = {}
-let views
-let current
 
 /** `#/traffic?status=4xx` */
 function route() {
-  const [, name, query] = /^#\/(\w+)\??(.*)$/s.exec(location.hash) ?? []
-  current = name in views ? name : 'items'
-  for (const [key, view] of Object.entries(views)) view.element.hidden = key !== current
-  for (const link of document.querySelectorAll('nav a')) {
+  if (!app || !views) return
+  const [, name, query = ''] = /^#\/(\w+)\??(.*)$/s.exec(location.hash) ?? []
+  const [key, shown] = Object.entries(views).find(([one]) => one === name) ?? (['items', views.items] as const)
+  current = key
+  for (const view of Object.values(views)) view.element.hidden = view !== shown
+  for (const link of document.querySelectorAll<HTMLAnchorElement>('nav a')) {
     const isCurrent = link.hash.startsWith(`#/${current}`)
     if (isCurrent) link.setAttribute('aria-current', 'page')
     else link.removeAttribute('aria-current')
   }
-  document.title = `${views[current].title} · ${app.info.title}${app.info.sandbox ? ` · ${app.info.sandbox}` : ''}`
-  views[current].show(Object.fromEntries(new URLSearchParams(query ?? '')))
+  document.title = `${shown.title} · ${app.info.title}${app.info.sandbox ? ` · ${app.info.sandbox}` : ''}`
+  shown.show(Object.fromEntries(new URLSearchParams(query)))
 }
 
-function start() {
-  const { title, sandbox } = app.info
+function start(shared: App) {
+  const { title, sandbox } = shared.info
   byId('title').textContent = title
   const chip = byId('sandbox')
   chip.hidden = !sandbox
   chip.textContent = `sandbox ${sandbox}`
-  views = {
-    items: itemsView(app),
-    traffic: trafficView(app),
-    switches: switchesView(app),
-    connect: connectView(app),
-    contract: contractView(app),
-  }
+  views = createViews(shared)
   main.replaceChildren(...Object.values(views).map(({ element }) => element))
   window.addEventListener('hashchange', route)
   route()
+  return views
 }
 
 /** Everything that may have changed while nobody told us. */
 async function synchronize() {
-  const previous = app.info?.instance
+  const previous = app?.info.instance
   const response = await admin('GET', 'info')
   if (response.status !== 200) return response
-  const info = JSON.parse(response.text)
+  const info: Info = JSON.parse(response.text)
+  app ??= { info, rules: [], isOnline: false, setParameters, notify: showNotice }
   app.info = info
   if (info.token) useToken(info.token, false)
-  if (!views) start()
-  else if (previous !== info.instance) {
-    views.connect.update()
+  const isFirst = !views
+  const shown = views ?? start(app)
+  if (!isFirst && previous !== info.instance) {
+    shown.connect.update()
     showNotice(
       info.sandbox
         ? 'The sandbox was opened anew. Its items and its traffic start from the beginning.'
         : 'The service was restarted. Items, traffic and switches are those of the new process.',
     )
   }
-  await Promise.all([views.traffic.load(), loadRules()])
-  views.items.refresh()
+  await Promise.all([shown.traffic.load(), loadRules()])
+  shown.items.refresh()
   return response
 }
 
 async function loadRules() {
   const { status, text } = await admin('GET', 'faults')
-  if (status !== 200) return
+  if (status !== 200 || !app || !views) return
   app.rules = JSON.parse(text)
   views.switches.update()
   const { delay, failures } = app.info.flags
-  const isActive = ({ times, used }) => times === undefined || used < times
-  const active = app.rules.filter(isActive)
+  const active = app.rules.filter(({ times, used }) => times === undefined || used < times)
   const count = active.length + failures.length + (delay ? 1 : 0)
   const chip = byId('active')
   chip.hidden = count === 0
@@ -101,7 +108,8 @@ async function loadRules() {
 
 const refreshRules = perFrame(loadRules)
 
-function onEvent(event, id, data) {
+function onEvent({ event, id, data }: ServiceEvent) {
+  if (!views) return
   if (event === 'request') {
     views.traffic.add(data)
     if (data.fault) refreshRules()
@@ -120,17 +128,17 @@ async function follow() {
     const onHide = () => document.hidden && hidden.abort()
     document.addEventListener('visibilitychange', onHide)
     /** Events wait until the state is there that they change. */
-    let waiting = []
+    let waiting: ServiceEvent[] | undefined = []
     const status = await readEvents(
       hidden.signal,
       async () => {
         const { status } = await synchronize()
         if (status !== 200) return hidden.abort()
         setOnline(true)
-        for (const event of waiting) onEvent(...event)
+        for (const event of waiting ?? []) onEvent(event)
         waiting = undefined
       },
-      (...event) => (waiting ? waiting.push(event) : onEvent(...event)),
+      (event) => (waiting ? waiting.push(event) : onEvent(event)),
     )
     document.removeEventListener('visibilitychange', onHide)
     if (status === 401 || status === 403) return askForToken()
@@ -140,8 +148,8 @@ async function follow() {
   }
 }
 
-function setOnline(isOnline) {
-  app.isOnline = isOnline
+function setOnline(isOnline: boolean) {
+  if (app) app.isOnline = isOnline
   const live = byId('live')
   live.classList.toggle('is-live', isOnline)
   setText(live, isOnline ? 'Live' : 'Reconnecting')
@@ -149,8 +157,8 @@ function setOnline(isOnline) {
   else if (byId('notice').dataset.isLasting) showNotice('')
 }
 
-let noticeTimer
-function showNotice(text, isLasting = false) {
+let noticeTimer: ReturnType<typeof setTimeout> | undefined
+function showNotice(text: string, isLasting = false) {
   const notice = byId('notice')
   clearTimeout(noticeTimer)
   setText(notice, text)
@@ -201,9 +209,11 @@ function askForToken() {
 
 /** A token of the service is short-lived. After a pause of the page, `synchronize` gets another one. */
 setInterval(async () => {
-  if (!app.info?.token || document.hidden) return
+  if (!app?.info.token || document.hidden) return
   const { status, text } = await admin('GET', 'info')
-  if (status === 200) useToken(JSON.parse(text).token, false)
+  if (status !== 200) return
+  const { token = '' }: Info = JSON.parse(text)
+  useToken(token, false)
 }, 20 * 60_000)
 
 follow()

@@ -1,12 +1,17 @@
-/* global SwaggerUIBundle */
+interface SwaggerUi {
+  preauthorizeApiKey(name: string, value: string): void
+}
+
+/** From swagger-ui-bundle.js, a script of the page in front of this one. */
+declare function SwaggerUIBundle(options: object): SwaggerUi
 
 /** The service, or the sandbox, that serves this page; with a slash at the end. */
-const base = new URL('..', document.currentScript.src)
-const form = document.getElementById('token-form')
-const field = document.getElementById('token')
-const error = document.getElementById('error')
-const caller = document.getElementById('caller')
-const appLink = document.getElementById('app-link')
+const base = new URL('..', import.meta.url)
+const form = byId('token-form', HTMLFormElement)
+const field = byId('token', HTMLTextAreaElement)
+const error = byId('error', HTMLElement)
+const caller = byId('caller', HTMLElement)
+const appLink = byId('app-link', HTMLElement)
 appLink.hidden = appLink.dataset.app === ''
 
 /** Swagger UI has a dark scheme, by a class. */
@@ -16,7 +21,7 @@ prefersDark.addEventListener('change', applyScheme)
 applyScheme()
 
 /** For local clients the service puts a token into the page; others enter one, which is kept for this tab. */
-const localToken = document.querySelector('meta[name="development-token"]').content
+const localToken = document.querySelector<HTMLMetaElement>('meta[name="development-token"]')?.content
 const token = localToken || sessionStorage.getItem('token')
 
 if (token) open(token)
@@ -33,13 +38,19 @@ form.addEventListener('submit', (event) => {
   )
 })
 
-function showForm(message) {
+function byId<T extends HTMLElement>(id: string, type: new () => T): T {
+  const element = document.getElementById(id)
+  if (!(element instanceof type)) throw new Error(`There is no element ${id}.`)
+  return element
+}
+
+function showForm(message: string) {
   error.textContent = message
   form.hidden = false
   field.focus()
 }
 
-async function open(bearer) {
+async function open(bearer: string) {
   const response = await fetch(new URL('swagger/v1/swagger.json', base), {
     headers: { authorization: `Bearer ${bearer}` },
   }).catch(() => undefined)
@@ -56,17 +67,18 @@ async function open(bearer) {
 }
 
 /** The name that /secret uses. */
-function nameIn(bearer) {
-  const payload = atob(bearer.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'))
+function nameIn(bearer: string): string {
+  const [, encoded = ''] = bearer.split('.')
+  const payload = atob(encoded.replaceAll('-', '+').replaceAll('_', '/'))
   const bytes = Uint8Array.from(payload, (character) => character.charCodeAt(0))
-  const { unique_name, name, sub } = JSON.parse(new TextDecoder().decode(bytes))
+  const { unique_name, name, sub }: Partial<Record<string, string>> = JSON.parse(new TextDecoder().decode(bytes))
   return unique_name ?? name ?? sub ?? 'a caller without a name'
 }
 
 /** A token of the service is short-lived: the page asks for another one in time. */
 const renewAfterMs = 20 * 60_000
 let renewedAt = Date.now()
-async function renew(ui) {
+async function renew(ui: SwaggerUi) {
   if (document.hidden || Date.now() - renewedAt < renewAfterMs) return
   const response = await fetch(location.pathname, { cache: 'no-store' }).catch(() => undefined)
   const [, renewed] = /name="development-token" content="([^"]+)"/.exec((await response?.text()) ?? '') ?? []
@@ -76,7 +88,7 @@ async function renew(ui) {
 }
 
 /** Requests go to the origin of the page, not to the public URL in the description. */
-function show(description, bearer) {
+function show(description: object, bearer: string) {
   const ui = SwaggerUIBundle({
     spec: { ...description, servers: [{ url: `${base}`.slice(0, -1) }] },
     dom_id: '#ui',

@@ -2,10 +2,19 @@
  * QR codes (ISO/IEC 18004) of up to 106 bytes: byte mode, versions 1 to 6, error correction level M.
  */
 
-/** Codewords for data and for error correction of a block, and the number of blocks, by version. */
-const versions = [undefined, [16, 10, 1], [28, 16, 1], [44, 26, 1], [32, 18, 2], [43, 24, 2], [27, 16, 4]]
+/** By version, from 1. */
+type Sizes = readonly [dataOfBlock: number, correctionOfBlock: number, blocks: number]
+const versions: readonly Sizes[] = [
+  [16, 10, 1],
+  [28, 16, 1],
+  [44, 26, 1],
+  [32, 18, 2],
+  [43, 24, 2],
+  [27, 16, 4],
+]
 const formatLevelM = 0
-const masks = [
+type Mask = (x: number, y: number) => number
+const masks: readonly Mask[] = [
   (x, y) => (x + y) % 2,
   (_, y) => y % 2,
   (x) => x % 3,
@@ -16,38 +25,43 @@ const masks = [
   (x, y) => (((x + y) % 2) + ((x * y) % 3)) % 2,
 ]
 
-/** Rows of modules, true where they are dark; undefined where the text is too long. */
-export function qrCode(text) {
+/** Rows, true where a module is dark; undefined where it is free for data. */
+type Modules = (boolean | undefined)[][]
+
+/** Undefined where the text is too long. */
+export function qrCode(text: string): Modules | undefined {
   const bytes = new TextEncoder().encode(text)
-  const version = versions.findIndex((sizes) => sizes && sizes[0] * sizes[2] >= bytes.length + 2)
-  if (version < 0) return undefined
-  const codewords = interleave(encodeBytes(bytes, version), version)
-  const candidates = masks.map((_, mask) => draw(version, codewords, mask))
+  const sizes = versions.find(([size, , blocks]) => size * blocks >= bytes.length + 2)
+  if (!sizes) return undefined
+  const version = versions.indexOf(sizes) + 1
+  const codewords = interleave(encodeBytes(bytes, sizes), sizes)
+  const candidates = masks.map((mask, index) => draw(version, codewords, mask, index))
   const penalties = candidates.map(penalty)
   return candidates[penalties.indexOf(Math.min(...penalties))]
 }
 
 /** Mode 4 bits, length 8 bits, the bytes, a terminator, padding. */
-function encodeBytes(bytes, version) {
-  const [size, , blocks] = versions[version]
+function encodeBytes(bytes: Uint8Array, [size, , blocks]: Sizes): number[] {
   const nibbles = [4, bytes.length >> 4, bytes.length & 15]
   for (const byte of bytes) nibbles.push(byte >> 4, byte & 15)
   nibbles.push(0)
-  const data = []
-  for (let index = 0; index < nibbles.length; index += 2) data.push((nibbles[index] << 4) | nibbles[index + 1])
+  const data: number[] = []
+  for (let index = 0; index < nibbles.length; index += 2) data.push((at(nibbles, index) << 4) | at(nibbles, index + 1))
   for (let pad = 0xec; data.length < size * blocks; pad ^= 0xec ^ 0x11) data.push(pad)
   return data
 }
 
-function interleave(data, version) {
-  const [size, corrections, count] = versions[version]
+const at = (numbers: readonly number[], index: number) => numbers[index] ?? 0
+
+function interleave(data: readonly number[], [size, corrections, count]: Sizes): number[] {
   const blocks = Array.from({ length: count }, (_, index) => data.slice(index * size, (index + 1) * size))
-  const transpose = (rows) => rows[0].flatMap((_, column) => rows.map((row) => row[column]))
+  const transpose = (rows: readonly number[][]) =>
+    (rows[0] ?? []).flatMap((_, column) => rows.map((row) => at(row, column)))
   return [...transpose(blocks), ...transpose(blocks.map((block) => correctionOf(block, corrections)))]
 }
 
 /** Multiplication in GF(256) modulo x^8 + x^4 + x^3 + x^2 + 1. */
-function multiply(a, b) {
+function multiply(a: number, b: number): number {
   let product = 0
   for (let bit = 7; bit >= 0; bit--) {
     product = (product << 1) ^ ((product >> 7) * 0x11d)
@@ -57,29 +71,28 @@ function multiply(a, b) {
 }
 
 /** The remainder of the Reed–Solomon division. */
-function correctionOf(block, degree) {
+function correctionOf(block: readonly number[], degree: number): number[] {
   let divisor = [1]
   for (let index = 0, root = 1; index < degree; index++, root = multiply(root, 2)) {
-    const shifted = [...divisor, 0]
-    divisor = shifted.map((value, at) => value ^ (at > 0 ? multiply(divisor[at - 1], root) : 0))
+    const previous = divisor
+    divisor = [...previous, 0].map((value, position) => value ^ multiply(at(previous, position - 1), root))
   }
-  const remainder = new Array(degree).fill(0)
+  let remainder = new Array<number>(degree).fill(0)
   for (const byte of block) {
-    const factor = byte ^ remainder.shift()
-    remainder.push(0)
-    for (let at = 0; at < degree; at++) remainder[at] ^= multiply(divisor[at + 1], factor)
+    const factor = byte ^ at(remainder, 0)
+    remainder = [...remainder.slice(1), 0].map((value, position) => value ^ multiply(at(divisor, position + 1), factor))
   }
   return remainder
 }
 
-function draw(version, codewords, mask) {
+function draw(version: number, codewords: readonly number[], mask: Mask, maskNumber: number): Modules {
   const size = 17 + 4 * version
-  /** Undefined: free for data. */
-  const rows = Array.from({ length: size }, () => new Array(size).fill(undefined))
-  const set = (x, y, isDark) => {
-    if (x >= 0 && y >= 0 && x < size && y < size) rows[y][x] = isDark
+  const rows: Modules = Array.from({ length: size }, () => new Array(size).fill(undefined))
+  const set: SetModule = (x, y, isDark) => {
+    const row = rows[y]
+    if (row && x >= 0 && x < size) row[x] = isDark
   }
-  const square = (centerX, centerY, radius) => {
+  const square = (centerX: number, centerY: number, radius: number) => {
     for (let dy = -radius; dy <= radius; dy++)
       for (let dx = -radius; dx <= radius; dx++) {
         const distance = Math.max(Math.abs(dx), Math.abs(dy))
@@ -90,20 +103,19 @@ function draw(version, codewords, mask) {
     set(6, at, at % 2 === 0)
     set(at, 6, at % 2 === 0)
   }
-  for (const [x, y] of [
-    [3, 3],
-    [size - 4, 3],
-    [3, size - 4],
-  ])
-    square(x, y, 4)
+  square(3, 3, 4)
+  square(size - 4, 3, 4)
+  square(3, size - 4, 4)
   if (version > 1) square(size - 7, size - 7, 2)
-  drawFormat(set, size, mask)
+  drawFormat(set, size, maskNumber)
   placeData(rows, size, codewords, mask)
   return rows
 }
 
+type SetModule = (x: number, y: number, isDark: boolean) => void
+
 /** Level and mask with a BCH code, twice. */
-function drawFormat(set, size, mask) {
+function drawFormat(set: SetModule, size: number, mask: number): void {
   const data = (formatLevelM << 3) | mask
   let remainder = data
   for (let index = 0; index < 10; index++) remainder = (remainder << 1) ^ ((remainder >> 9) * 0x537)
@@ -121,22 +133,23 @@ function drawFormat(set, size, mask) {
 }
 
 /** In columns of two, from the right, up and down in turn. */
-function placeData(rows, size, codewords, mask) {
+function placeData(rows: Modules, size: number, codewords: readonly number[], mask: Mask): void {
   let bit = 0
   for (let right = size - 1, isUp = true; right > 0; right -= right === 8 ? 3 : 2, isUp = !isUp)
     for (let step = 0; step < size; step++) {
       const y = isUp ? size - 1 - step : step
+      const row = rows[y] ?? []
       for (const x of [right, right - 1]) {
-        if (rows[y][x] !== undefined) continue
-        const value = ((codewords[bit >> 3] ?? 0) >> (7 - (bit & 7))) & 1
-        rows[y][x] = (value === 1) !== (masks[mask](x, y) === 0)
+        if (row[x] !== undefined) continue
+        const value = (at(codewords, bit >> 3) >> (7 - (bit & 7))) & 1
+        row[x] = (value === 1) !== (mask(x, y) === 0)
         bit++
       }
     }
 }
 
 /** How hard a code is to read: runs, squares, patterns like those of the corners, and too much of one colour. */
-function penalty(rows) {
+function penalty(rows: Modules): number {
   const size = rows.length
   const columns = rows.map((_, x) => rows.map((row) => row[x]))
   const lines = [...rows, ...columns].map((line) => line.map((isDark) => (isDark ? '1' : '0')).join(''))
@@ -145,10 +158,11 @@ function penalty(rows) {
     for (const [run] of line.matchAll(/0{5,}|1{5,}/g)) points += run.length - 2
     points += 40 * (line.match(/(?=10111010000|00001011101)/g) ?? []).length
   }
-  for (let y = 1; y < size; y++)
+  for (const [y, row] of rows.entries()) {
+    const above = rows[y - 1] ?? []
     for (let x = 1; x < size; x++)
-      if (rows[y][x] === rows[y - 1][x] && rows[y][x] === rows[y][x - 1] && rows[y][x] === rows[y - 1][x - 1])
-        points += 3
+      if (row[x] === above[x] && row[x] === row[x - 1] && row[x] === above[x - 1]) points += 3
+  }
   const dark = rows.flat().filter(Boolean).length
   return points + 10 * Math.floor(Math.abs((20 * dark) / size ** 2 - 10))
 }

@@ -1,18 +1,20 @@
-import { base, currentToken } from './client.js'
-import { copyButton, h } from './dom.js'
-import { formatDate } from './format.js'
-import { qrCode } from './qr.js'
-import { download } from './switches.js'
+import type { Info, ProfileUrls } from '../src/control/schema.ts'
+import { base, currentToken } from './client.ts'
+import { copyButton, h } from './dom.ts'
+import { formatDate } from './format.ts'
+import { qrCode } from './qr.ts'
+import { download } from './switches.ts'
+import type { App, View } from './view.ts'
 
-export function connectView(app) {
+export function connectView(app: App): View & { update(): void } {
   const element = h('section', { class: 'view narrow cards', 'aria-label': 'Connect' })
 
   function update() {
     const { info } = app
     const prefix = info.sandbox ? `/~${info.sandbox}` : ''
     const own = info.profiles.find(({ title }) => title === info.title) ?? { urls: [base.origin] }
-    const { urls, emulatorUrls = [], networkUrls = [] } = own
-    const at = (all) => all.map((url) => `${url}${prefix}`)
+    const { urls, emulatorUrls = [], networkUrls = [] }: Partial<ProfileUrls> & Pick<ProfileUrls, 'urls'> = own
+    const at = (all: readonly string[]) => all.map((url) => `${url}${prefix}`)
     element.replaceChildren(
       h('h1', { class: 'offscreen' }, 'Connect'),
       h(
@@ -22,7 +24,7 @@ export function connectView(app) {
         addresses('This machine, iOS simulator', at(urls)),
         emulatorUrls.length > 0 && addresses('Android emulator', at(emulatorUrls)),
         networkUrls.length > 0
-          ? addresses('Phone in the same network', at(networkUrls), code(at(networkUrls)[0]))
+          ? addresses('Phone in the same network', at(networkUrls), code(`${networkUrls[0]}${prefix}`))
           : h(
               'p',
               { class: 'hint' },
@@ -31,7 +33,7 @@ export function connectView(app) {
               '.',
             ),
       ),
-      tokenCard(urls[0], prefix),
+      tokenCard(`${urls[0]}${prefix}`),
       ...(info.certificate ? [certificateCard(info.certificate, urls)] : []),
       h(
         'div',
@@ -62,13 +64,13 @@ export function connectView(app) {
 }
 
 /** The other profile has another port, on the host by which this page was reached. */
-function appOf({ urls }) {
-  const url = new URL(urls.find((one) => one.startsWith(location.protocol)) ?? urls[0])
+function appOf({ urls }: ProfileUrls): string {
+  const url = new URL(urls.find((one) => one.startsWith(location.protocol)) ?? urls[0] ?? base)
   url.hostname = location.hostname
   return `${url.origin}/app`
 }
 
-const addresses = (title, urls, extra) =>
+const addresses = (title: string, urls: readonly string[], extra?: Element) =>
   h(
     'div',
     { class: 'addresses' },
@@ -91,12 +93,12 @@ const addresses = (title, urls, extra) =>
 const quietZone = 4
 
 /** As an image: dark on light in both colour schemes, as scanners want it. */
-function code(text) {
+function code(text: string): Element | undefined {
   const rows = qrCode(text)
   if (!rows) return undefined
-  const svg = (name, attributes) => {
+  const svg = (name: string, attributes: Readonly<Record<string, string | number>>) => {
     const node = document.createElementNS('http://www.w3.org/2000/svg', name)
-    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value)
+    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, `${value}`)
     return node
   }
   const size = rows.length + 2 * quietZone
@@ -117,9 +119,9 @@ function code(text) {
   return image
 }
 
-function tokenCard(url, prefix) {
+function tokenCard(url: string): HTMLElement {
   const token = currentToken()
-  const curl = `curl ${url}${prefix}/secret -H "Authorization: Bearer $TOKEN"`
+  const curl = `curl ${url}/secret -H "Authorization: Bearer $TOKEN"`
   if (!token)
     return h(
       'div',
@@ -154,20 +156,29 @@ function tokenCard(url, prefix) {
   )
 }
 
+interface Claims {
+  readonly unique_name?: string
+  readonly name?: string
+  readonly sub?: string
+  readonly exp?: number
+}
+
 /** The name that /secret uses. */
-export function claimsOf(token) {
+function claimsOf(token: string): { name: string; exp?: number | undefined } {
   try {
-    const bytes = Uint8Array.from(atob(token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/')), (character) =>
+    const [, payload = ''] = token.split('.')
+    const bytes = Uint8Array.from(atob(payload.replaceAll('-', '+').replaceAll('_', '/')), (character) =>
       character.charCodeAt(0),
     )
-    const { unique_name, name, sub, exp } = JSON.parse(new TextDecoder().decode(bytes))
+    const { unique_name, name, sub, exp }: Claims = JSON.parse(new TextDecoder().decode(bytes))
     return { name: unique_name ?? name ?? sub ?? 'an unnamed caller', exp }
   } catch {
     return { name: 'an unknown caller' }
   }
 }
 
-function certificateCard({ pem, subject, validTo, fingerprint256 }, urls) {
+function certificateCard(certificate: NonNullable<Info['certificate']>, urls: readonly string[]): HTMLElement {
+  const { pem, subject, validTo, fingerprint256 } = certificate
   const https = urls.find((url) => url.startsWith('https:'))
   const curl = `curl --cacert localhost.crt ${https}/api/todoitems`
   return h(

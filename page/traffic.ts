@@ -1,11 +1,13 @@
-import { admin, base, messageOf } from './client.js'
-import { copyButton, h, perFrame, select, setText, withCode } from './dom.js'
-import { clientName, describeStatus, formatBody, formatDuration, formatTime, statusClass, toCurl } from './format.js'
+import type { JournalEntry, Message } from '../src/control/schema.ts'
+import { admin, base, messageOf } from './client.ts'
+import { copyButton, h, type Option, perFrame, select, setText, withCode } from './dom.ts'
+import { clientName, describeStatus, formatBody, formatDuration, formatTime, statusClass, toCurl } from './format.ts'
+import type { App, View } from './view.ts'
 
 /** As many as the service keeps. */
 const maxEntries = 1000
 
-const statusOptions = [
+const statusOptions: readonly Option[] = [
   ['', 'Status'],
   ['2xx', '2xx'],
   ['3xx', '3xx'],
@@ -13,15 +15,29 @@ const statusOptions = [
   ['5xx', '5xx'],
   ['none', 'No response'],
 ]
-const methodOptions = ['', 'GET', 'POST', 'PUT', 'DELETE', 'HEAD', 'OPTIONS'].map((name) => [name, name || 'Method'])
+const methodOptions = ['', 'GET', 'POST', 'PUT', 'DELETE', 'HEAD', 'OPTIONS'].map(
+  (name): Option => [name, name || 'Method'],
+)
 
-export function trafficView(app) {
+interface Row {
+  readonly entry: JournalEntry
+  readonly row: HTMLElement
+  readonly button: HTMLButtonElement
+}
+
+interface TrafficView extends View {
+  load(): Promise<void>
+  add(entry: JournalEntry): void
+  clearUntil(id: number): void
+}
+
+export function trafficView(app: App): TrafficView {
   /** Oldest first. */
-  let shown = []
+  let shown: Row[] = []
   /** What came while the list is paused, or since the last frame. */
-  let queue = []
+  let queue: JournalEntry[] = []
   let isPaused = false
-  let opened
+  let opened: Row | undefined
   let parameters = { text: '', status: '', method: '', open: '' }
 
   const text = h('input', {
@@ -64,7 +80,7 @@ export function trafficView(app) {
   document.addEventListener('keydown', (event) => {
     if (element.hidden) return
     if (event.key === 'Escape' && opened) close()
-    if (event.key !== '/' || /^(?:INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName)) return
+    if (event.key !== '/' || /^(?:INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName ?? '')) return
     event.preventDefault()
     text.focus()
   })
@@ -77,7 +93,7 @@ export function trafficView(app) {
       list.append(...added.map(({ row }) => row))
       shown.push(...added)
       for (const { row } of shown.splice(0, Math.max(0, shown.length - maxEntries))) row.remove()
-      if (!list.querySelector('[tabindex="0"]')) list.firstElementChild?.firstElementChild.setAttribute('tabindex', '0')
+      if (!list.querySelector('[tabindex="0"]')) list.querySelector('button')?.setAttribute('tabindex', '0')
       if (isAtEnd) scroller.scrollTop = scroller.scrollHeight
     }
     showCounts()
@@ -99,7 +115,7 @@ export function trafficView(app) {
     if (shown.length === 0) empty.append(h('code', {}, `curl ${new URL('api/todoitems', base)}`))
   }
 
-  function createRow(entry) {
+  function createRow(entry: JournalEntry): Row {
     const { id, time, method, path, query, status, milliseconds, client, request, reason, fault } = entry
     const button = h(
       'button',
@@ -116,17 +132,17 @@ export function trafficView(app) {
       h('span', { class: 'duration' }, formatDuration(milliseconds)),
       h('span', { class: 'client' }, clientName(request.headers['user-agent'], client)),
     )
-    const created = { entry, row: h('li', {}, button) }
+    const created = { entry, row: h('li', {}, button), button }
     created.row.hidden = !matches(created)
     return created
   }
 
-  const matches = ({ entry, row }) =>
+  const matches = ({ entry, row }: Row) =>
     (parameters.method === '' || entry.method === parameters.method) &&
     (parameters.status === '' || statusClass(entry.status) === parameters.status) &&
     (parameters.text === '' || searched(entry, row).includes(parameters.text.toLowerCase()))
 
-  const searched = ({ request, response, client }, row) =>
+  const searched = ({ request, response, client }: JournalEntry, row: HTMLElement) =>
     [row.textContent, request.body, response.body, client].join('\n').toLowerCase()
 
   function filter() {
@@ -148,21 +164,21 @@ export function trafficView(app) {
     if (response.status !== 204) app.notify(messageOf(response))
   }
 
-  function openRow(event) {
-    const button = event.target.closest('button')
+  function openRow({ target }: Event) {
+    const button = target instanceof Element && target.closest('button')
     if (!button) return
     open(Number(button.dataset.id))
     // On a narrow screen the details take the place of the list.
-    if (list.offsetParent === null) details.querySelector('button').focus()
+    if (list.offsetParent === null) details.querySelector('button')?.focus()
   }
 
-  function open(id) {
+  function open(id: number) {
     const found = shown.find(({ entry }) => entry.id === id)
     if (!found) return
-    opened?.row.firstElementChild.removeAttribute('aria-current')
+    opened?.button.removeAttribute('aria-current')
     opened = found
-    focusable(found.row.firstElementChild)
-    found.row.firstElementChild.setAttribute('aria-current', 'true')
+    focusable(found.button)
+    found.button.setAttribute('aria-current', 'true')
     details.replaceChildren(...detailsOf(found.entry, app, close))
     details.setAttribute('aria-label', `Request ${id}`)
     details.hidden = false
@@ -173,24 +189,31 @@ export function trafficView(app) {
   }
 
   function close() {
-    const { row } = opened ?? {}
-    row?.firstElementChild.removeAttribute('aria-current')
+    const closed = opened
+    closed?.button.removeAttribute('aria-current')
     opened = undefined
     details.hidden = true
     element.classList.remove('has-details')
     parameters.open = ''
     app.setParameters('traffic', parameters)
-    row?.firstElementChild.focus()
+    closed?.button.focus()
   }
 
   /** One stop for the tab key in the whole list. */
-  function focusable(button) {
+  function focusable(button: HTMLButtonElement) {
     list.querySelector('[tabindex="0"]')?.setAttribute('tabindex', '-1')
     button.setAttribute('tabindex', '0')
   }
 
-  function moveFocus(event) {
-    const steps = { ArrowDown: 1, ArrowUp: -1, Home: -maxEntries, End: maxEntries, PageDown: 10, PageUp: -10 }
+  const steps: Partial<Record<string, number>> = {
+    ArrowDown: 1,
+    ArrowUp: -1,
+    Home: -maxEntries,
+    End: maxEntries,
+    PageDown: 10,
+    PageUp: -10,
+  }
+  function moveFocus(event: KeyboardEvent) {
     const step = steps[event.key]
     if (step === undefined) return
     event.preventDefault()
@@ -198,9 +221,8 @@ export function trafficView(app) {
     const at = visible.findIndex(({ row }) => row.contains(document.activeElement))
     const target = visible[Math.max(0, Math.min(visible.length - 1, at + step))]
     if (!target) return
-    const button = target.row.firstElementChild
-    focusable(button)
-    button.focus()
+    focusable(target.button)
+    target.button.focus()
     if (opened) open(target.entry.id)
   }
 
@@ -223,7 +245,8 @@ export function trafficView(app) {
       for (const { row } of shown) row.remove()
       shown = []
       queue = JSON.parse(response.text)
-      if (opened && !queue.some(({ id, time }) => id === opened.entry.id && time === opened.entry.time)) close()
+      const known = opened?.entry
+      if (known && !queue.some(({ id, time }) => id === known.id && time === known.time)) close()
       update()
     },
     add(entry) {
@@ -244,12 +267,12 @@ export function trafficView(app) {
   }
 }
 
-function detailsOf(entry, app, close) {
+function detailsOf(entry: JournalEntry, app: App, close: () => void): HTMLElement[] {
   const { method, path, query, status, request, response, rule, errors, reason, fault, item } = entry
   const operation = app.info.operations.find(
     (one) => one.method === method && new RegExp(`^${one.path.replace('{id}', '[^/]+')}/?$`, 'i').test(path),
   )
-  const isSecured = operation?.secured && status !== 401
+  const isSecured = operation?.secured === true && status !== 401
   const origin = `${base}`.replace(/\/$/, '')
   const curl = () => toCurl(origin, { method, path, query, headers: request.headers, body: request.body }, isSecured)
   return [
@@ -278,15 +301,15 @@ function detailsOf(entry, app, close) {
     h('h3', {}, 'Response'),
     status ? headersTable(response.headers) : h('p', { class: 'hint' }, 'None: the connection was closed.'),
     bodyOf(response),
-  ].filter(Boolean)
+  ].filter((part) => part instanceof HTMLElement)
 }
 
-function wrongWith({ reason, errors = {}, rule, status }, app) {
+function wrongWith({ reason, errors = {}, rule, status }: JournalEntry, app: App): HTMLElement {
   const found = app.info.rules.find(({ id }) => id === rule)
   const members = Object.entries(errors)
   return h(
     'div',
-    { class: status >= 400 ? 'callout error' : 'callout' },
+    { class: Number(status) >= 400 ? 'callout error' : 'callout' },
     h('h3', {}, 'What was wrong'),
     reason && members.length === 0 && h('p', {}, reason),
     members.length > 0 &&
@@ -309,7 +332,7 @@ function wrongWith({ reason, errors = {}, rule, status }, app) {
   )
 }
 
-const headersTable = (headers) =>
+const headersTable = (headers: Message['headers']) =>
   h(
     'table',
     { class: 'headers' },
@@ -320,7 +343,7 @@ const headersTable = (headers) =>
     ),
   )
 
-function bodyOf({ body, isTruncated }) {
+function bodyOf({ body, isTruncated }: Message): HTMLElement | undefined {
   if (body === null || body === '') return undefined
   const block = formatBody(body)
   block.setAttribute('aria-label', 'Body')

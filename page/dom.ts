@@ -1,0 +1,125 @@
+type Value = string | number | boolean | undefined
+
+type Listeners = {
+  readonly [Name in keyof HTMLElementEventMap as `on${Name}`]?: (event: HTMLElementEventMap[Name]) => unknown
+}
+
+/** Attributes by name; false and undefined leave one out. */
+interface Properties extends Listeners {
+  readonly [name: `aria-${string}` | `data-${string}`]: Value
+  readonly accept?: Value
+  readonly autocomplete?: Value
+  readonly class?: Value
+  readonly download?: Value
+  readonly hidden?: Value
+  readonly href?: Value
+  readonly id?: Value
+  readonly inputmode?: Value
+  readonly list?: Value
+  readonly max?: Value
+  readonly maxlength?: Value
+  readonly min?: Value
+  readonly name?: Value
+  readonly novalidate?: Value
+  readonly pattern?: Value
+  readonly placeholder?: Value
+  readonly role?: Value
+  readonly rows?: Value
+  readonly scope?: Value
+  readonly spellcheck?: Value
+  readonly tabindex?: Value
+  readonly title?: Value
+  readonly type?: Value
+  readonly value?: Value
+}
+
+type Child = Node | string | false | undefined
+
+/** An element. Strings become text nodes, so nothing that a client sends is ever read as HTML. */
+export function h<Name extends keyof HTMLElementTagNameMap>(
+  name: Name,
+  properties: Properties = {},
+  ...children: readonly (Child | readonly Child[])[]
+): HTMLElementTagNameMap[Name] {
+  const element = document.createElement(name)
+  for (const [key, value] of Object.entries(properties)) {
+    if (typeof value === 'function') element.addEventListener(key.slice(2), value)
+    else if (value === true) element.setAttribute(key, '')
+    else if (value !== undefined && value !== false) element.setAttribute(key, `${value}`)
+  }
+  element.append(...children.flat().filter((child): child is Node | string => Boolean(child)))
+  return element
+}
+
+/** Calls `action` once before the next frame, however often it is called. */
+export function perFrame(action: () => unknown): () => void {
+  let isPending = false
+  return () => {
+    if (isPending) return
+    isPending = true
+    requestAnimationFrame(() => {
+      isPending = false
+      action()
+    })
+  }
+}
+
+/** Shows text only where it differs: unchanged text needs no layout. */
+export function setText(element: HTMLElement, text: string): void {
+  if (element.textContent !== text) element.textContent = text
+}
+
+/** A label around a field. */
+export const field = (label: string, input: HTMLElement, hint?: string) =>
+  h('label', { class: 'field' }, h('span', {}, label), input, hint && h('small', {}, hint))
+
+/** The value of an option, and its text. */
+export type Option = readonly [value: string, text: string]
+
+export function select(properties: Properties, options: readonly Option[], value?: string): HTMLSelectElement {
+  const element = h(
+    'select',
+    properties,
+    options.map(([key, text]) => h('option', { value: key }, text)),
+  )
+  element.value = value ?? options[0]?.[0] ?? ''
+  if (element.selectedIndex < 0) element.selectedIndex = 0
+  return element
+}
+
+const copiedForMs = 1500
+
+/** A button that copies what `text` returns, and says so. */
+export function copyButton(label: string, text: () => string, properties: Properties = {}): HTMLButtonElement {
+  const button = h('button', { type: 'button', ...properties, onclick: click }, label)
+  async function click() {
+    const isCopied = await copy(text())
+    button.textContent = isCopied ? 'Copied' : 'Press Ctrl+C'
+    setTimeout(() => {
+      button.textContent = label
+    }, copiedForMs)
+  }
+  return button
+}
+
+/** The clipboard API exists in secure contexts only, which a phone that uses plain HTTP has not. */
+async function copy(text: string): Promise<boolean> {
+  if (navigator.clipboard)
+    return navigator.clipboard.writeText(text).then(
+      () => true,
+      () => false,
+    )
+  const area = h('textarea', { class: 'offscreen', 'aria-hidden': 'true' })
+  area.value = text
+  const focused = document.activeElement
+  document.body.append(area)
+  area.select()
+  const isCopied = document.execCommand('copy')
+  area.remove()
+  if (focused instanceof HTMLElement) focused.focus()
+  return isCopied
+}
+
+/** Text in which backticks enclose code. */
+export const withCode = (text: string): (string | HTMLElement)[] =>
+  text.split('`').map((part, index) => (index % 2 === 1 ? h('code', {}, part) : part))
