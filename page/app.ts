@@ -1,4 +1,4 @@
-import type { Info, ServiceEvent } from '../src/control/schema.ts'
+import type { Info, JournalEntry, ServiceEvent } from '../src/control/schema.ts'
 import { admin, messageOf, readEvents, useToken } from './client.ts'
 import { connectView } from './connect.ts'
 import { contractView } from './contract.ts'
@@ -6,7 +6,7 @@ import { h, perFrame, setText } from './dom.ts'
 import { itemsView } from './items.ts'
 import { describeRule, switchesView } from './switches.ts'
 import { trafficView } from './traffic.ts'
-import type { App } from './view.ts'
+import type { App, View } from './view.ts'
 
 function byId(id: string): HTMLElement {
   const element = document.getElementById(id)
@@ -16,14 +16,17 @@ function byId(id: string): HTMLElement {
 
 const main = byId('main')
 const reconnectIntervalMs = 1000
-const noticeForMs = 8000
+const toastForMs = 8000
+/** As many as the service keeps. */
+const maxEntries = 1000
 
 /** Undefined until the service has responded. */
 let app: App | undefined
-let views: ReturnType<typeof createViews> | undefined
+let views: Readonly<Record<string, View>> | undefined
+const entries = new Map<number, JournalEntry>()
 let current: string
 
-const createViews = (shared: App) => ({
+const createViews = (shared: App): Readonly<Record<string, View>> => ({
   items: itemsView(shared),
   traffic: trafficView(shared),
   switches: switchesView(shared),
@@ -43,8 +46,8 @@ function setParameters(view: string, parameters: Readonly<Record<string, string>
 function route() {
   if (!app || !views) return
   const [, name, query = ''] = /^#\/(\w+)\??(.*)$/s.exec(location.hash) ?? []
-  const [key, shown] = Object.entries(views).find(([one]) => one === name) ?? (['items', views.items] as const)
-  current = key
+  current = name !== undefined && views[name] ? name : 'items'
+  const shown = views[current] as View
   for (const view of Object.values(views)) view.element.hidden = view !== shown
   for (const link of document.querySelectorAll<HTMLAnchorElement>('nav a')) {
     const isCurrent = link.hash.startsWith(`#/${current}`)
@@ -74,29 +77,49 @@ async function synchronize() {
   const response = await admin('GET', 'info')
   if (response.status !== 200) return response
   const info: Info = JSON.parse(response.text)
-  app ??= { info, rules: [], isOnline: false, setParameters, notify: showNotice }
+  app ??= { info, rules: [], entries, isOnline: false, setParameters, notify: showToast }
   app.info = info
   if (info.token) useToken(info.token, false)
-  const isFirst = !views
-  const shown = views ?? start(app)
-  if (!isFirst && previous !== info.instance) {
-    shown.connect.update()
-    showNotice(
+  if (!views) start(app)
+  else if (previous !== info.instance)
+    showToast(
       info.sandbox
         ? 'The sandbox was opened anew. Its items and its traffic start from the beginning.'
         : 'The service was restarted. Items, traffic and switches are those of the new process.',
     )
-  }
-  await Promise.all([shown.traffic.load(), loadRules()])
-  shown.items.refresh()
+  await Promise.all([loadEntries(), loadRules()])
+  tell('itemsChanged')
   return response
+}
+
+function tell(change: 'itemsChanged' | 'rulesChanged' | 'entriesChanged') {
+  for (const view of Object.values(views ?? {})) view[change]?.()
+}
+
+async function loadEntries() {
+  const { status, text } = await admin('GET', 'requests')
+  if (status !== 200) return
+  entries.clear()
+  for (const entry of JSON.parse(text) as JournalEntry[]) entries.set(entry.id, entry)
+  tell('entriesChanged')
+}
+
+const tellEntries = perFrame(() => tell('entriesChanged'))
+
+function putEntry(entry: JournalEntry) {
+  entries.set(entry.id, entry)
+  for (const id of entries.keys()) {
+    if (entries.size <= maxEntries) break
+    entries.delete(id)
+  }
+  tellEntries()
 }
 
 async function loadRules() {
   const { status, text } = await admin('GET', 'faults')
-  if (status !== 200 || !app || !views) return
+  if (status !== 200 || !app) return
   app.rules = JSON.parse(text)
-  views.switches.update()
+  tell('rulesChanged')
   const { delay, failures } = app.info.flags
   const active = app.rules.filter(({ times, used }) => times === undefined || used < times)
   const count = active.length + failures.length + (delay ? 1 : 0)
@@ -109,14 +132,14 @@ async function loadRules() {
 const refreshRules = perFrame(loadRules)
 
 function onEvent({ event, id, data }: ServiceEvent) {
-  if (!views) return
   if (event === 'request') {
-    views.traffic.add(data)
+    putEntry(data)
     if (data.fault) refreshRules()
-  } else if (event === 'item') views.items.refresh()
-  else if (event === 'clear') views.traffic.clearUntil(id)
-  else if (event === 'faults') refreshRules()
-  else if (event === 'reset') views.items.refresh()
+  } else if (event === 'clear') {
+    for (const known of entries.keys()) if (known <= id) entries.delete(known)
+    tellEntries()
+  } else if (event === 'faults') refreshRules()
+  else tell('itemsChanged')
 }
 
 /** Follows the events for as long as the page is visible. A browser opens only six connections to a service. */
@@ -153,18 +176,28 @@ function setOnline(isOnline: boolean) {
   const live = byId('live')
   live.classList.toggle('is-live', isOnline)
   setText(live, isOnline ? 'Live' : 'Reconnecting')
-  if (!isOnline) showNotice('The service does not respond. This page reconnects as soon as it is back.', true)
-  else if (byId('notice').dataset.isLasting) showNotice('')
+  offline?.remove()
+  offline = isOnline ? undefined : addToast('The service does not respond. This page reconnects as soon as it is back.')
 }
 
-let noticeTimer: ReturnType<typeof setTimeout> | undefined
-function showNotice(text: string, isLasting = false) {
-  const notice = byId('notice')
-  clearTimeout(noticeTimer)
-  setText(notice, text)
-  if (isLasting) notice.dataset.isLasting = 'true'
-  else delete notice.dataset.isLasting
-  if (text && !isLasting) noticeTimer = setTimeout(() => setText(notice, ''), noticeForMs)
+/** Stays until the service is back. */
+let offline: HTMLElement | undefined
+
+function addToast(text: string, ...buttons: readonly HTMLElement[]): HTMLElement {
+  const toast = h('p', { class: 'toast' }, h('span', {}, text), ...buttons)
+  byId('toasts').append(toast)
+  return toast
+}
+
+/** Goes after a while, but not while somebody is about to use its button. */
+const showToast: App['notify'] = (text, action) => {
+  const run = async () => {
+    toast.remove()
+    await action?.run()
+  }
+  const toast = addToast(text, ...(action ? [h('button', { type: 'button', onclick: run }, action.label)] : []))
+  const expire = () => (toast.matches(':hover, :focus-within') ? setTimeout(expire, toastForMs) : toast.remove())
+  setTimeout(expire, toastForMs)
 }
 
 /** Clients on other machines need a token, as for every other request to the control API. */

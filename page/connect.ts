@@ -6,7 +6,7 @@ import { qrCode } from './qr.ts'
 import { download } from './switches.ts'
 import type { App, View } from './view.ts'
 
-export function connectView(app: App): View & { update(): void } {
+export function connectView(app: App): View {
   const element = h('section', { class: 'view narrow cards', 'aria-label': 'Connect' })
 
   function update() {
@@ -60,7 +60,7 @@ export function connectView(app: App): View & { update(): void } {
   }
 
   update()
-  return { title: 'Connect', element, show: () => {}, update }
+  return { title: 'Connect', element, show: () => {}, rulesChanged: update }
 }
 
 /** The other profile has another port, on the host by which this page was reached. */

@@ -66,7 +66,7 @@ const shapeOf = (profile: string): Shape => {
   return shape
 }
 
-export function itemsView(app: App): View & { refresh(): void } {
+export function itemsView(app: App): View {
   const shape = shapeOf(app.info.profile)
   const rows = new Map<string, Row>()
   const count = h('p', { class: 'count' })
@@ -262,7 +262,7 @@ export function itemsView(app: App): View & { refresh(): void } {
       isShown = true
       refresh()
     },
-    refresh() {
+    itemsChanged() {
       isShown = !element.hidden
       refresh()
     },

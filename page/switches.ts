@@ -33,7 +33,7 @@ const defaults = { delay: '', next: '', nextFor: '', nextAs: '', share: '', shar
 
 type Values = typeof defaults
 
-export function switchesView(app: App): View & { update(): void } {
+export function switchesView(app: App): View {
   const { sandbox } = app.info
   const operations = app.info.operations.map(({ method, path }): Option => [`${method} ${path}`, `${method} ${path}`])
   const requestOptions: Option[] = [['', 'every request'], ...operations]
@@ -243,7 +243,7 @@ export function switchesView(app: App): View & { update(): void } {
       fill({ ...defaults, ...given })
       app.setParameters('switches', values())
     },
-    update() {
+    rulesChanged() {
       const { delay, failures } = app.info.flags
       const delayFlag = delay && (delay.minMs === delay.maxMs ? `${delay.minMs}` : `${delay.minMs} to ${delay.maxMs}`)
       active.replaceChildren(

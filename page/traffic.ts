@@ -25,17 +25,9 @@ interface Row {
   readonly button: HTMLButtonElement
 }
 
-interface TrafficView extends View {
-  load(): Promise<void>
-  add(entry: JournalEntry): void
-  clearUntil(id: number): void
-}
-
-export function trafficView(app: App): TrafficView {
+export function trafficView(app: App): View {
   /** Oldest first. */
   let shown: Row[] = []
-  /** What came while the list is paused, or since the last frame. */
-  let queue: JournalEntry[] = []
   let isPaused = false
   let opened: Row | undefined
   let parameters = { text: '', status: '', method: '', open: '' }
@@ -87,12 +79,13 @@ export function trafficView(app: App): TrafficView {
 
   const update = perFrame(() => {
     const isAtEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 40
-    if (!isPaused && queue.length > 0) {
-      const added = queue.slice(-maxEntries).map(createRow)
-      queue = []
+    if (!isPaused) {
+      shown = shown.flatMap(current)
+      const lastId = shown.at(-1)?.entry.id ?? 0
+      const added = [...app.entries.values()].filter(({ id }) => id > lastId).map(createRow)
       list.append(...added.map(({ row }) => row))
       shown.push(...added)
-      for (const { row } of shown.splice(0, Math.max(0, shown.length - maxEntries))) row.remove()
+      if (opened && !shown.includes(opened)) close()
       if (!list.querySelector('[tabindex="0"]')) list.querySelector('button')?.setAttribute('tabindex', '0')
       if (isAtEnd) scroller.scrollTop = scroller.scrollHeight
     }
@@ -100,9 +93,24 @@ export function trafficView(app: App): TrafficView {
     if (parameters.open && opened?.entry.id !== Number(parameters.open)) open(Number(parameters.open))
   })
 
+  /** The row of the entry as it is now; none where the service has forgotten it. */
+  function current(one: Row): Row[] {
+    const entry = app.entries.get(one.entry.id)
+    if (entry === one.entry) return [one]
+    if (!entry || entry.time !== one.entry.time) {
+      one.row.remove()
+      return []
+    }
+    const changed = createRow(entry)
+    one.row.replaceWith(changed.row)
+    if (one === opened) opened = changed
+    return [changed]
+  }
+
   function showCounts() {
     const visible = shown.filter(({ row }) => !row.hidden).length
-    const waiting = isPaused && queue.length > 0 ? `, ${queue.length} new` : ''
+    const newCount = isPaused ? [...app.entries.keys()].filter((id) => id > (shown.at(-1)?.entry.id ?? 0)).length : 0
+    const waiting = newCount > 0 ? `, ${newCount} new` : ''
     setText(
       count,
       `${visible === shown.length ? visible : `${visible} of ${shown.length}`} ${shown.length === 1 ? 'request' : 'requests'}${waiting}`,
@@ -239,31 +247,7 @@ export function trafficView(app: App): TrafficView {
       else if (opened) close()
       scroller.scrollTop = scroller.scrollHeight
     },
-    async load() {
-      const response = await admin('GET', 'requests')
-      if (response.status !== 200) return
-      for (const { row } of shown) row.remove()
-      shown = []
-      queue = JSON.parse(response.text)
-      const known = opened?.entry
-      if (known && !queue.some(({ id, time }) => id === known.id && time === known.time)) close()
-      update()
-    },
-    add(entry) {
-      const isKnown = [shown.at(-1)?.entry, queue.at(-1)].some((known) => known && known.id >= entry.id)
-      if (isKnown) return
-      queue.push(entry)
-      if (queue.length > maxEntries) queue.shift()
-      update()
-    },
-    clearUntil(id) {
-      queue = queue.filter((entry) => entry.id > id)
-      const kept = shown.filter(({ entry }) => entry.id > id)
-      for (const one of shown) if (!kept.includes(one)) one.row.remove()
-      shown = kept
-      if (opened && !shown.includes(opened)) close()
-      update()
-    },
+    entriesChanged: update,
   }
 }
 

@@ -1,20 +1,34 @@
-import type { Info, UsedRule } from '../src/control/schema.ts'
+import type { Info, JournalEntry, UsedRule } from '../src/control/schema.ts'
 
 /** The parameters of a view in the address, such as `status` in `#/traffic?status=4xx`. */
 type Parameters = Readonly<Partial<Record<string, string>>>
+
+/** What a message offers to do. */
+interface Action {
+  readonly label: string
+  run(): unknown
+}
 
 /** What the views share. */
 export interface App {
   info: Info
   rules: readonly UsedRule[]
+  /** The requests that the service remembers, by id, oldest first. */
+  readonly entries: ReadonlyMap<number, JournalEntry>
   isOnline: boolean
   /** Replaces the parameters of the view in the address, without a new entry in the history. */
   setParameters(view: string, parameters: Readonly<Record<string, string>>): void
-  notify(text: string): void
+  notify(text: string, action?: Action): void
 }
 
 export interface View {
   readonly title: string
   readonly element: HTMLElement
   show(parameters: Parameters): void
+  /** Called when the items have changed. */
+  itemsChanged?(): void
+  /** Called when the rules have changed, or the information about the service. */
+  rulesChanged?(): void
+  /** Called at most once per frame, when entries came, ended or went. */
+  entriesChanged?(): void
 }

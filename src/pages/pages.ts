@@ -35,7 +35,7 @@ export const swaggerPageRoutes = (newToken: () => Promise<string>, hasApp: boole
     },
   }),
   ...fileRoutes('/swagger', {
-    ...pageFiles('page.js', 'page.css', 'icon.svg'),
+    ...pageFiles('page.js', 'design.css', 'page.css', 'icon.svg'),
     'swagger-ui-bundle.js': require.resolve('swagger-ui-dist/swagger-ui-bundle.js'),
     'swagger-ui.css': require.resolve('swagger-ui-dist/swagger-ui.css'),
   }),
@@ -50,8 +50,10 @@ export const appPageRoutes = (): Route[] => [
     execute: (input) => htmlResponse(input, 'app.html', 'no-cache'),
   }),
   ...fileRoutes('/app', {
-    ...pageFiles('app.js', 'app.css', 'client.js', 'connect.js', 'contract.js', 'dom.js', 'format.js', 'icon.svg'),
-    ...pageFiles('items.js', 'qr.js', 'switches.js', 'traffic.js'),
+    ...pageFiles('app.js', 'client.js', 'dom.js', 'format.js', 'qr.js', 'design.css', 'icon.svg'),
+    // The views.
+    ...pageFiles('items.js', 'traffic.js', 'switches.js', 'connect.js', 'contract.js'),
+    ...pageFiles('items.css', 'traffic.css', 'switches.css', 'connect.css', 'contract.css'),
   }),
 ]
 
