@@ -227,9 +227,16 @@ export function trafficView(app) {
       update()
     },
     add(entry) {
-      const isKnown = [shown.at(-1)?.entry, queue.at(-1)].some((known) => known && known.id >= entry.id)
-      if (isKnown) return
-      queue.push(entry)
+      // An entry that was pending has its outcome.
+      const known = shown.find((one) => one.entry.id === entry.id)
+      const queued = queue.findIndex(({ id }) => id === entry.id)
+      if (known) {
+        const { row } = known
+        Object.assign(known, createRow(entry))
+        row.replaceWith(known.row)
+        if (known === opened) open(entry.id)
+      } else if (queued >= 0) queue[queued] = entry
+      else queue.push(entry)
       if (queue.length > maxEntries) queue.shift()
       update()
     },
@@ -245,7 +252,7 @@ export function trafficView(app) {
 }
 
 function detailsOf(entry, app, close) {
-  const { method, path, query, status, request, response, rule, errors, reason, fault, item } = entry
+  const { method, path, query, status, request, response, rules, errors, reason, fault, item } = entry
   const operation = app.info.operations.find(
     (one) => one.method === method && new RegExp(`^${one.path.replace('{id}', '[^/]+')}/?$`, 'i').test(path),
   )
@@ -271,7 +278,7 @@ function detailsOf(entry, app, close) {
     request.isTruncated &&
       h('p', { class: 'hint' }, 'The body is longer: the journal, and so this command, has its first 16 KiB.'),
     fault && h('div', { class: 'callout warning' }, h('h3', {}, 'Switched on'), h('p', {}, fault)),
-    (reason || errors || rule) && wrongWith(entry, app),
+    (reason || errors || rules.length > 0) && wrongWith(entry, app),
     h('h3', {}, 'Request'),
     headersTable(request.headers),
     bodyOf(request),
@@ -281,8 +288,8 @@ function detailsOf(entry, app, close) {
   ].filter(Boolean)
 }
 
-function wrongWith({ reason, errors = {}, rule, status }, app) {
-  const found = app.info.rules.find(({ id }) => id === rule)
+function wrongWith({ reason, errors = {}, rules, status }, app) {
+  const found = app.info.rules.filter(({ id }) => rules.includes(id))
   const members = Object.entries(errors)
   return h(
     'div',
@@ -298,14 +305,15 @@ function wrongWith({ reason, errors = {}, rule, status }, app) {
           h('dd', {}, messages.join(' ')),
         ]),
       ),
-    found &&
+    found.map(({ id, basis, sentence }) =>
       h(
         'p',
         { class: 'rule' },
-        h('a', { href: `#/contract?rule=${rule}` }, `Rule ${rule}`),
-        found.basis === 'spec' ? ' (specified): ' : ' (our choice): ',
-        withCode(found.sentence),
+        h('a', { href: `#/contract?rule=${id}` }, `Rule ${id}`),
+        basis === 'spec' ? ' (specified): ' : ' (our choice): ',
+        withCode(sentence),
       ),
+    ),
   )
 }
 

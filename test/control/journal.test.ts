@@ -45,7 +45,10 @@ suite('journal', { concurrency: true }, () => {
       method: 'POST',
       path: itemsPath,
       query: '',
+      state: 'sent',
       status: 201,
+      rules: [],
+      met: ['A3', 'A4', 'G3'],
       item: { change: 'created', id: '1' },
     })
     assert.deepEqual([request.headers['x-custom'], request.headers.host], ['y', new URL(a.url).host])
@@ -154,25 +157,42 @@ suite('journal', { concurrency: true }, () => {
     await repeat(1_010, (index) => client.send('GET', `${itemsPath}/${index}`))
     const entries = await journalOf(client)
     assert.equal(entries.length, 1_000)
-    const [first, last] = [entries[0]?.id, entries.at(-1)?.id]
-    assert.equal(Number(last) - Number(first), 999)
+    assert.equal(new Set(entries.map(({ id }) => id)).size, 1_000)
+    assert.ok(entries.every(({ state }) => state === 'sent'))
   })
 
   const rejected = {
     a: [
-      ['POST', itemsPath, {}, 400, 'A6', { isComplete: ['isComplete is missing.'] }],
-      ['POST', itemsPath, { name: 5, isComplete: true }, 400, 'A5', { name: ['name must be a string or null.'] }],
-      ['POST', itemsPath, '{', 400, 'A14', undefined],
-      ['POST', itemsPath, ' '.repeat(2 ** 20 + 1), 413, 'A14', undefined],
-      ['PUT', `${itemsPath}/1`, { id: 2, ...numbered('x') }, 400, 'A8', undefined],
-      ['PUT', `${itemsPath}/1`, numbered('x'), 400, 'A8', { id: ['id is missing.'] }],
-      ['PUT', `${itemsPath}/9`, { id: 9, ...numbered('x') }, 404, 'A8', undefined],
-      ['GET', `${itemsPath}/9`, undefined, 404, 'A2', undefined],
-      ['GET', `${itemsPath}/abc`, undefined, 400, 'A12', undefined],
-      ['DELETE', `${itemsPath}/9`, undefined, 404, 'A9', undefined],
-      ['PATCH', itemsPath, undefined, 405, 'G6', undefined],
-      ['GET', '/nothing', undefined, 404, 'G6', undefined],
-      ['GET', '/secret', undefined, 401, 'S6', undefined],
+      ['POST', itemsPath, {}, 400, 'A6', 'A13', { isComplete: ['isComplete is missing.'] }],
+      [
+        'POST',
+        itemsPath,
+        { name: 5 },
+        400,
+        'A5 A6',
+        'A13',
+        { name: ['name must be a string or null.'], isComplete: ['isComplete is missing.'] },
+      ],
+      [
+        'POST',
+        itemsPath,
+        { name: 5, isComplete: true },
+        400,
+        'A5',
+        'A13',
+        { name: ['name must be a string or null.'] },
+      ],
+      ['POST', itemsPath, '{', 400, 'A14', 'A13', undefined],
+      ['POST', itemsPath, ' '.repeat(2 ** 20 + 1), 413, 'A14', 'A13', undefined],
+      ['PUT', `${itemsPath}/1`, { id: 2, ...numbered('x') }, 400, 'A8', 'A13', undefined],
+      ['PUT', `${itemsPath}/1`, numbered('x'), 400, 'A8', 'A13', { id: ['id is missing.'] }],
+      ['PUT', `${itemsPath}/9`, { id: 9, ...numbered('x') }, 404, '', 'A8 A13', undefined],
+      ['GET', `${itemsPath}/9`, undefined, 404, '', 'A2 A13', undefined],
+      ['GET', `${itemsPath}/abc`, undefined, 400, 'A12', 'A13', undefined],
+      ['DELETE', `${itemsPath}/9`, undefined, 404, '', 'A9 A13', undefined],
+      ['PATCH', itemsPath, undefined, 405, '', 'G6', undefined],
+      ['GET', '/nothing', undefined, 404, '', 'G6 A13', undefined],
+      ['GET', '/secret', undefined, 401, '', 'S6', undefined],
     ],
     b: [
       [
@@ -181,70 +201,81 @@ suite('journal', { concurrency: true }, () => {
         { id: 'x', name: ' ' },
         400,
         'B4',
+        'B9',
         { name: ['name must not be blank.'], notes: ['notes is missing.'] },
       ],
-      ['POST', itemsPath, '', 400, 'B4', undefined],
-      ['POST', itemsPath, profiles.b.startingItems[0], 409, 'B5', undefined],
+      ['POST', itemsPath, '', 400, 'B4', 'B9', undefined],
+      ['POST', itemsPath, profiles.b.startingItems[0], 409, '', 'B5 B9', undefined],
       [
         'POST',
         itemsPath,
         { ...named('x'), name: '\ud800' },
         400,
         'B6',
+        'B9',
         { name: ['name must not contain a lone surrogate.'] },
       ],
-      ['PUT', itemsPath, named('x'), 404, 'B7', undefined],
-      ['DELETE', `${itemsPath}/x`, undefined, 404, 'B8', undefined],
-      ['DELETE', `${itemsPath}/${'x'.repeat(1025)}`, undefined, 400, 'B11', undefined],
-      ['GET', `${itemsPath}/x`, undefined, 405, 'G6', undefined],
+      ['PUT', itemsPath, named('x'), 404, '', 'B7 B9', undefined],
+      ['DELETE', `${itemsPath}/x`, undefined, 404, '', 'B8 B9', undefined],
+      ['DELETE', `${itemsPath}/${'x'.repeat(1025)}`, undefined, 400, 'B11', 'B9', undefined],
+      ['GET', `${itemsPath}/x`, undefined, 405, '', 'G6 B10', undefined],
     ],
   } as const
   for (const [profile, service] of Object.entries({ a, b }))
-    test(`says why a request to profile ${profile} was rejected, and by which rule`, async () => {
+    test(`says why a request to profile ${profile} was rejected, which rules it broke and which it has shown`, async () => {
       const client = newSandbox(service)
-      for (const [method, path, body, status, rule, errors] of rejected[profile as 'a' | 'b']) {
+      for (const [method, path, body, status, rules, met, errors] of rejected[profile as 'a' | 'b']) {
         const response = await client.send(method, path, body)
         const [entry = assert.fail()] = await journalOf(client, '?limit=1')
         const sent = `${method} ${path.slice(0, 40)}`
         assert.deepEqual(
-          [sent, response.status, entry.status, entry.rule, entry.errors],
-          [sent, status, status, rule, errors],
+          [sent, response.status, entry.status, entry.rules.join(' '), entry.met.join(' '), entry.errors],
+          [sent, status, status, rules, met, errors],
         )
         assert.equal(entry.item, undefined)
         if (status !== 405) assert.match(entry.reason ?? '', /\w/, sent)
         if (errors) assert.equal(entry.reason, Object.values(errors).flat().join(' '))
       }
       await client.send('GET', itemsPath)
-      const [{ rule, reason } = assert.fail()] = await journalOf(client, '?limit=1')
-      assert.deepEqual([rule, reason], [undefined, undefined])
+      const [{ rules, reason } = assert.fail()] = await journalOf(client, '?limit=1')
+      assert.deepEqual([rules, reason], [[], undefined])
     })
 
   test('says which delay or failure was applied; without a response the status is null', async () => {
     const client = newSandbox(a)
     const send = async (prefer: string | undefined, method = 'POST') => {
       await client.send(method, itemsPath, method === 'POST' ? numbered('x') : undefined, { prefer }).catch(() => {})
-      const [{ status, fault, response, item } = assert.fail()] = await journalOf(client, '?limit=1')
-      return { status, fault, body: response.body, item: item?.change }
+      const [entry = assert.fail()] = await journalOf(client, '?limit=1')
+      const { state, status, fault, reason, isSimulated, response, item } = entry
+      assert.deepEqual([entry.rules, entry.errors, isSimulated], [[], undefined, reason && true])
+      return { state, status, fault, reason, body: response.body, item: item?.change }
     }
     assert.deepEqual(await send('fault=reset'), {
+      state: 'closed',
       status: null,
       fault: 'Prefer: fault=reset',
+      reason: 'simulated by Prefer: fault=reset',
       body: null,
       item: undefined,
     })
     assert.deepEqual(await send('fault=lost'), {
+      state: 'closed',
       status: null,
       fault: 'Prefer: fault=lost',
+      reason: 'simulated by Prefer: fault=lost',
       body: null,
       item: 'created',
     })
     const truncated = await send('fault=truncate')
     assert.deepEqual([truncated.status, truncated.fault], [201, 'Prefer: fault=truncate'])
+    assert.equal(truncated.reason, 'simulated by Prefer: fault=truncate')
     const failed = await send('code=503')
     assert.deepEqual([failed.status, failed.fault, failed.item], [503, 'Prefer: code=503', undefined])
+    assert.equal((await send('wait=0, code=500')).reason, 'simulated by Prefer: code=500')
     await putFaults(client, { method: 'POST', times: 1, code: 500 }, { path: itemsPath, delay: 1 })
     const byRule = await send(undefined)
     assert.deepEqual([byRule.status, byRule.fault], [500, 'rule for POST any path: 500'])
+    assert.equal(byRule.reason, 'simulated by rule for POST any path: 500')
     const delayed = await send(undefined, 'GET')
     assert.deepEqual([delayed.status, delayed.fault], [200, `rule for any method ${itemsPath}: delay; 1 ms`])
     await putFaults(client)
