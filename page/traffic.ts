@@ -252,7 +252,7 @@ export function trafficView(app: App): View {
 }
 
 function detailsOf(entry: JournalEntry, app: App, close: () => void): HTMLElement[] {
-  const { method, path, query, status, request, response, rule, errors, reason, fault, item } = entry
+  const { method, path, query, status, request, response, errors, reason, fault, item } = entry
   const operation = app.info.operations.find(
     (one) => one.method === method && new RegExp(`^${one.path.replace('{id}', '[^/]+')}/?$`, 'i').test(path),
   )
@@ -278,7 +278,7 @@ function detailsOf(entry: JournalEntry, app: App, close: () => void): HTMLElemen
     request.isTruncated &&
       h('p', { class: 'hint' }, 'The body is longer: the journal, and so this command, has its first 16 KiB.'),
     fault && h('div', { class: 'callout warning' }, h('h3', {}, 'Switched on'), h('p', {}, fault)),
-    (reason || errors || rule) && wrongWith(entry, app),
+    (reason || errors) && wrongWith(entry, app),
     h('h3', {}, 'Request'),
     headersTable(request.headers),
     bodyOf(request),
