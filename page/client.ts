@@ -12,7 +12,11 @@ export function useToken(value: string, isEntered: boolean): void {
   else sessionStorage.removeItem('token')
 }
 
-const authorization = (): Record<string, string> => (token ? { authorization: `Bearer ${token}` } : {})
+/** Traffic leaves out what this page sends. */
+const authorization = (): Record<string, string> => ({
+  'x-todo-client': 'page',
+  ...(token && { authorization: `Bearer ${token}` }),
+})
 
 /** What came back for a request. */
 export interface Answer {
