@@ -16,7 +16,7 @@ const installed = [
 ]
 
 /** Starts Chromium: on Linux x64 the one of the npm package, unpacked into a temporary directory; elsewhere an installed one. */
-async function launch(args: readonly string[]): Promise<{ browser: Browser; close(): Promise<void> }> {
+export async function launch(args: readonly string[]): Promise<{ browser: Browser; close(): Promise<void> }> {
   const directory = mkdtempSync(join(tmpdir(), 'todo-service-'))
   removeAtExit(directory)
   const { TMPDIR } = process.env
