@@ -3,7 +3,7 @@ import { EventEmitter, once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Writable } from 'node:stream'
+import { PassThrough, Writable } from 'node:stream'
 import { after, afterEach, before } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { inspect } from 'node:util'
@@ -122,6 +122,7 @@ class InProcess extends Running {
     const process = {
       argv: ['node', cli, ...args],
       env,
+      stdin: new PassThrough(),
       stdout: this.#stream('stdout'),
       stderr: this.#stream('stderr'),
       on: events.on.bind(events),
