@@ -148,6 +148,8 @@ const ask = (question: string, input: Process['stdin'], output: Process['stdout'
       answer = line
       lines.close()
     })
+    // It has ended before: readline does not notice.
+    if (input.readableEnded) lines.close()
   })
 
 const failure = (message: string): Result => ({ message, isReset: false })
@@ -156,8 +158,8 @@ const failure = (message: string): Result => ({ message, isReset: false })
 function readInfo(text: string) {
   try {
     const { profile, title, store, isPersistent } = JSON.parse(text)
-    if (profile !== 'a' && profile !== 'b') return undefined
-    const { startingItems } = profiles[profile as 'a' | 'b']
+    if (!Object.hasOwn(profiles, profile)) return undefined
+    const { startingItems } = profiles[profile as keyof typeof profiles]
     // Of a service that does not say it, the items may be in a file.
     return { title: printable(title), store: printable(store), isPersistent: isPersistent !== false, startingItems }
   } catch {
