@@ -1,8 +1,7 @@
 /** Takes the pictures of README.md and docs/ from a service with known requests. `npm run screenshots` */
 import { fileURLToPath } from 'node:url'
-import type { Page } from 'playwright-core'
 import { start } from '../src/index.ts'
-import { launch } from '../test/support/browser.ts'
+import { launch, type Page } from '../test/support/browser.ts'
 
 const file = (name: string) => fileURLToPath(new URL(`../../docs/${name}.png`, import.meta.url))
 const { browser, close } = await launch([])
