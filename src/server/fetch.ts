@@ -156,7 +156,7 @@ export abstract class FetchRequest implements Request {
       result = closingResponse(500)
     }
     this.#finish(result)
-    if (this.#ended && !this.#isStreamed(response)) queueMicrotask(() => this.#end('sent'))
+    if (this.#ended && !this.#isStreamed(response)) this.#end('sent')
   }
 
   onEnd(ended: (how: Ending) => void): void {
@@ -170,17 +170,19 @@ export abstract class FetchRequest implements Request {
     })
   }
 
+  /** The first time counts: Deno aborts the signal after a response, too. */
   #end(how: Ending): void {
     const ended = this.#ended
     this.#ended = undefined
-    ended?.(how)
+    // Whoever called `respond` has to return before.
+    if (ended) queueMicrotask(() => ended(how))
   }
 
   /** The connection is closed when the stream fails. */
   abort(): void {
     this.server.overload.load.inFlight--
     this.#finish(closingResponse(500))
-    queueMicrotask(() => this.#end('closed'))
+    this.#end('closed')
   }
 
   #finish(response: FetchResponse): void {

@@ -342,6 +342,23 @@ suite('size of the journals', () => {
     assert.ok(entries.length < 1_000 && entries.length > 800, `${entries.length}`)
     assert.equal(entries.at(-1).path, '/last')
   })
+
+  test('does not count what was removed while it was pending', async (t) => {
+    const { url } = await serve(t, [])
+    const client = createClient(url)
+    const body = numbered('x'.repeat(20_000))
+    const count = 540
+    const send = () => client.send('POST', itemsPath, body, { prefer: 'wait=5' })
+    const responses = Array.from({ length: count }, send)
+    while ((await journalOf(client)).length < count);
+    await client.send('DELETE', '/__admin/requests')
+    for (const { status } of await Promise.all(responses)) assert.equal(status, 201)
+    for (const path of ['/1', '/2']) await client.send('GET', path)
+    assert.deepEqual(
+      (await journalOf(client)).map(({ path }) => path),
+      ['/1', '/2'],
+    )
+  })
 })
 
 /** Sends the head of a request, and its body, over a connection of its own. */
