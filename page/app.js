@@ -89,10 +89,9 @@ async function loadRules() {
   if (status !== 200) return
   app.rules = JSON.parse(text)
   views.switches.update()
-  const { delay, failures } = app.info.flags
   const isActive = ({ times, used }) => times === undefined || used < times
   const active = app.rules.filter(isActive)
-  const count = active.length + failures.length + (delay ? 1 : 0)
+  const count = active.length
   const chip = byId('active')
   chip.hidden = count === 0
   setText(chip, `${count} ${count === 1 ? 'switch' : 'switches'} on`)

@@ -93,7 +93,7 @@ export function control(options: ControlOptions): Control {
     const { api } = items
     const instance = `${options.instance}-${++opened}`
     const journal = new Journal(budget, options.now, options.ruleOf)
-    const faults = new Faults(api, options.faults)
+    const faults = new Faults(api, options.faults, () => journal.notify('faults'))
     let hasChanged = false
     const hooks: DispatchHooks = {
       findFault: faults.find.bind(faults),
@@ -109,10 +109,6 @@ export function control(options: ControlOptions): Control {
       list: items.list,
       info: () => ({ ...options.info(), instance, sandbox: name, sandboxes: openSandbox && [...sandboxes.keys()] }),
       newToken: options.newToken,
-      setFaults(rules) {
-        faults.set(rules)
-        journal.notify('faults')
-      },
       clearJournal() {
         journal.clear()
         journal.notify('clear')
@@ -121,7 +117,7 @@ export function control(options: ControlOptions): Control {
         const outcome = await items.reset()
         if (outcome !== 'replaced') return outcome
         hasChanged = false
-        controlled.setFaults([])
+        faults.reset()
         controlled.clearJournal()
         journal.notify('reset')
         return outcome
