@@ -279,7 +279,9 @@ export function trafficView(app: App): View {
       const badge = row === opened && details.querySelector<HTMLElement>('.outcome')
       if (badge) setText(badge, describeOutcome(row))
     }
-    list.style.setProperty('--longest', `${barLength(slowest) || 1}`)
+    // Each change of it is one of the style of all rows.
+    const longest = (Math.ceil(10 * barLength(slowest)) / 10 || 1).toFixed(1)
+    if (list.style.getPropertyValue('--longest') !== longest) list.style.setProperty('--longest', longest)
     if (hasPending && !element.hidden && !document.hidden) timer ??= setInterval(tick, clockIntervalMs)
     else stopClock()
   }
@@ -576,13 +578,7 @@ function simulation(entry: JournalEntry): HTMLElement {
     'div',
     { class: 'callout simulated' },
     h('h3', {}, 'Simulated'),
-    h(
-      'p',
-      {},
-      entry.state === 'sent' ? 'This response was made by ' : 'The connection was closed by ',
-      h('code', {}, by),
-      '.',
-    ),
+    h('p', {}, 'What the client got was decided by ', h('code', {}, by), ', not by its request.'),
     entry.fault && !by.startsWith(entry.fault) && h('p', {}, 'Switched on: ', entry.fault),
     !by.startsWith('Prefer') && h('p', {}, h('a', { href: '#/switches' }, 'Show the switches')),
   )

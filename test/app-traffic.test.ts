@@ -321,6 +321,9 @@ suite('the view Traffic', { concurrency: 3 }, () => {
     const page = await openView(t, base, 'traffic')
     await page.getByRole('button', { name: 'Copy', exact: true }).click()
     assert.equal(await clipboard(page), `curl -i ${base}/api/todoitems`)
+    await page.setViewportSize({ width: 360, height: 800 })
+    const overflow = "document.querySelector('.scroller').scrollWidth - document.querySelector('.scroller').clientWidth"
+    assert.equal(await page.evaluate(overflow), 0)
   })
 
   test('saves what is shown as HAR 1.2', async (t) => {
