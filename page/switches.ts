@@ -244,8 +244,6 @@ export function switchesView(app: App): View {
       app.setParameters('switches', values())
     },
     rulesChanged() {
-      const { delay, failures } = app.info.flags
-      const delayFlag = delay && (delay.minMs === delay.maxMs ? `${delay.minMs}` : `${delay.minMs} to ${delay.maxMs}`)
       active.replaceChildren(
         ...app.rules.map((rule) =>
           h(
@@ -255,8 +253,6 @@ export function switchesView(app: App): View {
             rule.times === undefined && h('small', {}, ` used ${rule.used} ${rule.used === 1 ? 'time' : 'times'}`),
           ),
         ),
-        ...failures.map((rule) => h('li', {}, describeRule(rule), h('small', {}, ' by the flag --fail'))),
-        ...(delay ? [h('li', {}, `every request: ${delayFlag} ms delay`, h('small', {}, ' by the flag --delay'))] : []),
       )
       none.hidden = active.childElementCount > 0
       off.disabled = app.rules.length === 0

@@ -9,14 +9,16 @@ import { arrayReader, type FromSchema, type ObjectSchema } from '../http/schema.
 import { documentRoute, objectSchema } from '../pages/openapi.ts'
 import { appPageRoutes } from '../pages/pages.ts'
 import type { Awaitable, Full, ListRepresentation } from '../store/store.ts'
-import { type Faults, problem, readFaultRules } from './faults.ts'
+import { type Faults, problem, readFaultRule, readFaultRules, tooManyRules } from './faults.ts'
 import { type Journal, maxSubscriptions } from './journal.ts'
 import {
   entriesSchema,
   type FaultRule,
   type Info,
+  ruleSchema,
   rulesSchema,
   type SandboxInfo,
+  usedRuleSchema,
   usedRulesSchema,
   wholeNumber,
 } from './schema.ts'
@@ -33,7 +35,7 @@ export interface ControlledItems {
   putItems(items: Items): Awaitable<ReplaceOutcome>
 }
 
-/** The control API of a sandbox works on this. Its `reset` also removes the rules and empties the journal. */
+/** The control API of a sandbox works on this. Its `reset` also restores the rules and empties the journal. */
 export interface Controlled extends ControlledItems {
   readonly journal: Journal
   readonly faults: Faults
@@ -42,7 +44,6 @@ export interface Controlled extends ControlledItems {
   info(): SandboxInfo
   /** Signs a token for local clients. */
   readonly newToken: (() => Promise<string>) | undefined
-  setFaults(rules: readonly FaultRule[]): void
   clearJournal(): void
 }
 
@@ -87,38 +88,48 @@ export const ownOrigin = ({ origin: { isSecure, authority } }: RequestContext) =
 
 type Docs = NonNullable<Route['docs']>
 
-interface Operation<Body> extends Pick<Docs, 'summary' | 'errors' | 'parameters' | 'requestBody'> {
+interface Operation<Body> extends Pick<Docs, 'summary' | 'errors' | 'parameters' | 'requestBody'>, Pick<Route, 'id'> {
   /** A response without a body has the status 204. */
   readonly body?: Success['body']
+  readonly status?: 201
   readBody?(text: string): Body | Rejection
   execute(input: HandlerInput<unknown, Body>): Awaitable<Response | Rejection>
 }
 
 function controlRoute<Body>(operation: string, method: Route['method'], path: string, stated: Operation<Body>): Route {
-  const { body, errors: codes = [], readBody, execute, ...described } = stated
+  const { id, body, status = body ? 200 : 204, errors: codes = [], readBody, execute, ...described } = stated
   const docs: Docs = {
     ...described,
     tag: 'Control',
-    success: { status: body ? 200 : 204, description: `${stated.summary}.`, ...(body && { body }) },
+    success: { status, description: `${stated.summary}.`, ...(body && { body }) },
     errors: ['origin-forbidden', ...(readBody ? bodyErrors : []), ...codes],
   }
   return readerRoute<Body, Response>({
     ...{ operation, docs, method, path: `/__admin${path}`, secured: true, execute },
     ...(readBody && { readBody }),
+    ...(id && { id }),
     respond: (response) => response,
   })
 }
 
 const bodyErrors = ['body-malformed', 'body-invalid', 'media-type-unsupported', 'body-too-large'] as const
 const storeErrors = ['value-unstorable', 'store-full', 'store-unavailable'] as const
-const exampleRules = [{ method: 'POST', path: '/api/todoitems', times: 2, code: 503 }]
+const exampleRule = { method: 'POST', path: '/api/todoitems', times: 2, code: 503 }
+const exampleUsedRule = { id: 1, ...exampleRule, used: 0 }
+const wholeNumberText = /^\d{1,15}$/
+const ruleId: NonNullable<Route['id']> = {
+  schema: { type: 'integer', format: 'int64', minimum: 1 },
+  parse: (segment = '') => (wholeNumberText.test(segment) ? Number(segment) : new Rejection('rule-missing')),
+}
 
 function controlRoutes(api: Api, controlled: Controlled): Route[] {
   const { journal, faults, itemSchema, list, reset, putItems } = controlled
   const setFaults = (rules: readonly FaultRule[]) => {
-    controlled.setFaults(rules)
+    faults.set(rules)
     return noContent
   }
+  const replaceFault = (id: unknown, rule?: FaultRule) =>
+    faults.replace(id as number, rule) ? noContent : new Rejection('rule-missing')
   const itemsBody = (isResponse: boolean) => ({
     schema: { type: 'array', items: objectSchema(itemSchema, isResponse) },
     example: [itemSchema.example],
@@ -141,7 +152,7 @@ function controlRoutes(api: Api, controlled: Controlled): Route[] {
       },
     }),
     controlRoute('reset', 'POST', '/reset', {
-      summary: 'Items as at the start, no faults, an empty journal',
+      summary: 'Items and rules as at the start, an empty journal',
       errors: storeErrors,
       execute: async () => respondToReplace(await reset(), []),
     }),
@@ -187,18 +198,41 @@ function controlRoutes(api: Api, controlled: Controlled): Route[] {
     }),
     controlRoute('getFaults', 'GET', '/faults', {
       summary: 'The rules and how often each was used',
-      body: { schema: usedRulesSchema, example: exampleRules.map((rule) => ({ ...rule, used: 0 })) },
+      body: { schema: usedRulesSchema, example: [exampleUsedRule] },
       execute: () => json(200, JSON.stringify(faults.rules)),
     }),
+    controlRoute<FaultRule>('postFault', 'POST', '/faults', {
+      summary: 'Add a rule behind the others, before those of flags',
+      requestBody: { schema: ruleSchema, example: exampleRule },
+      status: 201,
+      body: { schema: usedRuleSchema, example: exampleUsedRule },
+      readBody: (text) =>
+        faults.hasRoomFor(1) ? readFaultRule(text, faults) : new Rejection('body-invalid', { '': [tooManyRules] }),
+      execute: ({ body }) => json(201, JSON.stringify(faults.add(body))),
+    }),
     controlRoute('putFaults', 'PUT', '/faults', {
-      summary: 'Replace the rules; the first that matches is applied',
-      requestBody: { schema: rulesSchema, example: exampleRules },
+      summary: 'Replace the rules but those of flags',
+      requestBody: { schema: rulesSchema, example: [exampleRule] },
       readBody: (text) => readFaultRules(text, faults),
       execute: ({ body }) => setFaults(body),
     }),
     controlRoute('deleteFaults', 'DELETE', '/faults', {
-      summary: 'Remove the rules',
+      summary: 'Remove the rules but those of flags',
       execute: () => setFaults([]),
+    }),
+    controlRoute<FaultRule>('putFault', 'PUT', '/faults/{id}', {
+      summary: 'Replace a rule',
+      id: ruleId,
+      requestBody: { schema: ruleSchema, example: exampleRule },
+      errors: ['rule-missing'],
+      readBody: (text) => readFaultRule(text, faults),
+      execute: ({ id, body }) => replaceFault(id, body),
+    }),
+    controlRoute('deleteFault', 'DELETE', '/faults/{id}', {
+      summary: 'Remove a rule, until the next reset if it is of a flag',
+      id: ruleId,
+      errors: ['rule-missing'],
+      execute: ({ id }) => replaceFault(id),
     }),
   ]
 }
@@ -230,8 +264,6 @@ function readRange(query: string): { since?: number; limit?: number } | Rejectio
   }
   return Object.keys(messages).length > 0 ? new Rejection('query-invalid', messages) : range
 }
-
-const wholeNumberText = /^\d{1,15}$/
 
 function eventStream(journal: Journal, lastEventId = ''): Response {
   const lastId = wholeNumberText.test(lastEventId) ? Number(lastEventId) : undefined

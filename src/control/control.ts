@@ -94,7 +94,7 @@ export function control(options: ControlOptions): Control {
     const { api } = items
     const instance = `${options.instance}-${++opened}`
     const journal = new Journal(budget, options.now, options.ruleOf)
-    const faults = new Faults(api, options.faults)
+    const faults = new Faults(api, options.faults, () => journal.notify('faults'))
     let hasChanged = false
     const hooks: DispatchHooks = {
       findFault: faults.find.bind(faults),
@@ -110,10 +110,6 @@ export function control(options: ControlOptions): Control {
       list: items.list,
       info: () => ({ ...options.info(), instance, sandbox: name, sandboxes: openSandbox && [...sandboxes.keys()] }),
       newToken: options.newToken,
-      setFaults(rules) {
-        faults.set(rules)
-        journal.notify('faults')
-      },
       clearJournal() {
         journal.clear()
         journal.notify('clear')
@@ -122,7 +118,7 @@ export function control(options: ControlOptions): Control {
         const outcome = await items.reset()
         if (outcome !== 'replaced') return outcome
         hasChanged = false
-        controlled.setFaults([])
+        faults.reset()
         controlled.clearJournal()
         journal.notify('reset')
         return outcome

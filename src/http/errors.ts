@@ -30,6 +30,8 @@ export const errors = {
   'query-invalid': { status: 400, title: 'One or more parameters of the query are invalid.' },
   'origin-forbidden': { status: 403, title: 'Pages of another origin may not use this API.' },
   'ids-differ': { status: 400, title: 'The id in the path differs from the id in the body.' },
+  /** Only in the control API. */
+  'rule-missing': { status: 404, title: 'No rule has this id.' },
   'item-missing': { status: 404, title: 'No item has this id.' },
   'precondition-failed': { status: 412, title: 'The state has changed: no entity tag in If-Match matches.' },
   'id-in-use': { status: 409, title: 'An item with this id exists.' },
