@@ -555,7 +555,7 @@ export function switchesView(app: App): View {
     const edit = h('button', { type: 'button', class: 'quiet small', onclick: () => startEdit(current) }, 'Edit')
     const off = h('button', { type: 'button', class: 'small', onclick: () => switchOff(current) }, 'Switch off')
     return {
-      element: h('li', {}, h('div', {}, sentence, state), edit, off),
+      element: h('li', {}, sentence, state, edit, off),
       update(rule: UsedRule) {
         current = rule
         const text = describeRule(rule)
