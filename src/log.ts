@@ -19,6 +19,8 @@ export interface ProfileUrls {
   readonly title: string
   readonly urls: readonly string[]
   readonly emulatorUrls?: readonly string[]
+  /** On every interface: without `networkUrls` there is no network. */
+  readonly isListeningOnNetwork?: boolean
   readonly networkUrls?: readonly string[]
   readonly app?: string
   readonly swagger?: string
@@ -32,7 +34,8 @@ interface LoggedRequest {
 }
 
 interface LoggedResponse {
-  readonly status: number
+  /** Or how the request ended without a response; known in development. */
+  readonly status: number | string
   readonly reason?: string | undefined
 }
 
@@ -81,7 +84,7 @@ export function readableLog(writeLine: Write, level: LogLevel, worker?: number):
     request(profile, request, { status, reason }, milliseconds) {
       if (!shows(levelOf(status))) return
       const { method, path } = request
-      const trace = status >= 400 ? `, trace ${request.traceId}` : ''
+      const trace = levelOf(status) === 'warn' ? `, trace ${request.traceId}` : ''
       const why = reason ? `: ${printable(reason)}` : ''
       write(`${method} ${shorten(path)} ${status} ${milliseconds.toFixed(1)} ms (${profile}${trace})${why}\n`)
     },
@@ -104,8 +107,8 @@ export function readableLog(writeLine: Write, level: LogLevel, worker?: number):
 function formatUrls({ title, urls, emulatorUrls = [], networkUrls = [], app, swagger }: ProfileUrls): string {
   const lines = [
     urls.join('   '),
-    `try       curl ${urls[0]}/api/todoitems`,
     ...(app ? [`app       ${app}`] : []),
+    `try       curl ${urls[0]}/api/todoitems`,
     ...(swagger ? [`swagger   ${swagger}`] : []),
     ...(emulatorUrls.length > 0 ? [`emulator  ${emulatorUrls.join('   ')}`] : []),
     ...(networkUrls.length > 0 ? [`network   ${networkUrls.join('   ')}`] : []),
@@ -144,7 +147,8 @@ export function jsonLog(write: Write, level: LogLevel, now: () => Date, worker?:
 
 const isShown = (lineLevel: LogLevel, level: LogLevel) => logLevels.indexOf(lineLevel) <= logLevels.indexOf(level)
 
-const levelOf = (status: number): LogLevel => (status < 400 ? 'info' : 'warn')
+const levelOf = (status: LoggedResponse['status']): LogLevel =>
+  typeof status === 'number' && status < 400 ? 'info' : 'warn'
 
 /** A path can have thousands of characters. */
 const shorten = (path: string) => printable(path.length > 200 ? `${path.slice(0, 199)}…` : path)

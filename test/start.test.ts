@@ -127,7 +127,7 @@ suite('start', () => {
     assert.deepEqual([secret?.method, secret?.path, secret?.query, secret?.status], ['GET', '/secret', '?x=1', 200])
     assert.equal(secret?.request.headers['x-test'], '1')
     assert.equal(secret?.request.headers.authorization, undefined)
-    assert.deepEqual([rejected?.status, rejected?.rule, rejected?.request.body], [400, 'A5', '{"name":7}'])
+    assert.deepEqual([rejected?.status, rejected?.rules, rejected?.request.body], [400, ['A5', 'A6'], '{"name":7}'])
     assert.deepEqual(server.requests({ limit: 1 }), [rejected])
     assert.deepEqual(server.requests({ since: secret?.id ?? 0 }), [rejected])
   })
@@ -145,6 +145,20 @@ suite('start', () => {
       server.requests().map(({ status }) => status),
       [503, 500, 201, null, 200],
     )
+  })
+
+  test('fail combines a failure, a delay and a rate', async (t) => {
+    const server = await started(t, { profile: 'a' })
+    await server.fail(
+      { times: 1, delay: 10, maxDelay: 20 },
+      { times: 1, bytesPerSecond: 5_000 },
+      { times: 1, code: 500 },
+    )
+    const { status } = await fetch(server.url + items)
+    assert.equal(status, 500)
+    const [entry] = server.requests()
+    assert.match(entry?.fault ?? '', /: (?:1\d|20) ms;.*: 5000 bytes\/s;.*: 500$/)
+    assert.equal((await fetch(server.url + items)).status, 200)
   })
 
   test('fail names every mistake and adds nothing', async (t) => {

@@ -9,13 +9,22 @@ import {
   type HttpHandler,
   httpHandler,
 } from '../http/dispatch.ts'
-import type { Request } from '../http/request.ts'
+import type { Ending, Request } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import type { ObjectSchema } from '../http/schema.ts'
-import { type Controlled, type ControlledItems, controlAccess, controlApi, ownOrigin } from './api.ts'
+import {
+  type Controlled,
+  type ControlledItems,
+  controlAccess,
+  controlApi,
+  controlScope,
+  type NewToken,
+  ownOrigin,
+} from './api.ts'
+import { type CodeSettings, Codes } from './codes.ts'
 import { type FaultSettings, Faults, problem } from './faults.ts'
-import { Journal, JournalBudget, type RuleOf } from './journal.ts'
-import type { ProfileInfo } from './schema.ts'
+import { itemChange, Journal, JournalBudget, type Outcome, type RulesOf } from './journal.ts'
+import type { ItemChange, ProfileInfo } from './schema.ts'
 
 export interface SandboxItems extends ControlledItems {
   /** The profile serves this on these items. */
@@ -29,7 +38,7 @@ export interface ControlOptions {
   /** Undefined where there are no sandboxes, because the items are not in memory. */
   readonly openSandbox: (() => SandboxItems | 'memory-limit') | undefined
   readonly itemSchema: ObjectSchema
-  readonly ruleOf: RuleOf
+  readonly rulesOf: RulesOf
   readonly settings: DispatchSettings
   /** Checks the tokens of the control API. */
   readonly verifyToken: DispatchSettings['verifyToken']
@@ -37,7 +46,8 @@ export interface ControlOptions {
   readonly info: () => ProfileInfo
   /** Each start of the service has another one. */
   readonly instance: string
-  readonly newToken: (() => Promise<string>) | undefined
+  readonly newToken: NewToken | undefined
+  readonly codes: Omit<CodeSettings, 'monotonicNow'>
   readonly faults: FaultSettings
   readonly maxSandboxes: number
   readonly sandboxTtlMs: number
@@ -65,8 +75,6 @@ interface Sandbox extends Controlled {
 }
 
 const sandboxHeader = 'x-todo-sandbox'
-/** A token for the control API has this scope. */
-const controlScope = 'control'
 /** The control API and the page that uses it have these paths. */
 const controlPattern = /^\/(?:__admin|app)(?:[/?]|$)/i
 const sandboxName = /^[\w-]{1,64}$/
@@ -83,6 +91,7 @@ export function control(options: ControlOptions): Control {
   const { openSandbox, settings, maxSandboxes, sandboxTtlMs, maxBodyBytes } = options
   const { monotonicNow, log } = settings
   const budget = new JournalBudget()
+  const codes = new Codes({ ...options.codes, monotonicNow })
   let opened = 0
   const main = sandboxOf(options.items)
   /** The least recently used one is the first. */
@@ -93,14 +102,31 @@ export function control(options: ControlOptions): Control {
   function sandboxOf(items: SandboxItems, name?: string): Sandbox {
     const { api } = items
     const instance = `${options.instance}-${++opened}`
-    const journal = new Journal(budget, options.now, options.ruleOf)
+    const journal = new Journal(budget, options.now, options.rulesOf)
     const faults = new Faults(api, options.faults, () => journal.notify('faults'))
     let hasChanged = false
     const hooks: DispatchHooks = {
       findFault: faults.find.bind(faults),
-      record(context, response, milliseconds) {
-        hasChanged ||= ['POST', 'PUT', 'DELETE'].includes(context.method) && response.status < 300
-        journal.record(context, response, milliseconds)
+      begin(context) {
+        const entry = journal.begin(context)
+        let response: Response | undefined
+        let item: ItemChange | undefined
+        let hasEnded = false
+        context.request.onEnd((how) => {
+          hasEnded = true
+          const milliseconds = monotonicNow() - context.startedAt
+          const outcome = outcomeOf(context, response, how, milliseconds)
+          const { state, status, reason } = outcome
+          log.request(api.name, context, { status: status ?? state, reason }, milliseconds)
+          if (entry) journal.end(entry, response, item ? { ...outcome, item } : outcome, milliseconds)
+        })
+        return (sent) => {
+          response = sent
+          item = itemChange(context, sent)
+          hasChanged ||= item !== undefined
+          // Its client did not wait for it.
+          if (item && hasEnded && entry) journal.changed(entry, item)
+        }
       },
     }
     const controlled: Controlled = {
@@ -110,6 +136,7 @@ export function control(options: ControlOptions): Control {
       list: items.list,
       info: () => ({ ...options.info(), instance, sandbox: name, sandboxes: openSandbox && [...sandboxes.keys()] }),
       newToken: options.newToken,
+      codes,
       clearJournal() {
         journal.clear()
         journal.notify('clear')
@@ -123,8 +150,8 @@ export function control(options: ControlOptions): Control {
         journal.notify('reset')
         return outcome
       },
-      async putItems(sent) {
-        const outcome = await items.putItems(sent)
+      async putItems(sent, ifMatch) {
+        const outcome = await items.putItems(sent, ifMatch)
         if (outcome !== 'replaced') return outcome
         hasChanged = true
         journal.notify('reset')
@@ -138,7 +165,7 @@ export function control(options: ControlOptions): Control {
         ...log,
         // The page reads the items and rules again after each change, so only failures are logged.
         request(profile, context, response, milliseconds) {
-          if (response.status >= 400) log.request(profile, context, response, milliseconds)
+          if (Number(response.status) >= 400) log.request(profile, context, response, milliseconds)
         },
       },
     }
@@ -225,6 +252,28 @@ export function control(options: ControlOptions): Control {
       for (const { journal } of [main, ...sandboxes.values()]) journal.close()
     },
   }
+}
+
+/** Tells how a request ended. */
+function outcomeOf(
+  context: RequestContext,
+  response: Response | undefined,
+  how: Ending,
+  milliseconds: number,
+): Outcome {
+  const { fault } = context
+  const seconds = `${Number((milliseconds / 1000).toPrecision(2))} s`
+  if (how === 'aborted') {
+    const missed = response ? `, before the end of the response (${response.status})` : ''
+    return { state: how, status: null, reason: `The client closed the connection after ${seconds}${missed}.` }
+  }
+  const cause = response && fault?.simulatedBy
+  const simulated = cause !== undefined && { reason: `simulated by ${cause}`, isSimulated: true as const }
+  if (response && (how === 'sent' || fault?.outcome === 'truncate')) {
+    const { status, reason } = response
+    return { state: 'sent', status, ...(reason !== undefined && { reason }), ...simulated }
+  }
+  return { state: 'closed', status: null, reason: `The service closed the connection after ${seconds}.`, ...simulated }
 }
 
 /** Tells whether a page of an origin that is not allowed sent this. One that cannot read the response sends no Origin. */

@@ -20,7 +20,7 @@ export class Faults {
   readonly #settings: FaultSettings
   readonly #onChange: () => void
   /** Those of flags are the last. */
-  #rules: Rule[] = []
+  #rules: Rule[]
   #lastId: number
 
   constructor(api: Api, settings: FaultSettings, onChange = () => {}) {
@@ -90,10 +90,11 @@ export class Faults {
     if (prefer === undefined && this.#rules.length === 0) return undefined
     const preferred = prefer === undefined ? undefined : this.#preferred(prefer, route)
     if (preferred && 'status' in preferred) {
-      const { reason = '' } = preferred
-      return { outcome: preferred, delayMs: 0, bytesPerSecond: undefined, applied: '', description: reason }
+      const description = `Prefer: ${prefer}`
+      const none = { delayMs: 0, bytesPerSecond: undefined, applied: '' }
+      return { ...none, outcome: preferred, description, simulatedBy: undefined }
     }
-    let { outcome, delayMs, bytesPerSecond } = preferred ?? {}
+    let { outcome, delayMs, bytesPerSecond, simulatedBy } = preferred ?? {}
     const applied = preferred?.applied ?? ''
     const descriptions = applied ? [`Prefer: ${applied}`] : []
     for (const rule of this.#rules) {
@@ -105,6 +106,7 @@ export class Faults {
       const parts: unknown[] = []
       if (failure !== undefined) {
         outcome = this.#outcomeOf(failure, route)
+        simulatedBy = `${nameOf(rule)}: ${failure}`
         parts.push(failure)
       }
       if (delay !== undefined) {
@@ -119,7 +121,7 @@ export class Faults {
     }
     if (descriptions.length === 0) return undefined
     const description = descriptions.join('; ')
-    return { outcome: outcome ?? 'none', delayMs: delayMs ?? 0, bytesPerSecond, applied, description }
+    return { outcome: outcome ?? 'none', delayMs: delayMs ?? 0, bytesPerSecond, applied, description, simulatedBy }
   }
 
   #isChosen(rule: Rule, context: RequestContext, route: Route): boolean {
@@ -161,15 +163,18 @@ export class Faults {
     const seconds = /^\d{1,9}$/.test(wait) ? Math.min(Number(wait), maxWaitSeconds) : undefined
     const applied = seconds === undefined ? [] : [`wait=${seconds}`]
     let outcome: Fault['outcome'] | undefined
+    let simulatedBy: string | undefined
     if (code !== undefined && fault !== undefined) return rejectedPreference('code and fault exclude each other.')
     if (fault !== undefined) {
       if (!isValid(ruleMembers.fault, fault)) return rejectedPreference(memberMessages.fault)
       outcome = fault
+      simulatedBy = `Prefer: fault=${fault}`
       applied.push(`fault=${fault}`)
     }
     if (code !== undefined) {
       outcome = /^\d{3}$/.test(code) ? this.failuresOf(route).get(Number(code)) : undefined
       if (!outcome) return rejectedPreference(statusMessage(`${route.method} ${route.path}`, this.statusesOf(route)))
+      simulatedBy = `Prefer: code=${code}`
       applied.push(`code=${code}`)
     }
     const bytesPerSecond = rate === undefined ? undefined : /^\d+$/.test(rate) ? Number(rate) : 0
@@ -178,9 +183,10 @@ export class Faults {
       applied.push(`rate=${bytesPerSecond}`)
     }
     const delayMs = seconds === undefined ? undefined : 1000 * seconds
-    return { outcome, delayMs, bytesPerSecond, applied: applied.join(', ') }
+    return { outcome, delayMs, bytesPerSecond, applied: applied.join(', '), simulatedBy }
   }
 }
+
 /** What the header Prefer asks for. */
 type Preferred = { [Name in Exclude<keyof Fault, 'description'>]: Fault[Name] | undefined }
 

@@ -122,14 +122,20 @@ const journalEntry = object(
     method: text(),
     path: text(),
     query: text('With its question mark.'),
-    status: nullable(integer('Null where the connection was closed without a response.')),
-    milliseconds: number(),
+    state: oneOf(
+      ['pending', 'sent', 'aborted', 'closed'],
+      'No outcome yet; the response was sent; the client closed the connection before; the service closed it without a response.',
+    ),
+    status: nullable(integer('Null unless the state is `sent`.')),
+    milliseconds: number('0 while it is pending.'),
+    rules: arrayOf(text('A rule of the contract that the request broke.')),
+    met: arrayOf(text('A rule of the contract that this exchange has shown.')),
     request: message,
     response: message,
   },
   {
-    reason: text('Why the request was rejected.'),
-    rule: text('The rule of the contract that says so.'),
+    reason: text('Why the request was rejected or has no response, or what simulated its response.'),
+    isSimulated: alwaysTrue,
     errors: mapOf(arrayOf(text())),
     fault: text('The delay or failure that was applied.'),
     item: itemChange,
@@ -156,6 +162,8 @@ export interface ProfileUrls {
   readonly title: string
   readonly urls: readonly string[]
   readonly emulatorUrls?: readonly string[]
+  /** On every interface: without `networkUrls` there is no network. */
+  readonly isListeningOnNetwork?: boolean
   readonly networkUrls?: readonly string[]
 }
 
@@ -163,6 +171,8 @@ export interface ServiceInfo {
   readonly version: string
   readonly startedAt: string
   readonly store: string
+  /** The items are in a file or a database. */
+  readonly isPersistent: boolean
   readonly profiles: readonly ProfileUrls[]
 }
 

@@ -14,8 +14,10 @@ export interface Fault {
   readonly outcome: Rejection | Response | 'reset' | 'truncate' | 'lost' | 'none'
   /** For the header Preference-Applied; empty where no preference was applied. */
   readonly applied: string
-  /** For the journal. */
+  /** All that was applied, for the journal. */
   readonly description: string
+  /** The rule or preference that the outcome comes from; undefined where that is `none`. */
+  readonly simulatedBy: string | undefined
 }
 
 export interface ContextSettings {
@@ -46,6 +48,8 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
   /** What takes the place of the handler, or of its response. */
   fault: Fault | undefined
   caller: Claims | undefined
+  /** Development: takes the response. */
+  record: ((response: Response) => void) | undefined
   /** Of an absolute-form target; it replaces Host (RFC 9112, 3.2.2). */
   readonly targetAuthority: string | undefined
   readonly pathPrefix: string
@@ -63,6 +67,7 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
     this.fault = undefined
     this.pathPrefix = pathPrefix
     this.caller = undefined
+    this.record = undefined
     this.#settings = settings
     this.#traceId = undefined
     let { target } = request

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority } from '../http/proxy.ts'
-import type { Request } from '../http/request.ts'
+import type { Ending, Request } from '../http/request.ts'
 import { buffersOf, byteLengthOf, jsonType, noContent, type Response, type Stream } from '../http/response.ts'
 import type { HeldMemory, Holder } from './held-memory.ts'
 import { atRate, type Listening, type ServerContext, type ServerState, shutDown, type Turns } from './server.ts'
@@ -53,6 +53,8 @@ export abstract class FetchRequest implements Request {
   #contentLength: string | null
   #response: FetchResponse | undefined
   #resolve: ((response: FetchResponse) => void) | undefined
+  /** Undefined in production, and when it was called. */
+  #ended: ((how: Ending) => void) | undefined
 
   constructor(request: globalThis.Request, target: string, host: string | undefined, server: FetchServer) {
     this.request = request
@@ -62,6 +64,7 @@ export abstract class FetchRequest implements Request {
     this.isLast = false
     this.#response = undefined
     this.#resolve = undefined
+    this.#ended = undefined
     this.#contentLength = null
     let error: ErrorCode | undefined
     if (host !== undefined && !isAuthority(host)) error = 'host-malformed'
@@ -153,17 +156,44 @@ export abstract class FetchRequest implements Request {
       result = closingResponse(500)
     }
     this.#finish(result)
+    if (this.#ended && !this.#isStreamed(response)) this.#end('sent')
+  }
+
+  onEnd(ended: (how: Ending) => void): void {
+    this.#ended = ended
+    // Deno prints a warning when somebody looks at the first signal: most requests have ended by then.
+    setImmediate(() => {
+      if (!this.#ended) return
+      const { signal } = this.request
+      if (signal.aborted) this.#end('aborted')
+      else signal.addEventListener('abort', () => this.#end('aborted'))
+    })
+  }
+
+  /** The first time counts: Deno aborts the signal after a response, too. */
+  #end(how: Ending): void {
+    const ended = this.#ended
+    this.#ended = undefined
+    // Whoever called `respond` has to return before.
+    if (ended) queueMicrotask(() => ended(how))
   }
 
   /** The connection is closed when the stream fails. */
   abort(): void {
     this.server.overload.load.inFlight--
     this.#finish(closingResponse(500))
+    this.#end('closed')
   }
 
   #finish(response: FetchResponse): void {
     if (this.#resolve) this.#resolve(response)
     else this.#response = response
+  }
+
+  /** Whether the body is sent as the client reads it. */
+  #isStreamed({ body = '', isTruncated, bytesPerSecond }: Response): boolean {
+    if (typeof body === 'function' || bytesPerSecond !== undefined) return true
+    return this.method !== 'HEAD' && !isTruncated && isLong(body)
   }
 
   #toFetch(response: Response): FetchResponse {
@@ -173,10 +203,11 @@ export abstract class FetchRequest implements Request {
     let contentLength: string | undefined
     if (typeof body === 'function') {
       this.onStream()
-      if (this.method !== 'HEAD') content = toReadable(body)
+      if (this.method !== 'HEAD') content = toReadable(body, () => {})
     } else if (bytesPerSecond !== undefined) {
       this.onStream()
-      content = toReadable(atRate(body, isTruncated, bytesPerSecond, this.server.held), isTruncated)
+      const pieces = atRate(body, isTruncated, bytesPerSecond, this.server.held)
+      content = toReadable(pieces, (how) => this.#end(how), isTruncated)
       contentLength = `${byteLengthOf(body)}`
     } else if (body.length > 0) {
       // Over HTTP/2, Deno would send the body in response to HEAD, too.
@@ -185,7 +216,7 @@ export abstract class FetchRequest implements Request {
         const buffers = buffersOf(body)
         // Bun leaves it out.
         contentLength = `${byteLengthOf(buffers)}`
-        content = streamOf(buffers, this.server.held)
+        content = streamOf(buffers, this.server.held, (how) => this.#end(how))
       } else content = this.#contentOf(body, headers?.['content-type'] === jsonType)
     }
     // In Deno, a response with a text takes a microsecond less if it gets its headers like this.
@@ -242,14 +273,19 @@ async function receivePieces(pieces: AsyncIterable<Uint8Array>, upload: Upload, 
 }
 
 /** Sends the buffers piece by piece, as the client reads them: they are shared with other responses. */
-function streamOf(buffers: readonly Buffer[], held: HeldMemory): ReadableStream {
+function streamOf(buffers: readonly Buffer[], held: HeldMemory, ended: (how: Ending) => void): ReadableStream {
   let index = 0
   let start = 0
   let holder: Holder
   return new ReadableStream(
     {
       start(controller) {
-        holder = { destroy: () => controller.error() }
+        holder = {
+          destroy() {
+            controller.error()
+            ended('closed')
+          },
+        }
         held.addBuffers(holder, buffers)
       },
       pull(controller) {
@@ -259,9 +295,14 @@ function streamOf(buffers: readonly Buffer[], held: HeldMemory): ReadableStream 
         if (start < buffer.length) return
         held.removeBuffer(holder, buffer)
         start = 0
-        if (++index === buffers.length) controller.close()
+        if (++index < buffers.length) return
+        controller.close()
+        ended('sent')
       },
-      cancel: () => held.release(holder),
+      cancel() {
+        held.release(holder)
+        ended('aborted')
+      },
     },
     { highWaterMark: 0 },
   )
@@ -270,21 +311,22 @@ function streamOf(buffers: readonly Buffer[], held: HeldMemory): ReadableStream 
 /** Errors are without a reason, which the runtimes would print. */
 const failingStream = () => new ReadableStream({ start: (controller) => controller.error() })
 
-function toReadable(stream: Stream, isTruncated = false): ReadableStream {
+function toReadable(stream: Stream, ended: (how: Ending) => void, isTruncated = false): ReadableStream {
   const encoder = new TextEncoder()
   let events: ReturnType<typeof stream> | undefined
   let isOpen = true
   let isFull = false
-  const close = () => {
+  const close = (how: Ending) => {
     isOpen = false
     events?.onClose()
+    ended(how)
   }
   return new ReadableStream(
     {
       start(controller) {
         const destroy = () => {
           if (isOpen) controller.error()
-          close()
+          close('closed')
         }
         events = stream(
           (data) => {
@@ -297,7 +339,7 @@ function toReadable(stream: Stream, isTruncated = false): ReadableStream {
             if (isTruncated) setTimeout(destroy, truncateAfterMs)
             else {
               if (isOpen) controller.close()
-              close()
+              close('sent')
             }
           },
           destroy,
@@ -311,7 +353,7 @@ function toReadable(stream: Stream, isTruncated = false): ReadableStream {
         isFull = false
         events?.onDrain()
       },
-      cancel: close,
+      cancel: () => close('aborted'),
     },
     new ByteLengthQueuingStrategy({ highWaterMark: streamBufferBytes }),
   )
