@@ -143,8 +143,10 @@ function valuesOf(rule: Rule): Values {
   const { times, share, code, fault, delay, maxDelay, bytesPerSecond, used = 0 } = rule
   const kind = kindOf(rule)
   const defaults = defaultsOf(kind)
+  // Changing a rule sets `used` to 0, so the number is that of the requests that are left.
+  const left = times === undefined || isUsedUp(rule) ? times : times - used
   const also: FaultRule = {
-    ...(share !== undefined && times !== undefined && { times }),
+    ...(share !== undefined && left !== undefined && { times: left }),
     ...(kind !== 'delay' && delay !== undefined && { delay, ...(maxDelay !== undefined && { maxDelay }) }),
     ...(kind !== 'slow' && bytesPerSecond !== undefined && { bytesPerSecond }),
   }
@@ -152,8 +154,7 @@ function valuesOf(rule: Rule): Values {
     kind,
     how: share !== undefined ? 'share' : times !== undefined ? 'next' : 'every',
     requests: requestsOf(rule),
-    // Changing a rule sets `used` to 0, so the number is that of the requests that are left.
-    next: times === undefined ? defaults.next : `${isUsedUp(rule) ? times : times - used}`,
+    next: `${left ?? defaults.next}`,
     share: share === undefined ? defaults.share : `${percent(share)}`,
     code: `${code ?? ''}`,
     fault: fault ?? defaults.fault,
@@ -405,6 +406,8 @@ export function switchesView(app: App): View {
   /** The rule that the form changes. */
   let editedId: number | undefined
   let sentences: ReturnType<typeof sentenceForm>[] = []
+  /** The parameters of the address, as JSON. */
+  let shown = ''
   const rows = new Map<number, { readonly element: HTMLElement; update(rule: UsedRule): void }>()
 
   const list = h('ul', { class: 'rules', 'aria-label': 'Switched on' })
@@ -422,6 +425,12 @@ export function switchesView(app: App): View {
   const presetButtons = presets.map(([name, rules]) =>
     h('button', { type: 'button', class: 'small', onclick: () => draft(rules.map(valuesOf)) }, name),
   )
+  const presetLine = h(
+    'div',
+    { class: 'line presets', role: 'group', 'aria-label': 'Presets' },
+    h('span', { class: 'hint' }, 'Presets'),
+    presetButtons,
+  )
   const forms = h('div', { class: 'stack' })
   const error = h('p', { class: 'error', role: 'alert' })
   const submit = h('button', { class: 'primary' })
@@ -433,12 +442,7 @@ export function switchesView(app: App): View {
     'form',
     { class: 'card stack', onsubmit: save, 'aria-label': 'Switch', novalidate: true },
     title,
-    h(
-      'div',
-      { class: 'line presets', role: 'group', 'aria-label': 'Presets' },
-      h('span', { class: 'hint' }, 'Presets'),
-      presetButtons,
-    ),
+    presetLine,
     forms,
     h('div', { class: 'line' }, submit, cancel),
     error,
@@ -474,6 +478,7 @@ export function switchesView(app: App): View {
     setText(title, isEdit ? 'Change this switch' : 'Add a switch')
     setText(submit, isEdit ? 'Apply' : sentences.length > 1 ? 'Add both' : 'Add')
     cancel.hidden = !isEdit && sentences.length === 1
+    presetLine.hidden = isEdit
     const origin = `${base}`.replace(/\/$/, '')
     const headers = { 'content-type': 'application/json' }
     const [method, path] = isEdit ? ['PUT', `/__admin/faults/${editedId}`] : ['POST', '/__admin/faults']
@@ -492,10 +497,12 @@ export function switchesView(app: App): View {
     for (const [index, [, preset]] of presets.entries())
       presetButtons[index]?.setAttribute('aria-pressed', `${!isEdit && JSON.stringify(preset) === text}`)
     for (const [id, { element: row }] of rows) row.classList.toggle('edited', id === editedId)
-    app.setParameters(
-      'switches',
-      Object.assign({}, ...sentences.map((one, index) => parametersOf(one.values(), index))),
+    const parameters: Record<string, string> = Object.assign(
+      {},
+      ...sentences.map((sentence, index) => parametersOf(sentence.values(), index)),
     )
+    shown = JSON.stringify(parameters)
+    app.setParameters('switches', parameters)
   }
 
   async function save(event: Event) {
@@ -580,6 +587,8 @@ export function switchesView(app: App): View {
     title: 'Switches',
     element,
     show(given) {
+      // A link without a sentence, such as that of the bar, leaves what is being written.
+      if (sentences.length > 0 && ['{}', shown].includes(JSON.stringify(given))) return changed()
       const all = [draftIn(given, 0)]
       for (let index = 1; given[`kind${index + 1}`]; index++) all.push(draftIn(given, index))
       draft(all)
@@ -618,7 +627,9 @@ const nameIn = (name: string, index: number) => (index === 0 ? name : `${name}${
 function parametersOf(values: Values, index: number): Record<string, string> {
   const defaults = defaultsOf(values.kind)
   const shown = Object.entries(values).filter(([name, value]) =>
-    name === 'kind' ? index > 0 || value !== 'fail' : isShown(values, name) && value !== defaults[name as keyof Values],
+    name === 'kind'
+      ? index > 0 || value !== 'fail'
+      : value !== '' && isShown(values, name) && value !== defaults[name as keyof Values],
   )
   return Object.fromEntries(shown.map(([name, value]) => [nameIn(name, index), value]))
 }

@@ -172,6 +172,7 @@ suite('/app in a browser', { concurrency: 3 }, () => {
       await page.getByText('How many? Enter a whole number').waitFor()
       await page.getByRole('button', { name: /^Edit: / }).click()
       await assertAccessible(page, 'Switches, a switch that is being changed')
+      await page.getByRole('button', { name: 'Cancel' }).click()
       await page.getByRole('button', { name: 'Slow network' }).click()
       await assertAccessible(page, 'Switches, a preset')
 
@@ -371,6 +372,13 @@ suite('/app in a browser', { concurrency: 3 }, () => {
     await page.getByRole('button', { name: 'Edit: Fail the next 3 of 5 POST' }).click()
     assert.equal(await page.getByLabel('Number of requests').inputValue(), '3')
     await page.getByText('Also: after 1 ms.').waitFor()
+    // Another view in between changes nothing, whichever link leads back.
+    for (const link of ['Switches', '2 switches on'] as const) {
+      await show(page, 'Traffic')
+      await page.getByLabel('Filter by text').waitFor()
+      await page.getByRole('link', { name: link, exact: link === 'Switches' }).click()
+      await page.getByRole('button', { name: 'Apply' }).waitFor()
+    }
     // A rule with a delay has no failure without a status.
     await page.getByLabel('With', { exact: true }).selectOption('')
     await page.getByText('choose a status').waitFor()
