@@ -221,7 +221,9 @@ function problemsOf(values: Values, operations: Operations): Partial<Record<stri
     share: !(isWithin(share, 0, 100, false) && Number(share) > 0) && 'How many percent? Enter more than 0, up to 100.',
     requests: matching.length === 0 && 'This service has no such operation.',
     code: code
-      ? statuses.length > 0 && !statuses.includes(Number(code)) && `These requests can have ${statuses.join(', ')}.`
+      ? statuses.length > 0 &&
+        !statuses.includes(Number(code)) &&
+        `These requests can only have ${statuses.join(', ')}.`
       : (addedDelay ?? bytesPerSecond) !== undefined && 'Together with a delay or a rate, choose a status.',
     delay: !isWithin(delay, 0, maxDelayMs) && 'How long? Enter milliseconds, 0 to 60000.',
     maxDelay:

@@ -413,7 +413,7 @@ suite('/app in a browser', { concurrency: 3 }, () => {
     await count.fill('3')
     await page.getByText('How many? Enter').waitFor({ state: 'hidden' })
     await page.getByLabel('Which requests').selectOption('GET /api/todoitems')
-    await page.getByText('These requests can have 400, 412, 500, 503.').waitFor()
+    await page.getByText('These requests can only have 400, 412, 500, 503.').waitFor()
     await add(page)
     assert.equal(await page.getByLabel('With', { exact: true }).inputValue(), '409')
     assert.deepEqual(await rulesOf(base), [])
