@@ -1,9 +1,8 @@
 import type { Info, ProfileUrls } from '../src/control/schema.ts'
 import { base, currentToken } from './client.ts'
-import { copyButton, h } from './dom.ts'
+import { copyButton, download, h } from './dom.ts'
 import { formatDate } from './format.ts'
 import { qrCode } from './qr.ts'
-import { download } from './switches.ts'
 import type { App, View } from './view.ts'
 
 export function connectView(app: App): View {

@@ -27,6 +27,7 @@ interface Properties extends Listeners {
   readonly rows?: Value
   readonly scope?: Value
   readonly spellcheck?: Value
+  readonly step?: Value
   readonly tabindex?: Value
   readonly title?: Value
   readonly type?: Value
@@ -123,3 +124,9 @@ async function copy(text: string): Promise<boolean> {
 /** Text in which backticks enclose code. */
 export const withCode = (text: string): (string | HTMLElement)[] =>
   text.split('`').map((part, index) => (index % 2 === 1 ? h('code', {}, part) : part))
+
+export function download(fileName: string, text: string, type: string): void {
+  const url = URL.createObjectURL(new Blob([text], { type }))
+  h('a', { href: url, download: fileName }).click()
+  setTimeout(() => URL.revokeObjectURL(url), 10_000)
+}
