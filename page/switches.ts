@@ -1,6 +1,6 @@
 import type { FaultRule, UsedRule } from '../src/control/schema.ts'
 import { type Answer, admin, base, currentToken, messageOf } from './client.ts'
-import { copyButton, h, type Option, select, setText } from './dom.ts'
+import { copyButton, h, type Option, select, setText, tabs } from './dom.ts'
 import { toCurl } from './format.ts'
 import type { App, View } from './view.ts'
 
@@ -258,8 +258,10 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
   }
   inputs.maxDelay.placeholder = 'same'
   const verb = h('span')
-  const tabs = kinds.map(([value, label]) =>
-    h('button', { type: 'button', 'data-kind': value, onclick: () => choose(value) }, label),
+  const kindTabs = tabs(
+    'Kind',
+    kinds.map(([value, label]) => [value, label]),
+    choose,
   )
   const addition = h('span')
   const additions = h(
@@ -272,7 +274,7 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
   const element = h(
     'fieldset',
     { class: 'sentence', 'aria-label': 'Sentence', oninput: update },
-    h('div', { class: 'tabs', role: 'group', 'aria-label': 'Kind' }, tabs),
+    kindTabs.element,
     h(
       'div',
       { class: 'words' },
@@ -309,7 +311,7 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
     }
   }
 
-  function choose(chosen: Kind) {
+  function choose(chosen: string) {
     if (chosen === kind) return
     kind = chosen
     also = ''
@@ -352,7 +354,7 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
     for (const name of ['how', 'next', 'share', 'fault', 'delay', 'maxDelay', 'rate'] as const)
       if (inputs[name].value !== to[name]) inputs[name].value = to[name]
     for (const name of ['how', 'fault'] as const) if (inputs[name].selectedIndex < 0) inputs[name].selectedIndex = 0
-    for (const tab of tabs) tab.setAttribute('aria-pressed', `${tab.dataset.kind === kind}`)
+    kindTabs.choose(kind)
     setText(verb, kinds.find(([value]) => value === kind)?.[2] ?? '')
     const current = values()
     for (const one of element.querySelectorAll<HTMLElement>('.part'))
