@@ -123,3 +123,16 @@ async function copy(text: string): Promise<boolean> {
 /** Text in which backticks enclose code. */
 export const withCode = (text: string): (string | HTMLElement)[] =>
   text.split('`').map((part, index) => (index % 2 === 1 ? h('code', {}, part) : part))
+
+/** Buttons in a group, of which one is pressed; the caller calls `choose` to press another. */
+export function tabs(label: string, options: readonly Option[], onChoose: (value: string) => unknown) {
+  const buttons = options.map(([value, text]) =>
+    h('button', { type: 'button', 'data-value': value, onclick: () => onChoose(value) }, text),
+  )
+  return {
+    element: h('div', { class: 'tabs', role: 'group', 'aria-label': label }, buttons),
+    choose(value: string) {
+      for (const button of buttons) button.setAttribute('aria-pressed', `${button.dataset.value === value}`)
+    },
+  }
+}
