@@ -1,6 +1,6 @@
 import type { Info, ProfileUrls } from '../src/control/schema.ts'
 import { admin, base, currentToken, messageOf } from './client.ts'
-import { copyButton, field, h, type Option, select, setText, tabs } from './dom.ts'
+import { copyButton, field, h, type Option, select, tabs } from './dom.ts'
 import { formatDate, formatTime } from './format.ts'
 import { qrCode } from './qr.ts'
 import { download } from './switches.ts'
@@ -46,7 +46,7 @@ const languages: Readonly<Record<string, readonly [label: string, write: (reques
   fetch: [
     'fetch',
     ({ url, isSecured, members }) =>
-      `${isSecured ? 'const headers = { authorization: `Bearer ${token}` }\n' : ''}const response = await fetch('${url}/api/todoitems'${isSecured ? ', { headers }' : ''})
+      `${isSecured ? 'const headers = { authorization: "Bearer " + token }\n' : ''}const response = await fetch('${url}/api/todoitems'${isSecured ? ', { headers }' : ''})
 if (!response.ok) throw new Error(\`Status \${response.status}\`)
 const items = await response.json() // [{ ${members.map(([name]) => name).join(', ')} }, …]`,
   ],
@@ -229,7 +229,7 @@ export function connectView(app: App): View {
       languageTabs.choose(shown)
       const isSecured = info.operations.some(({ operation, secured }) => operation === 'listItems' && secured)
       const request = { url, isSecured, members: items[info.profile] ?? [] }
-      snippetCode.replaceChildren(codeBlock(languages[shown]?.[1](request) ?? '', 'Copy snippet'))
+      snippetCode.replaceChildren(codeBlock('GET /api/todoitems', languages[shown]?.[1](request) ?? ''))
       address.replaceChildren(...addressOf(url, urls))
       allow.replaceChildren(h('h2', {}, 'What the client must allow'), ...allowances(client, url, info.certificate))
     } else address.replaceChildren(...unreachable())
@@ -268,7 +268,6 @@ export function connectView(app: App): View {
       ? [h('p', {}, `There is no code: ${code.error} The phone asks for a token.`), button('Try again')]
       : text
         ? [
-            h('p', {}, 'On the phone, enter this code:'),
             h('p', { class: 'mono code' }, text),
             h(
               'p',
@@ -293,9 +292,9 @@ export function connectView(app: App): View {
         h(
           'p',
           {},
-          image ? 'Scan the code with the camera, or open ' : 'Open ',
+          image ? 'Scan this with the camera, or open ' : 'Open ',
           h('code', {}, page),
-          image ? '.' : ' there.',
+          text ? '. On the phone, enter this code:' : ' there.',
         ),
         ...says,
       ),
@@ -305,7 +304,11 @@ export function connectView(app: App): View {
   function unreachable(): HTMLElement[] {
     if (client === 'usb')
       return [
-        h('p', { class: 'callout warning' }, 'adb leads to localhost, where the service does not listen. Start it with:'),
+        h(
+          'p',
+          { class: 'callout warning' },
+          'adb leads to localhost, where the service does not listen. Start it with:',
+        ),
         copyLine('npm start -- --host localhost'),
       ]
     if (profileUrls().isListeningOnNetwork)
@@ -330,12 +333,17 @@ const copyLine = (text: string) =>
     copyButton('Copy', () => text, { class: 'small', 'aria-label': `Copy ${text}` }),
   )
 
-const codeBlock = (text: string, label: string) =>
+const codeBlock = (title: string, text: string) =>
   h(
     'div',
     { class: 'snippet' },
-    h('pre', { class: 'command', tabindex: '0' }, text),
-    copyButton('Copy', () => text, { class: 'small', 'aria-label': label }),
+    h(
+      'p',
+      { class: 'line' },
+      h('small', {}, title),
+      copyButton('Copy', () => text, { class: 'small', 'aria-label': `Copy ${title}` }),
+    ),
+    h('pre', { class: 'command', tabindex: '0', 'aria-label': title }, text),
   )
 
 const quietZone = 4
@@ -406,8 +414,8 @@ function allowances(client: Client, url: string, certificate: Certificate): (HTM
 }
 
 const androidBox = (hostname: string, isTls: boolean) => [
-  h('h3', {}, 'Android: res/xml/network_security_config.xml'),
   codeBlock(
+    'Android: res/xml/network_security_config.xml',
     `<network-security-config>
     <domain-config${isTls ? '' : ' cleartextTrafficPermitted="true"'}>
         <domain>${hostname}</domain>${
@@ -420,7 +428,6 @@ const androidBox = (hostname: string, isTls: boolean) => [
         }
     </domain-config>
 </network-security-config>`,
-    'Copy network security config',
   ),
   h(
     'p',
@@ -437,8 +444,8 @@ const androidBox = (hostname: string, isTls: boolean) => [
 ]
 
 const iosBox = (hostname: string, isTls: boolean, isPhone: boolean) => [
-  h('h3', {}, 'iOS: Info.plist'),
   codeBlock(
+    'iOS: Info.plist',
     `<key>NSAppTransportSecurity</key>
 <dict>
     <key>NSAllowsLocalNetworking</key>
@@ -450,20 +457,22 @@ const iosBox = (hostname: string, isTls: boolean, isPhone: boolean) => [
 <string>To-do items of a service in this network</string>`
         : ''
     }`,
-    'Copy Info.plist keys',
   ),
   isPhone && h('p', { class: 'hint' }, 'iOS asks once whether the app may find devices in the local network.'),
   ...(isTls
     ? [
-        h('h3', {}, 'iOS, debug builds: the delegate of the URLSession accepts the certificate'),
         codeBlock(
-          `func urlSession(_ session: URLSession, didReceive challenge: URLAuthenticationChallenge) async
-    -> (URLSession.AuthChallengeDisposition, URLCredential?) {
-    guard challenge.protectionSpace.host == "${hostname}",
-          let trust = challenge.protectionSpace.serverTrust else { return (.performDefaultHandling, nil) }
+          'iOS, in debug builds: the delegate of the URLSession',
+          `func urlSession(
+    _ session: URLSession,
+    didReceive challenge: URLAuthenticationChallenge
+) async -> (URLSession.AuthChallengeDisposition, URLCredential?) {
+    let space = challenge.protectionSpace
+    guard space.host == "${hostname}", let trust = space.serverTrust else {
+        return (.performDefaultHandling, nil)
+    }
     return (.useCredential, URLCredential(trust: trust))
 }`,
-          'Copy delegate',
         ),
       ]
     : []),
@@ -483,7 +492,7 @@ const certificateBox = ({ pem, subject, validTo, fingerprint256 }: NonNullable<C
         'Save localhost.crt',
       ),
     ),
-    h('details', {}, h('summary', {}, 'Fingerprint'), h('p', {}, h('code', { class: 'wrap' }, `SHA-256 ${fingerprint256}`))),
+    h('details', {}, h('summary', {}, 'Fingerprint'), h('p', {}, h('code', {}, `SHA-256 ${fingerprint256}`))),
   )
 
 function tokenCard(url: string): HTMLElement {

@@ -15,7 +15,7 @@ const stateOf = ({ met, broken }: Evidence) => (broken > 0 ? 'broken' : met > 0 
 
 export function contractView(app: App): View {
   let shown: Partial<Record<string, string>> = {}
-  const filter = h('input', {
+  const filter: HTMLInputElement = h('input', {
     type: 'search',
     placeholder: 'Filter by id or words',
     'aria-label': 'Filter',

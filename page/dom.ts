@@ -95,8 +95,12 @@ export function copyButton(label: string, text: () => string, properties: Proper
   async function click() {
     const isCopied = await copy(text())
     button.textContent = isCopied ? 'Copied' : 'Press Ctrl+C'
+    // It would hide the text.
+    button.removeAttribute('aria-label')
     setTimeout(() => {
       button.textContent = label
+      const name = properties['aria-label']
+      if (name) button.setAttribute('aria-label', `${name}`)
     }, copiedForMs)
   }
   return button
