@@ -343,7 +343,7 @@ const codeBlock = (title: string, text: string) =>
       h('small', {}, title),
       copyButton('Copy', () => text, { class: 'small', 'aria-label': `Copy ${title}` }),
     ),
-    h('pre', { class: 'command', tabindex: '0', 'aria-label': title }, text),
+    h('pre', { class: 'command', tabindex: '0' }, text),
   )
 
 const quietZone = 4

@@ -18,7 +18,7 @@ export function contractView(app: App): View {
   const filter: HTMLInputElement = h('input', {
     type: 'search',
     placeholder: 'Filter by id or words',
-    'aria-label': 'Filter',
+    'aria-label': 'Filter rules',
     spellcheck: 'false',
     oninput: () => choose({ q: filter.value.trim() }),
   })
@@ -49,13 +49,8 @@ export function contractView(app: App): View {
       'li',
       { id: `rule-${id}`, tabindex: '-1' },
       h('h3', { class: 'mono' }, id),
-      h(
-        'p',
-        { class: 'sentence' },
-        withCode(sentence),
-        ' ',
-        h('small', { class: 'badge' }, basis === 'spec' ? 'specified' : 'our choice'),
-      ),
+      h('p', { class: 'sentence' }, withCode(sentence)),
+      h('small', { class: basis === 'spec' ? 'basis' : 'basis badge' }, basis === 'spec' ? 'specified' : 'our choice'),
       state,
     )
     const text = `${id} ${sentence}`.toLowerCase()
@@ -151,10 +146,8 @@ export function contractView(app: App): View {
     for (const row of rows) showEvidence(row, found.get(row.id) ?? row.evidence)
     const inState = (state: string) => rows.filter(({ evidence }) => stateOf(evidence) === state).length
     const [met, broken] = [inState('met'), inState('broken')]
-    setText(
-      summary,
-      `${met} of ${rows.length} rules met, ${broken} broken, by ${requests} ${requests === 1 ? 'request' : 'requests'}`,
-    )
+    const by = requests === 1 ? '1 request' : `${requests} requests`
+    setText(summary, `${met} of ${rows.length} rules met, ${broken} broken, by ${by}`)
     metPart.style.width = `${(100 * met) / rows.length}%`
     brokenPart.style.width = `${(100 * broken) / rows.length}%`
     applyFilters()
