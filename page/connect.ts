@@ -175,7 +175,8 @@ export function connectView(app: App): View {
     const { status, text } = await admin('GET', 'info')
     if (status === 200) app.info = JSON.parse(text)
     update()
-    if (!isValid(code) && !code?.error && isLoopback(base) && urlsFor('phone').length > 0) await newCode()
+    const isShown = client === 'phone' && !element.hidden
+    if (isShown && !isValid(code) && !code?.error && isLoopback(base) && urlsFor('phone').length > 0) await newCode()
   }
 
   const isValid = (one: Code | undefined) =>
@@ -240,7 +241,7 @@ export function connectView(app: App): View {
     if (client === 'usb') {
       const { port } = new URL(url)
       return [
-        h('p', {}, 'Lead the port of the phone to this machine, each time the phone is plugged in:'),
+        h('p', {}, 'Forward the port of the phone to this machine, each time it is plugged in:'),
         copyLine(`adb reverse tcp:${port} tcp:${port}`),
         h('p', {}, 'The base address on the phone is then'),
         copyLine(url),
@@ -294,7 +295,7 @@ export function connectView(app: App): View {
           {},
           image ? 'Scan this with the camera, or open ' : 'Open ',
           h('code', {}, page),
-          text ? '. On the phone, enter this code:' : ' there.',
+          text ? ' there. On the phone, enter this code:' : ' there.',
         ),
         ...says,
       ),
