@@ -12,7 +12,11 @@ export function useToken(value: string, isEntered: boolean): void {
   else sessionStorage.removeItem('token')
 }
 
-const authorization = (): Record<string, string> => (token ? { authorization: `Bearer ${token}` } : {})
+/** The service does not count these requests among those of the clients that somebody watches. */
+const ownHeaders = (): Record<string, string> => ({
+  'x-todo-client': 'page',
+  ...(token && { authorization: `Bearer ${token}` }),
+})
 
 /** What came back for a request. */
 export interface Answer {
@@ -27,7 +31,7 @@ export async function send(method: string, path: string, body?: string): Promise
     const response = await fetch(new URL(path.replace(/^\//, ''), base), {
       method,
       cache: 'no-store',
-      headers: { ...authorization(), ...(body !== undefined && { 'content-type': 'application/json' }) },
+      headers: { ...ownHeaders(), ...(body !== undefined && { 'content-type': 'application/json' }) },
       ...(body !== undefined && { body }),
     })
     return { status: response.status, headers: response.headers, text: await response.text() }
@@ -67,7 +71,7 @@ export async function readEvents(
   try {
     const response = await fetch(new URL('__admin/events', base), {
       cache: 'no-store',
-      headers: authorization(),
+      headers: ownHeaders(),
       signal: anyOf(signal, silence.signal),
     })
     if (!response.ok || !response.body) return response.status
