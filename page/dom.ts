@@ -96,8 +96,12 @@ export function copyButton(label: string, text: () => string, properties: Proper
   async function click() {
     const isCopied = await copy(text())
     button.textContent = isCopied ? 'Copied' : 'Press Ctrl+C'
+    // It would hide the text.
+    button.removeAttribute('aria-label')
     setTimeout(() => {
       button.textContent = label
+      const name = properties['aria-label']
+      if (name) button.setAttribute('aria-label', `${name}`)
     }, copiedForMs)
   }
   return button
@@ -121,16 +125,15 @@ async function copy(text: string): Promise<boolean> {
   return isCopied
 }
 
-/** Lets the browser save a file. */
+/** Text in which backticks enclose code. */
+export const withCode = (text: string): (string | HTMLElement)[] =>
+  text.split('`').map((part, index) => (index % 2 === 1 ? h('code', {}, part) : part))
+
 export function download(fileName: string, text: string, type: string): void {
   const url = URL.createObjectURL(new Blob([text], { type }))
   h('a', { href: url, download: fileName }).click()
   setTimeout(() => URL.revokeObjectURL(url), 10_000)
 }
-
-/** Text in which backticks enclose code. */
-export const withCode = (text: string): (string | HTMLElement)[] =>
-  text.split('`').map((part, index) => (index % 2 === 1 ? h('code', {}, part) : part))
 
 /** Buttons in a group, of which one is pressed; the caller calls `choose` to press another. */
 export function tabs(label: string, options: readonly Option[], onChoose: (value: string) => unknown) {
