@@ -3,7 +3,6 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { suite, test } from 'node:test'
-import type { Page } from 'playwright-core'
 import {
   appPages,
   assertAccessible,
