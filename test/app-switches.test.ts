@@ -157,6 +157,8 @@ suite('/app: switches', { concurrency: 3 }, () => {
     assert.deepEqual(await rulesOf(base), [])
     await page.getByLabel('Which requests').selectOption('POST /api/todoitems')
 
+    const broken = await openView(t, base, 'switches?kind=x&how=x&also=null&requests=X+/y')
+    await broken.getByText('This service has no such operation.').waitFor()
     const other = await open(t, page.url())
     await live(other)
     await other.getByRole('button', { name: 'Copy', exact: true }).click()
