@@ -24,7 +24,7 @@ export interface AppSettings extends ApiSettings, DispatchSettings {
   /** For the control API, which accepts no other tokens; undefined in production. */
   readonly verifyDevToken?: VerifyToken | undefined
   /** S5: makes the token that the page contains; undefined where there is no page. */
-  readonly newPageToken: (() => Promise<string>) | undefined
+  readonly newPageToken: ((request?: { readonly scopes: readonly string[] }) => Promise<string>) | undefined
   /** Whether the control API and its page are served, too. */
   readonly hasApp?: boolean
   /** Why the instance should get no requests; undefined where it is ready. */

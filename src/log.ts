@@ -19,6 +19,8 @@ export interface ProfileUrls {
   readonly title: string
   readonly urls: readonly string[]
   readonly emulatorUrls?: readonly string[]
+  /** On every interface: without `networkUrls` there is no network. */
+  readonly isListeningOnNetwork?: boolean
   readonly networkUrls?: readonly string[]
   readonly app?: string
   readonly swagger?: string
@@ -104,8 +106,8 @@ export function readableLog(writeLine: Write, level: LogLevel, worker?: number):
 function formatUrls({ title, urls, emulatorUrls = [], networkUrls = [], app, swagger }: ProfileUrls): string {
   const lines = [
     urls.join('   '),
-    `try       curl ${urls[0]}/api/todoitems`,
     ...(app ? [`app       ${app}`] : []),
+    `try       curl ${urls[0]}/api/todoitems`,
     ...(swagger ? [`swagger   ${swagger}`] : []),
     ...(emulatorUrls.length > 0 ? [`emulator  ${emulatorUrls.join('   ')}`] : []),
     ...(networkUrls.length > 0 ? [`network   ${networkUrls.join('   ')}`] : []),

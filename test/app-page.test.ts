@@ -646,9 +646,9 @@ suite('files of the pages', () => {
       if (args.includes('--no-admin')) assert.match((await send(`${url}/swagger/index.html`)).text, /data-app=""/)
     })
 
-  test('the start message names both pages of the profile', () => {
+  test('the start message names both pages of the profile, this one first', () => {
     const { running, url } = services.a
-    assert.ok(running.stdout.includes(`app       ${url}/app\n`), running.stdout)
+    assert.ok(running.stdout.includes(`${url}\n             app       ${url}/app\n`), running.stdout)
     assert.ok(running.stdout.includes(`swagger   ${url}/swagger\n`), running.stdout)
   })
 })

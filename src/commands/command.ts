@@ -1,5 +1,5 @@
 /** The parts of `process` that commands use. */
-export type Process = Pick<NodeJS.Process, 'argv' | 'env' | 'stdout' | 'stderr' | 'on' | 'once' | 'exit'>
+export type Process = Pick<NodeJS.Process, 'argv' | 'env' | 'stdin' | 'stdout' | 'stderr' | 'on' | 'once' | 'exit'>
 
 export interface Command {
   readonly help: string

@@ -1,9 +1,11 @@
+import { createInterface } from 'node:readline'
+import { profiles } from '../app.ts'
 import { baseUrlFormat, readBaseUrl } from '../config/config.ts'
-import { flagsOnly, option, optionsHelp, readOptions, rejectArguments } from '../config/options.ts'
+import { flagsOnly, option, optionsHelp, readOptions, rejectArguments, toggle } from '../config/options.ts'
 import { bearerToken } from '../config/token-options.ts'
-import { defaultUrlsByProfile, findService } from '../service/find-service.ts'
+import { commandHeader, defaultUrlsByProfile, findService } from '../service/find-service.ts'
 import { type Client, createClient, NoResponseError, type Response } from '../verify/client.ts'
-import type { Command } from './command.ts'
+import type { Command, Process } from './command.ts'
 
 const options = {
   ...flagsOnly({
@@ -13,13 +15,14 @@ const options = {
       'the sandbox to reset (none: what clients without a sandbox see)',
       (name) => /^[\w-]{1,64}$/.exec(name)?.[0],
     ),
+    yes: { ...toggle('delete items in a file or a database without a question'), short: 'y' },
   }),
   token: bearerToken('a development token; a service on this machine, addressed as localhost, requires none'),
 }
 
 export const reset: Command = {
   help: `Resets a service in development mode: items as at the start, no failures, an empty journal.
-In a database, too, the items are replaced by those of the start.
+Before it deletes items in a file or a database it asks.
 
 Usage
   todo-service reset [URL] [flags]    without a URL, each service that runs on the default ports
@@ -28,16 +31,17 @@ Flags, defaults in brackets
 ${optionsHelp(options)}
 Exit codes
   0   everything was reset
-  1   there is no service, or it has no control API
+  1   there is no service, or it has no control API, or its items are to stay
   2   wrong usage
 
 Examples
   todo-service reset
   todo-service reset http://localhost:5080 --sandbox ada
+  todo-service reset http://localhost:5080 --yes
 `,
 
-  async run(args, { env, stdout, stderr }) {
-    const { values, rest, problems } = readOptions(options, args, env)
+  async run(args, process) {
+    const { values, rest, problems } = readOptions(options, args, process.env)
     const [sent, ...more] = rest
     const url = sent === undefined ? undefined : readBaseUrl(sent)
     if (sent !== undefined && url === undefined)
@@ -46,20 +50,50 @@ Examples
       problems.push('The URL must be that of the server, without /api/todoitems.')
     rejectArguments(more, problems)
     if (problems.length > 0) return { problems }
-    const results =
-      url === undefined ? await resetServices(defaultUrlsByProfile, values) : [await resetService(url, values)]
-    for (const { message, isReset } of results)
-      if (isReset) stdout.write(`${message}\n`)
-      else stderr.write(`todo-service: ${message}\n`)
-    return results.every(({ isReset }) => isReset) ? 0 : 1
+    return url === undefined
+      ? resetFoundServices(defaultUrlsByProfile, values, process)
+      : resetServices([url], values, process)
   },
 }
 
 interface ResetOptions {
   readonly sandbox?: string | undefined
   readonly token?: string | undefined
+  readonly yes?: boolean | undefined
+}
+
+type Terminal = Pick<Process, 'stdin' | 'stdout' | 'stderr'>
+
+/** Resets the service at the first URL of each group where one runs. Returns the exit code. */
+export async function resetFoundServices(
+  urls: readonly (readonly string[])[],
+  resetOptions: ResetOptions,
+  terminal: Terminal,
   /** For each response of a service that is looked for. */
-  readonly timeoutMs?: number
+  timeoutMs?: number,
+): Promise<number> {
+  const found = await Promise.all(urls.map((group) => findService(group, timeoutMs)))
+  const running = found.filter((url) => url !== undefined)
+  if (running.length > 0) return resetServices(running, resetOptions, terminal)
+  terminal.stderr.write(`todo-service: No service responds on the default ports: ${startOrPassUrl}\n`)
+  return 1
+}
+
+const startOrPassUrl =
+  'start one with todo-service serve, or pass its URL, as in todo-service reset http://localhost:8080'
+
+/** One after the other: each may ask a question. */
+async function resetServices(urls: readonly string[], resetOptions: ResetOptions, terminal: Terminal) {
+  let exitCode = 0
+  for (const url of urls) {
+    const { message, isReset } = await resetService(url, resetOptions, terminal)
+    if (isReset) terminal.stdout.write(`${message}\n`)
+    else {
+      terminal.stderr.write(`todo-service: ${message}\n`)
+      exitCode = 1
+    }
+  }
+  return exitCode
 }
 
 interface Result {
@@ -67,45 +101,70 @@ interface Result {
   readonly isReset: boolean
 }
 
-/** Resets the service at the first URL of each group where one runs. */
-export async function resetServices(
-  urls: readonly (readonly string[])[],
-  resetOptions: ResetOptions,
-): Promise<Result[]> {
-  const found = await Promise.all(urls.map((group) => findService(group, resetOptions.timeoutMs)))
-  const results = await Promise.all(found.flatMap((url) => (url ? [resetService(url, resetOptions)] : [])))
-  return results.length > 0 ? results : [failure(`No service responds on the default ports: ${startOrPassUrl}`)]
-}
-
-const startOrPassUrl =
-  'start one with todo-service serve, or pass its URL, as in todo-service reset http://localhost:8080'
-
-async function resetService(url: string, { sandbox, token }: ResetOptions): Promise<Result> {
+async function resetService(
+  url: string,
+  { sandbox, token, yes }: ResetOptions,
+  { stdin, stdout }: Terminal,
+): Promise<Result> {
   // Without a token nothing secret is sent, and the development certificate is self-signed.
   const client = createClient(url, { insecure: token === undefined })
-  const headers = { 'x-todo-sandbox': sandbox, authorization: token && `Bearer ${token}` }
+  const headers = { ...commandHeader, 'x-todo-sandbox': sandbox, authorization: token && `Bearer ${token}` }
   const send = (method: string, path: string) => client.send(method, `/__admin${path}`, undefined, headers)
+  const readItems = async () => JSON.parse((await send('GET', '/items')).text) as readonly unknown[]
   try {
     // Nothing is changed on a server that is not known to be ours.
-    const document = await send('GET', '/openapi.json')
-    const profile = document.status === 200 && controlledProfile(document.text)
-    if (!profile) return failure(describeRejection(document, client))
-    const response = await send('POST', '/reset')
-    if (response.status !== 204) return failure(describeRejection(response, client))
-    const items = JSON.parse((await send('GET', '/items')).text) as unknown[]
-    const what = `${sandbox === undefined ? '' : `Sandbox ${sandbox} of `}${profile} at ${url}`
-    return { message: `${what} is reset: it has ${items.length} items now.`, isReset: true }
+    const response = await send('GET', '/info')
+    const info = response.status === 200 ? readInfo(response.text) : undefined
+    if (!info) return failure(describeRejection(response, client))
+    const what = `${sandbox === undefined ? '' : `Sandbox ${sandbox} of `}${info.title} at ${url}`
+    const items = yes || !info.isPersistent ? [] : await readItems()
+    const starting = info.startingItems.map((item) => JSON.stringify(item))
+    if (items.some((item) => !starting.includes(JSON.stringify(item)))) {
+      const [count, them] = items.length === 1 ? ['1 item', 'it'] : [`${items.length} items`, 'them']
+      const loss = `${what} has ${count} in ${info.store}`
+      if (!stdin.isTTY || !stdout.isTTY) return failure(`${loss}. Nothing was changed: to delete ${them}, add --yes.`)
+      const answer = await ask(`${loss}. Delete ${them}? [y/N] `, stdin, stdout)
+      if (!/^\s*y(?:es)?\s*$/i.test(answer)) return failure('Nothing was changed.')
+    }
+    const outcome = await send('POST', '/reset')
+    if (outcome.status !== 204) return failure(describeRejection(outcome, client))
+    return { message: `${what} is reset: it has ${(await readItems()).length} items now.`, isReset: true }
   } catch (cause) {
     if (!(cause instanceof NoResponseError)) throw cause
     return failure(`No server responds at ${url} (${cause.message}): check the URL, or start the service.`)
   }
 }
 
+/** Returns the answer, or an empty text where the input ends. */
+const ask = (question: string, input: Process['stdin'], output: Process['stdout']) =>
+  new Promise<string>((resolve) => {
+    const lines = createInterface({ input, output })
+    let answer: string | undefined
+    lines.once('close', () => {
+      if (answer === undefined) output.write('\n')
+      resolve(answer ?? '')
+    })
+    lines.question(question, (line) => {
+      answer = line
+      lines.close()
+    })
+    // It has ended before: readline does not notice.
+    if (input.readableEnded) lines.close()
+  })
+
 const failure = (message: string): Result => ({ message, isReset: false })
 
-/** The title of the profile, from the document of the control API. */
-function controlledProfile(document: string): string | undefined {
-  return /"title":"[^"]*Control of ([\w ]+)"/.exec(document)?.[1]
+/** Returns what GET /__admin/info of this service says; undefined for what another program sends. */
+function readInfo(text: string) {
+  try {
+    const { profile, title, store, isPersistent } = JSON.parse(text)
+    if (!Object.hasOwn(profiles, profile)) return undefined
+    const { startingItems } = profiles[profile as keyof typeof profiles]
+    // Of a service that does not say it, the items may be in a file.
+    return { title: printable(title), store: printable(store), isPersistent: isPersistent !== false, startingItems }
+  } catch {
+    return undefined
+  }
 }
 
 function describeRejection({ status, headers, text }: Response, { url }: Client): string {
@@ -116,12 +175,14 @@ function describeRejection({ status, headers, text }: Response, { url }: Client)
   return `The server at ${url} has no control API: it is in production mode, has --no-admin, or is another program.`
 }
 
-/** Short and printable: any server may have sent it. */
 function titleOf(problem: string): string | undefined {
   try {
     const { title } = JSON.parse(problem)
-    return typeof title === 'string' ? title.replace(/[^ -~]/g, '?').slice(0, 200) : undefined
+    return typeof title === 'string' ? printable(title) : undefined
   } catch {
     return undefined
   }
 }
+
+/** Short, and without what could control the terminal: any server may have sent it. */
+const printable = (text: unknown) => `${text}`.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?').slice(0, 200)

@@ -1,14 +1,16 @@
+import { ifMatch, respondWith } from '../http/conditional.ts'
 import type { RequestContext } from '../http/context.ts'
 import type { Api, DispatchHooks } from '../http/dispatch.ts'
 import { describeError, errors, Rejection } from '../http/errors.ts'
 import { isJson } from '../http/json-body.ts'
 import type { HandlerInput } from '../http/request.ts'
-import { json, noContent, type Response } from '../http/response.ts'
+import { json, noContent, type Response, withHeaders } from '../http/response.ts'
 import { type Route, readerRoute, type Success } from '../http/router.ts'
-import { arrayReader, type FromSchema, type ObjectSchema } from '../http/schema.ts'
+import { arrayReader, bodyReader, type FromSchema, type ObjectSchema } from '../http/schema.ts'
 import { documentRoute, objectSchema } from '../pages/openapi.ts'
 import { appPageRoutes } from '../pages/pages.ts'
-import type { Awaitable, Full, ListRepresentation } from '../store/store.ts'
+import type { Awaitable, IfMatch, ListRepresentation, ReplaceOutcome } from '../store/store.ts'
+import type { Codes } from './codes.ts'
 import { type Faults, problem, readFaultRules } from './faults.ts'
 import { type Journal, maxSubscriptions } from './journal.ts'
 import {
@@ -22,7 +24,6 @@ import {
 } from './schema.ts'
 
 type Items = readonly FromSchema<ObjectSchema>[]
-type ReplaceOutcome = 'replaced' | 'unstorable' | Full
 
 /** The items of a sandbox are read and replaced in the same way in every profile. */
 export interface ControlledItems {
@@ -30,7 +31,7 @@ export interface ControlledItems {
   /** Restores the starting items. */
   reset(): Awaitable<ReplaceOutcome>
   /** Replaces the items by exactly these. */
-  putItems(items: Items): Awaitable<ReplaceOutcome>
+  putItems(items: Items, ifMatch?: IfMatch): Awaitable<ReplaceOutcome>
 }
 
 /** The control API of a sandbox works on this. Its `reset` also removes the rules and empties the journal. */
@@ -40,11 +41,17 @@ export interface Controlled extends ControlledItems {
   readonly itemSchema: ObjectSchema
   /** Returns what the page says about this service. */
   info(): SandboxInfo
-  /** Signs a token for local clients. */
-  readonly newToken: (() => Promise<string>) | undefined
+  /** Signs a token. */
+  readonly newToken: NewToken | undefined
+  readonly codes: Codes
   setFaults(rules: readonly FaultRule[]): void
   clearJournal(): void
 }
+
+export type NewToken = (request?: { readonly scopes: readonly string[] }) => Promise<string>
+
+/** A token for the control API has this scope. */
+export const controlScope = 'control'
 
 const heartbeatIntervalMs = 15_000
 /** The largest number of items that one PUT may have. */
@@ -87,24 +94,29 @@ export const ownOrigin = ({ origin: { isSecure, authority } }: RequestContext) =
 
 type Docs = NonNullable<Route['docs']>
 
-interface Operation<Body> extends Pick<Docs, 'summary' | 'errors' | 'parameters' | 'requestBody'> {
-  /** A response without a body has the status 204. */
-  readonly body?: Success['body']
+interface Operation<Body>
+  extends Pick<Docs, 'summary' | 'errors' | 'parameters' | 'requestBody'>,
+    Pick<Success, 'body' | 'headers'>,
+    Pick<Route, 'secured' | 'maxBodyBytes'> {
+  /** 200, where absent, or 204 without a body. */
+  readonly status?: number
   readBody?(text: string): Body | Rejection
   execute(input: HandlerInput<unknown, Body>): Awaitable<Response | Rejection>
 }
 
 function controlRoute<Body>(operation: string, method: Route['method'], path: string, stated: Operation<Body>): Route {
-  const { body, errors: codes = [], readBody, execute, ...described } = stated
+  const { body, status = body ? 200 : 204, headers, errors: codes = [], readBody, execute, ...rest } = stated
+  const { secured = true, maxBodyBytes, ...described } = rest
   const docs: Docs = {
     ...described,
     tag: 'Control',
-    success: { status: body ? 200 : 204, description: `${stated.summary}.`, ...(body && { body }) },
+    success: { status, description: `${stated.summary}.`, ...(body && { body }), ...(headers && { headers }) },
     errors: ['origin-forbidden', ...(readBody ? bodyErrors : []), ...codes],
   }
   return readerRoute<Body, Response>({
-    ...{ operation, docs, method, path: `/__admin${path}`, secured: true, execute },
+    ...{ operation, docs, method, path: `/__admin${path}`, secured, execute },
     ...(readBody && { readBody }),
+    ...(maxBodyBytes && { maxBodyBytes }),
     respond: (response) => response,
   })
 }
@@ -148,15 +160,16 @@ function controlRoutes(api: Api, controlled: Controlled): Route[] {
     controlRoute('getItems', 'GET', '/items', {
       summary: 'The items',
       body: itemsBody(true),
-      errors: ['store-unavailable'],
-      execute: async () => json(200, (await list()).json),
+      headers: { ETag: 'The entity tag of these items, for If-Match of a PUT.' },
+      errors: ['precondition-failed', 'store-unavailable'],
+      execute: async (input) => respondWith(input, await list()),
     }),
     controlRoute<Items>('putItems', 'PUT', '/items', {
       summary: 'Replace the items by exactly these',
       requestBody: itemsBody(false),
-      errors: storeErrors,
+      errors: ['precondition-failed', ...storeErrors],
       readBody: arrayReader(itemSchema, 'id', maxItems),
-      execute: async ({ body }) => respondToReplace(await putItems(body), body),
+      execute: async (input) => respondToReplace(await putItems(input.body, ifMatch(input)), input.body),
     }),
     controlRoute('getRequests', 'GET', '/requests', {
       summary: 'The last requests, newest last',
@@ -200,11 +213,49 @@ function controlRoutes(api: Api, controlled: Controlled): Route[] {
       summary: 'Remove the rules',
       execute: () => setFaults([]),
     }),
+    ...(controlled.newToken ? tokenRoutes(controlled.codes, controlled.newToken) : []),
+  ]
+}
+
+const codeText = { type: 'string' } as const
+const sentCode = { name: 'Code', members: { code: codeText }, example: { code: 'K7M2P-XW9QD' } } as const
+const newCode: ObjectSchema = {
+  name: 'NewCode',
+  members: { code: codeText, expiresAt: { type: 'string', format: 'date-time' } },
+  example: { ...sentCode.example, expiresAt: '2026-01-01T00:05:00.000Z' },
+}
+const newToken: ObjectSchema = { name: 'Token', members: { token: { type: 'string' } }, example: { token: 'eyJhb…' } }
+
+/** A client elsewhere gets its token for a code that somebody who has access shows it. */
+function tokenRoutes(codes: Codes, signToken: NewToken): Route[] {
+  return [
+    controlRoute('createCode', 'POST', '/codes', {
+      summary: 'A code for one token, valid for 5 minutes',
+      status: 201,
+      body: { schema: objectSchema(newCode, true) },
+      execute: () => json(201, JSON.stringify(codes.create())),
+    }),
+    controlRoute<FromSchema<typeof sentCode>>('createToken', 'POST', '/tokens', {
+      summary: 'A token for the control API, for a code',
+      secured: false,
+      maxBodyBytes: 1_000,
+      status: 201,
+      requestBody: { schema: objectSchema(sentCode) },
+      body: { schema: objectSchema(newToken, true) },
+      errors: ['code-invalid'],
+      readBody: bodyReader(sentCode),
+      async execute({ body: { code } }) {
+        if (!codes.redeem(code)) return new Rejection('code-invalid')
+        const token = await signToken({ scopes: [controlScope] })
+        return withHeaders(json(201, JSON.stringify({ token })), { 'cache-control': 'no-store' })
+      },
+    }),
   ]
 }
 
 function respondToReplace(outcome: ReplaceOutcome, items: Items): Response | Rejection {
   if (outcome === 'replaced') return noContent
+  if (outcome === 'changed') return new Rejection('precondition-failed')
   if (outcome === 'item-limit') return new Rejection('store-full', undefined, 'raise --max-items.')
   if (outcome === 'memory-limit') return new Rejection('store-full', undefined, 'raise --max-memory.')
   const names = items.flatMap((item, index) =>

@@ -12,7 +12,16 @@ import {
 import type { Request } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import type { ObjectSchema } from '../http/schema.ts'
-import { type Controlled, type ControlledItems, controlAccess, controlApi, ownOrigin } from './api.ts'
+import {
+  type Controlled,
+  type ControlledItems,
+  controlAccess,
+  controlApi,
+  controlScope,
+  type NewToken,
+  ownOrigin,
+} from './api.ts'
+import { type CodeSettings, Codes } from './codes.ts'
 import { type FaultSettings, Faults, problem } from './faults.ts'
 import { Journal, JournalBudget, type RuleOf } from './journal.ts'
 import type { ProfileInfo } from './schema.ts'
@@ -37,7 +46,8 @@ export interface ControlOptions {
   readonly info: () => ProfileInfo
   /** Each start of the service has another one. */
   readonly instance: string
-  readonly newToken: (() => Promise<string>) | undefined
+  readonly newToken: NewToken | undefined
+  readonly codes: Omit<CodeSettings, 'monotonicNow'>
   readonly faults: FaultSettings
   readonly maxSandboxes: number
   readonly sandboxTtlMs: number
@@ -65,8 +75,6 @@ interface Sandbox extends Controlled {
 }
 
 const sandboxHeader = 'x-todo-sandbox'
-/** A token for the control API has this scope. */
-const controlScope = 'control'
 /** The control API and the page that uses it have these paths. */
 const controlPattern = /^\/(?:__admin|app)(?:[/?]|$)/i
 const sandboxName = /^[\w-]{1,64}$/
@@ -83,6 +91,7 @@ export function control(options: ControlOptions): Control {
   const { openSandbox, settings, maxSandboxes, sandboxTtlMs, maxBodyBytes } = options
   const { monotonicNow, log } = settings
   const budget = new JournalBudget()
+  const codes = new Codes({ ...options.codes, monotonicNow })
   let opened = 0
   const main = sandboxOf(options.items)
   /** The least recently used one is the first. */
@@ -110,6 +119,7 @@ export function control(options: ControlOptions): Control {
       list: items.list,
       info: () => ({ ...options.info(), instance, sandbox: name, sandboxes: openSandbox && [...sandboxes.keys()] }),
       newToken: options.newToken,
+      codes,
       setFaults(rules) {
         faults.set(rules)
         journal.notify('faults')
@@ -127,8 +137,8 @@ export function control(options: ControlOptions): Control {
         journal.notify('reset')
         return outcome
       },
-      async putItems(sent) {
-        const outcome = await items.putItems(sent)
+      async putItems(sent, ifMatch) {
+        const outcome = await items.putItems(sent, ifMatch)
         if (outcome !== 'replaced') return outcome
         hasChanged = true
         journal.notify('reset')

@@ -141,6 +141,8 @@ export interface ProfileUrls {
   readonly title: string
   readonly urls: readonly string[]
   readonly emulatorUrls?: readonly string[]
+  /** On every interface: without `networkUrls` there is no network. */
+  readonly isListeningOnNetwork?: boolean
   readonly networkUrls?: readonly string[]
 }
 
@@ -148,6 +150,8 @@ export interface ServiceInfo {
   readonly version: string
   readonly startedAt: string
   readonly store: string
+  /** The items are in a file or a database. */
+  readonly isPersistent: boolean
   readonly profiles: readonly ProfileUrls[]
 }
 

@@ -165,7 +165,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     else if (!route.readBody && !request.hasBody) execute(context, route)
     // A request takes effect only once it is complete, so an unexpected body is read, too.
     else
-      request.readBody(maxBodyBytes, (bytes) => {
+      request.readBody(route.maxBodyBytes ?? maxBodyBytes, (bytes) => {
         if (hooks && typeof bytes === 'object') context.bodyBytes = bytes
         const body =
           typeof bytes === 'string'

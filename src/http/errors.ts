@@ -29,6 +29,8 @@ export const errors = {
   /** A parameter of the query; only in the control API. */
   'query-invalid': { status: 400, title: 'One or more parameters of the query are invalid.' },
   'origin-forbidden': { status: 403, title: 'Pages of another origin may not use this API.' },
+  /** Only in the control API. */
+  'code-invalid': { status: 403, title: 'The code is wrong, or was used, or is older than 5 minutes: get a new one.' },
   'ids-differ': { status: 400, title: 'The id in the path differs from the id in the body.' },
   'item-missing': { status: 404, title: 'No item has this id.' },
   'precondition-failed': { status: 412, title: 'The state has changed: no entity tag in If-Match matches.' },

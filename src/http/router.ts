@@ -52,6 +52,8 @@ export interface Route<Id = unknown, S extends ObjectSchema = ObjectSchema, Outc
   }
   readonly body?: S
   readonly readBody?: BodyReader<FromSchema<S>>
+  /** Where it is less than what the API accepts. */
+  readonly maxBodyBytes?: number
   /** The one thing that may take time. */
   execute(input: HandlerInput<Id, FromSchema<S>>): Awaitable<Outcome | Rejection>
   respond(outcome: Outcome, input: HandlerInput<Id, FromSchema<S>>): Response | Rejection

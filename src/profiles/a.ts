@@ -129,8 +129,11 @@ export const profileA: Profile<'a'> = {
   serialize,
   routes,
   itemSchema: fullItem,
-  replaceAll: (store, items) =>
-    store.replaceAll((items as readonly FromSchema<typeof fullItem>[]).map((item) => ({ ...item, secret: null }))),
+  replaceAll: (store, items, ifMatch) =>
+    store.replaceAll(
+      (items as readonly FromSchema<typeof fullItem>[]).map((item) => ({ ...item, secret: null })),
+      ifMatch,
+    ),
   rules: {
     'path-unknown': 'G6',
     'id-malformed': 'A12',

@@ -142,7 +142,7 @@ export const profileB: Profile<'b'> = {
   serialize,
   routes,
   itemSchema: sentItem,
-  replaceAll: (store, items) => store.replaceAll(items as readonly FromSchema<typeof sentItem>[]),
+  replaceAll: (store, items, ifMatch) => store.replaceAll(items as readonly FromSchema<typeof sentItem>[], ifMatch),
   rules: {
     'path-unknown': 'G6',
     'media-type-unsupported': 'B4',

@@ -3,7 +3,7 @@ import type { Api } from '../http/dispatch.ts'
 import { type ErrorCode, Rejection } from '../http/errors.ts'
 import { type Route, route } from '../http/router.ts'
 import type { FromSchema, ObjectSchema } from '../http/schema.ts'
-import type { Serializers, Stores } from '../store/store.ts'
+import type { Awaitable, IfMatch, ReplaceOutcome, Serializers, Stores } from '../store/store.ts'
 
 export type ProfileName = keyof Stores
 
@@ -22,7 +22,11 @@ export interface Profile<Name extends ProfileName> {
   routes(store: Stores[Name]): Route[]
   /** An item as clients send it, with its id. */
   readonly itemSchema: ObjectSchema
-  replaceAll(store: Stores[Name], items: readonly FromSchema<ObjectSchema>[]): ReturnType<Stores[Name]['replaceAll']>
+  replaceAll(
+    store: Stores[Name],
+    items: readonly FromSchema<ObjectSchema>[],
+    ifMatch?: IfMatch,
+  ): Awaitable<ReplaceOutcome>
   /** The rule behind each error, for people who look for it; where it differs, by operation or by member of the body. */
   readonly rules: Partial<Record<ErrorCode, string | Readonly<Record<string, string>>>>
   readonly errorResponse: Api['errorResponse']

@@ -5,6 +5,9 @@ import { createClient } from '../verify/client.ts'
 /** Long enough for a busy service on this machine, short enough to wait for a program that does not respond. */
 const responseTimeoutMs = 500
 
+/** Tells requests of a command from those of the clients that somebody watches. */
+export const commandHeader = { 'x-todo-client': 'command' }
+
 /** Where `serve` listens without flags: the HTTP and the HTTPS port of each profile. */
 export const defaultUrlsByProfile: readonly (readonly [http: string, https: string])[] = [profileA, profileB].map(
   ({ defaultPort, defaultHttpsPort }) => [`http://localhost:${defaultPort}`, `https://localhost:${defaultHttpsPort}`],
@@ -21,7 +24,7 @@ export async function findService(urls: readonly string[], timeoutMs = responseT
   const found = await Promise.all(
     urls.map(async (url) => {
       const client = createClient(url, { timeout: timeoutMs, insecure: true })
-      const response = await client.send('GET', '/health/live').catch(() => undefined)
+      const response = await client.send('GET', '/health/live', undefined, commandHeader).catch(() => undefined)
       return response?.status === 200 && response.text === 'live'
     }),
   )

@@ -1,4 +1,4 @@
-import { randomUUID, X509Certificate } from 'node:crypto'
+import { randomInt, randomUUID, X509Certificate } from 'node:crypto'
 import { type AppSettings, appApi, profileApi, profiles } from '../app.ts'
 import type { Config, ControlSettings } from '../config/config.ts'
 import { type Control, control, type SandboxItems } from '../control/control.ts'
@@ -34,7 +34,7 @@ export function controlledProfile<Name extends ProfileName>(
     return {
       list: () => store.list(),
       reset: () => store.replaceAll(profile.startingItems as never),
-      putItems: (items) => profile.replaceAll(store, items),
+      putItems: (items, ifMatch) => profile.replaceAll(store, items, ifMatch),
       api: appApi(profile, all, { ...settings, hasApp: true }),
       dispose,
     }
@@ -66,6 +66,8 @@ export function controlledProfile<Name extends ProfileName>(
     }),
     instance: randomUUID(),
     newToken: newPageToken,
+    // Never those of --seed and --now.
+    codes: { randomInt, now: () => new Date() },
   })
 }
 

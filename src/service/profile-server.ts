@@ -66,7 +66,10 @@ export async function startProfile<Name extends ProfileName>(
     await Promise.all([http[how](), https?.[how]()])
   }
   return {
-    urls: { title: profile.title, ...urlsOf(host, ports, mode, control !== undefined) },
+    // Read again each time: a machine gets and loses its network addresses.
+    get urls() {
+      return { title: profile.title, ...urlsOf(host, ports, mode, control !== undefined) }
+    },
     control,
     close: () => stop('close'),
     destroy: () => stop('destroy'),
@@ -91,7 +94,7 @@ function urlsOf(
   return {
     urls: urlsAt(name),
     ...(name === 'localhost' && { emulatorUrls: urlsAt('10.0.2.2') }),
-    ...(isEveryInterface && { networkUrls: networkAddresses().flatMap(urlsAt) }),
+    ...(isEveryInterface && { isListeningOnNetwork: true, networkUrls: networkAddresses().flatMap(urlsAt) }),
     ...(hasApp && { app: `${urlsAt(name)[0]}/app` }),
     swagger: `${urlsAt(name)[0]}/swagger`,
   }

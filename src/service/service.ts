@@ -101,7 +101,10 @@ export async function startService(options: ServiceOptions): Promise<Service | s
   const limits = { ...config.limits, maxConnections: Math.ceil(config.limits.maxConnections / processes) }
   const { heapLimitBytes } = runtime
   const startedAt = new Date().toISOString()
-  const serviceInfo = () => ({ version, startedAt, store: opened.kind, profiles: running.map(({ urls }) => urls) })
+  const serviceInfo = () => ({
+    ...{ version, startedAt, store: opened.kind, isPersistent: opened.kind !== 'memory' },
+    profiles: running.map(({ urls }) => urls),
+  })
   const settings = {
     config,
     stores: metrics?.stores ?? opened,

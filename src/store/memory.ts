@@ -185,7 +185,11 @@ class Items<Key extends number | string> {
     return 'deleted'
   }
 
-  replaceAll(items: readonly { readonly key: Key; readonly json: string }[]): 'replaced' | Full {
+  replaceAll(
+    items: readonly { readonly key: Key; readonly json: string }[],
+    ifMatch?: IfMatch,
+  ): 'replaced' | 'changed' | Full {
+    if (ifMatch && !ifMatch.includes(this.etagOf(this.#version))) return 'changed'
     let [before, after] = [0, 0]
     for (const { bytes } of this.entries.values()) before += bytes
     for (const { key, json } of items) after += sizeOf(key, json)
@@ -234,10 +238,10 @@ function createStoreA(items: Items<number | string>, { startingItems, serialize 
     return !ifMatch || ifMatch.includes(items.etagOf(entry.version)) ? entry : 'changed'
   }
 
-  function replaceAll(all: readonly ItemA[]): 'replaced' | Full {
+  function replaceAll(all: readonly ItemA[], ifMatch?: IfMatch) {
     const sorted = all.map((item) => ({ key: keyOf(item.id), json: serialize(item), number: BigInt(item.id) }))
     sorted.sort((one, other) => (one.number < other.number ? -1 : 1))
-    const outcome = items.replaceAll(sorted)
+    const outcome = items.replaceAll(sorted, ifMatch)
     if (outcome === 'replaced') lastId = `${highestId(all)}`
     return outcome
   }
@@ -273,8 +277,11 @@ function createStoreA(items: Items<number | string>, { startingItems, serialize 
 }
 
 function createStoreB(items: Items<string>, { startingItems, serialize }: Serializers['b']): StoreB {
-  const replaceAll = (all: readonly ItemB[]) =>
-    items.replaceAll(all.map((item) => ({ key: item.id, json: serialize(item) })))
+  const replaceAll = (all: readonly ItemB[], ifMatch?: IfMatch) =>
+    items.replaceAll(
+      all.map((item) => ({ key: item.id, json: serialize(item) })),
+      ifMatch,
+    )
   replaceAll(startingItems)
   return {
     list: () => items.list(),

@@ -2,8 +2,8 @@
  * What a store offers each profile. An operation is atomic and returns an outcome. It throws UnavailableError when the
  * items cannot be reached; anything else it throws is a bug.
  *
- * 'unstorable': a text that this store cannot hold. 'changed': the item matches none of the entity tags in If-Match.
- * 'item-limit', 'memory-limit': the store is full.
+ * 'unstorable': a text that this store cannot hold. 'changed': the item, or the list, matches none of the entity tags in
+ * If-Match. 'item-limit', 'memory-limit': the store is full.
  */
 
 /** Memory answers at once, a database later; callers await either. */
@@ -54,10 +54,12 @@ interface Representation<Json = string> {
 /** Long lists come as several buffers. */
 export type ListRepresentation = Representation<string | readonly Buffer[]>
 
-/** The item must have one of these entity tags; undefined where the request is unconditional. */
+/** The item, or the list that is replaced, must have one of these entity tags; undefined where the request is unconditional. */
 export type IfMatch = readonly string[] | undefined
 
 export type Full = 'item-limit' | 'memory-limit'
+
+export type ReplaceOutcome = 'replaced' | 'changed' | 'unstorable' | Full
 
 /** Profile A: the store assigns ids, ascending and never reused (A4). Lists are ordered by id (A1). */
 export interface StoreA {
@@ -72,7 +74,7 @@ export interface StoreA {
   ): Awaitable<'updated' | 'not-found' | 'changed' | 'unstorable' | Full>
   delete(id: string, ifMatch?: IfMatch): Awaitable<'deleted' | 'not-found' | 'changed'>
   /** Stores exactly these items, or changes nothing. The next id is one more than the highest, or 1. Ids are unique. */
-  replaceAll(items: readonly ItemA[]): Awaitable<'replaced' | 'unstorable' | Full>
+  replaceAll(items: readonly ItemA[], ifMatch?: IfMatch): Awaitable<ReplaceOutcome>
 }
 
 /** Profile B: the client supplies ids. Lists are in order of creation (B1); a replaced item keeps its place (B7). */
@@ -82,7 +84,7 @@ export interface StoreB {
   replace(item: ItemB): Awaitable<'replaced' | 'not-found' | 'unstorable' | Full>
   delete(id: string): Awaitable<'deleted' | 'not-found'>
   /** Stores exactly these items in this order, or changes nothing. Ids are unique. */
-  replaceAll(items: readonly ItemB[]): Awaitable<'replaced' | 'unstorable' | Full>
+  replaceAll(items: readonly ItemB[], ifMatch?: IfMatch): Awaitable<ReplaceOutcome>
 }
 
 /** One store for each profile, under the profile's name. */

@@ -16,7 +16,7 @@ suite('as a program', { concurrency: true }, () => {
     const file = join(temporaryFolder(t), 'todo.db')
     const { url, running } = await serve(t, ['--no-https', '--data', file], {}, 'b', node)
     assert.match(await succeeds(t, ['verify', url, '--profile', 'b', '--only', 'B1']), /passed/)
-    await succeeds(t, ['reset', url])
+    await succeeds(t, ['reset', url, '--yes'])
     running.process.kill('SIGTERM')
     assert.equal((await running.ended).code, 0)
     assert.equal(JSON.parse(await succeeds(t, ['items', 'export', '--data', file])).b.length, 3)

@@ -1,11 +1,15 @@
 import assert from 'node:assert/strict'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { PassThrough } from 'node:stream'
 import { suite, type TestContext, test } from 'node:test'
-import { resetServices } from '../../src/commands/reset.ts'
+import { resetFoundServices } from '../../src/commands/reset.ts'
 import { start } from '../../src/index.ts'
 import { cleanUp } from '../support/cleanup.ts'
-import { run, serve } from '../support/cli.ts'
+import { run, runAtTerminal, serve } from '../support/cli.ts'
+import { newDatabase } from '../support/database.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/port.ts'
 
 const itemsPath = '/api/todoitems'
@@ -29,6 +33,15 @@ async function otherServer(t: TestContext, listener: RequestListener) {
     server.closeAllConnections()
   })
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received }
+}
+
+/** As without a URL, but not on the default ports. */
+async function resetFound(urls: readonly (readonly string[])[], answers?: string) {
+  const terminal = (text?: string) => Object.assign(new PassThrough().end(text), { isTTY: answers !== undefined })
+  const [stdout, stderr] = [Object.assign(new PassThrough(), { isTTY: answers !== undefined }), new PassThrough()]
+  const process = { stdin: terminal(answers), stdout, stderr } as object as Parameters<typeof resetFoundServices>[2]
+  const code = await resetFoundServices(urls, {}, process, 60_000)
+  return { code, stdout: `${stdout.read() ?? ''}`, stderr: `${stderr.read() ?? ''}` }
 }
 
 suite('reset', { concurrency: 4 }, () => {
@@ -76,18 +89,16 @@ suite('reset', { concurrency: 4 }, () => {
   test('without a URL, resets each service that runs on the default ports', async (t) => {
     const [a, b] = [await started(t, 'a'), await started(t, 'b')]
     const closed = `http://127.0.0.1:${await freePort()}`
-    const timeoutMs = 60_000
-    const found = await resetServices([[closed, a.url], [closed], [b.url, a.url]], { timeoutMs })
-    assert.deepEqual(found, [
-      { message: `Profile A at ${a.url} is reset: it has 0 items now.`, isReset: true },
-      { message: `Profile B at ${b.url} is reset: it has 3 items now.`, isReset: true },
-    ])
-    const [none, ...more] = await resetServices([[closed]], { timeoutMs })
-    assert.deepEqual(more, [])
-    assert.equal(none?.isReset, false)
+    assert.deepEqual(await resetFound([[closed, a.url], [closed], [b.url, a.url]]), {
+      code: 0,
+      stdout: `Profile A at ${a.url} is reset: it has 0 items now.\nProfile B at ${b.url} is reset: it has 3 items now.\n`,
+      stderr: '',
+    })
+    const { code, stdout, stderr } = await resetFound([[closed]])
+    assert.deepEqual([code, stdout], [1, ''])
     assert.match(
-      none?.message ?? '',
-      /^No service responds on the default ports: start one with todo-service serve, or/,
+      stderr,
+      /^todo-service: No service responds on the default ports: start one with todo-service serve, or/,
     )
   })
 
@@ -111,7 +122,7 @@ suite('reset', { concurrency: 4 }, () => {
         `todo-service: The server at ${url} has no control API: it is in production mode, has --no-admin, or is another program.\n`,
       )
     }
-    assert.deepEqual(other.received, ['GET /__admin/openapi.json'])
+    assert.deepEqual(other.received, ['GET /__admin/info'])
   })
 
   test('exits with 1 and the reason where the service rejects the request', async (t) => {
@@ -128,6 +139,93 @@ suite('reset', { concurrency: 4 }, () => {
       (await run(t, ['reset', remote.url])).stderr,
       /^todo-service: The service at http:\S+ requires a token from this client: add --token "\$\(todo-service token --scope control -o token\)"\.\n$/,
     )
+  })
+
+  for (const store of ['a file', 'a database'] as const)
+    test(`asks before it deletes items in ${store}`, async (t) => {
+      const file = join(temporaryFolder(t), 'todo.db')
+      const flags = store === 'a file' ? ['--data', file] : ['--database-url', (await newDatabase()).url]
+      const { url } = await serve(t, flags)
+      const place = store === 'a file' ? `the file ${file}` : /PostgreSQL, schema todo of database \w+ at [\d.:]+\d/
+      const count = async () => ((await (await fetch(url + itemsPath)).json()) as []).length
+      const add = () =>
+        fetch(url + itemsPath, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: '{"isComplete":true}',
+        })
+      const isReset = `Profile A at ${url} is reset: it has 0 items now.\n`
+      assert.deepEqual(await run(t, ['reset', url]), { code: 0, stdout: isReset, stderr: '' }, 'nothing to delete')
+      await add()
+      await add()
+      const plain = (text: string) => text.replace(place, 'STORE')
+      const refused = await run(t, ['reset', url])
+      assert.deepEqual(
+        { ...refused, stderr: plain(refused.stderr) },
+        {
+          code: 1,
+          stdout: '',
+          stderr: `todo-service: Profile A at ${url} has 2 items in STORE. Nothing was changed: to delete them, add --yes.\n`,
+        },
+      )
+      const question = `Profile A at ${url} has 2 items in STORE. Delete them? [y/N] `
+      for (const answer of ['n\n', '\n', 'yesterday\n', 'no\n', '']) {
+        const { code, stdout, stderr } = await runAtTerminal(t, ['reset', url], answer)
+        assert.equal(code, 1, answer)
+        assert.ok(plain(stdout).includes(question), stdout)
+        assert.equal(stderr, 'todo-service: Nothing was changed.\n')
+      }
+      assert.equal(await count(), 2)
+      for (const [args, answer] of [
+        [[], 'y\n'],
+        [[], 'YES\n'],
+        [['--yes'], ''],
+        [['-y'], ''],
+      ] as const) {
+        await add()
+        const { code, stdout, stderr } = await runAtTerminal(t, ['reset', url, ...args], answer)
+        assert.deepEqual([code, stderr], [0, ''], answer)
+        assert.ok(stdout.endsWith(isReset), stdout)
+        assert.equal(stdout.includes('Delete'), args.length === 0, stdout)
+        assert.equal(await count(), 0)
+      }
+      await add()
+      assert.deepEqual(await run(t, ['reset', url, '--yes']), { code: 0, stdout: isReset, stderr: '' })
+    })
+
+  test('asks for each service, and not where all items in a file are those of the start', async (t) => {
+    const file = (name: string) => ['--data', join(temporaryFolder(t), name)]
+    const [a, b] = [await serve(t, file('a.db')), await serve(t, file('b.db'), {}, 'b')]
+    const groups = [[a.url], [b.url]]
+    const put = (url: string, items: unknown[]) =>
+      fetch(`${url}/__admin/items`, {
+        method: 'PUT',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(items),
+      })
+    const items = async (url: string) => (await (await fetch(url + itemsPath)).json()) as { id: string }[]
+    const [first, second, third] = await items(b.url)
+    await put(b.url, [third, first])
+    assert.equal((await resetFound(groups)).code, 0, 'deleted items of the start come back')
+    assert.equal((await items(b.url)).length, 3)
+    await put(a.url, [{ id: 1, isComplete: true }])
+    await put(b.url, [first, { ...second, done: true }, third])
+    // The end of the input is no answer to the second question.
+    const half = await resetFound(groups, 'y\n')
+    assert.deepEqual([half.code, half.stderr], [1, 'todo-service: Nothing was changed.\n'])
+    assert.match(half.stdout, /Profile A at \S+ has 1 item in the file \S+a\.db\. Delete it\? \[y\/N\] /)
+    assert.match(half.stdout, /Profile B at \S+ has 3 items in the file \S+b\.db\. Delete them\? \[y\/N\] /)
+    assert.deepEqual([(await items(a.url)).length, (await items(b.url))[1]], [0, { ...second, done: true }])
+  })
+
+  test('its requests say that a command has sent them', async (t) => {
+    const sent: unknown[] = []
+    const { url } = await otherServer(t, (request, response) => {
+      sent.push(request.headers['x-todo-client'])
+      response.end('live')
+    })
+    assert.equal((await resetFound([[url]])).code, 1)
+    assert.deepEqual(sent, ['command', 'command'])
   })
 
   test('sends the token', async (t) => {

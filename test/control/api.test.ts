@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { createSecretKey, randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { networkInterfaces } from 'node:os'
 import { dirname, join } from 'node:path'
 import { suite, test } from 'node:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
@@ -23,6 +24,7 @@ import {
 } from '../support/control.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { openApiValidation } from '../support/openapi-validation.ts'
+import { serveWith } from '../support/service.ts'
 
 const adminItems = '/__admin/items'
 const list = async (client: Client) => (await client.send('GET', itemsPath)).text
@@ -173,6 +175,38 @@ suite('control API', { concurrency: true }, () => {
     })
   })
 
+  for (const [name, flags] of [
+    ['in memory', []],
+    ['in a file', ['--data']],
+  ] as const)
+    test(`PUT with If-Match changes nothing where items ${name} have changed since`, async (t) => {
+      const file = join(temporaryFolder(t), 'todo.db')
+      const args = flags.length > 0 ? [...flags, file] : []
+      const client = createClient((await serve(t, args)).url)
+      const read = async () => {
+        const { headers, text } = await client.send('GET', adminItems)
+        return { etag: `${headers.etag}`, items: JSON.parse(text) }
+      }
+      const putBack = (etag: string, items: unknown) => client.send('PUT', adminItems, items, { 'if-match': etag })
+      const { etag } = await read()
+      const item = { id: 7, name: 'x', isComplete: true }
+      // In a file this is the first change of the process.
+      assert.equal((await putBack(etag, [item])).status, 204)
+      const refused = await putBack(etag, [])
+      assert.deepEqual(
+        [refused.status, problemOf(refused).title],
+        [412, 'The state has changed: no entity tag in If-Match matches.'],
+      )
+      const second = await read()
+      assert.deepEqual(second.items, [item])
+      assert.equal((await client.send('GET', adminItems, undefined, { 'if-none-match': second.etag })).status, 304)
+      await client.send('POST', itemsPath, numbered('of another client'))
+      assert.equal((await putBack(second.etag, [])).status, 412)
+      assert.equal((await read()).items.length, 2)
+      assert.equal((await putBack(`"other", ${(await read()).etag}`, [item])).status, 204)
+      assert.equal((await putBack('*', [])).status, 204)
+    })
+
   test('PUT rejects what is not an array', async () => {
     const client = newSandbox(a)
     assert.deepEqual(await rejectedPut(client, '{"id":1,"isComplete":true}'), { '': ['The body must be an array.'] })
@@ -287,6 +321,7 @@ const changes = [
   ['PUT', '/__admin/faults', [{ code: 503 }]],
   ['DELETE', '/__admin/requests', undefined],
   ['DELETE', '/__admin/faults', undefined],
+  ['POST', '/__admin/codes', undefined],
 ] as const
 const reads = ['/__admin/items', '/__admin/requests', '/__admin/events', '/__admin/faults', '/__admin/openapi.json']
 const requests = [...changes, ...reads.map((path) => ['GET', path, undefined] as const)]
@@ -404,6 +439,135 @@ suite('access to the control API', { concurrency: true }, () => {
   })
 })
 
+const newCode = (client: Client, headers = {}) => client.send('POST', '/__admin/codes', undefined, headers)
+
+suite('codes for tokens', { concurrency: true }, () => {
+  const elsewhere = { host: '192.168.1.5:5080' }
+  const invalidCode = 'The code is wrong, or was used, or is older than 5 minutes: get a new one.'
+
+  async function codeOf(client: Client): Promise<string> {
+    const { status, text, headers } = await newCode(client)
+    assert.deepEqual([status, headers['cache-control']], [201, 'no-store'], text)
+    return JSON.parse(text).code
+  }
+  const redeem = (client: Client, code: string, headers = {}) =>
+    client.send('POST', '/__admin/tokens', { code }, { ...elsewhere, ...headers })
+  async function assertRefused(client: Client, code: string) {
+    const response = await redeem(client, code)
+    assert.deepEqual([response.status, problemOf(response).title], [403, invalidCode], code)
+  }
+
+  test('a client elsewhere gets a token with the scope control for a code, once', async (t) => {
+    const client = createClient((await serve(t, ['--seed', '1', '--now', '2020-01-01T00:00:00Z'])).url)
+    const startedAt = Date.now()
+    const { status, text } = await newCode(client)
+    const { code, expiresAt, ...others } = JSON.parse(text)
+    assert.deepEqual([status, others], [201, {}])
+    assert.match(code, /^[2-9A-HJKMNP-Z]{5}-[2-9A-HJKMNP-Z]{5}$/)
+    const remainingMs = Date.parse(expiresAt) - startedAt
+    assert.ok(remainingMs >= 5 * 60_000 && remainingMs < 6 * 60_000, expiresAt)
+    const response = await redeem(client, code)
+    assert.deepEqual([response.status, response.headers['cache-control']], [201, 'no-store'])
+    const { token, ...rest } = JSON.parse(response.text)
+    assert.deepEqual(rest, {})
+    const authorization = `Bearer ${token}`
+    assert.equal((await client.send('GET', adminItems, undefined, { ...elsewhere, authorization })).status, 200)
+    assert.equal((await client.send('GET', '/secret', undefined, { ...elsewhere, authorization })).status, 200)
+    const claims = JSON.parse(Buffer.from(token.split('.')[1], 'base64url').toString())
+    assert.deepEqual([claims.scope, claims.exp - claims.iat], ['control', 3600])
+    await assertRefused(client, code)
+    assert.equal((await newCode(client, { ...elsewhere, authorization })).status, 201)
+    assert.notEqual(await codeOf(createClient((await serve(t, ['--seed', '1'])).url)), code, 'whatever the seed')
+  })
+
+  test('a code is accepted in any case, with and without the hyphen, in any sandbox', async (t) => {
+    const { url } = await serve(t, [])
+    const client = createClient(url)
+    for (const write of [
+      (code: string) => code,
+      (code: string) => code.toLowerCase(),
+      (code: string) => code.replace('-', ''),
+      (code: string) => ` ${code.replace('-', ' ').toLowerCase()} `,
+    ])
+      assert.equal((await redeem(createClient(`${url}/~ada`), write(await codeOf(client)))).status, 201)
+  })
+
+  test('only who may use the control API gets a code, and no page of another origin a token', async (t) => {
+    const client = createClient((await serve(t, [])).url)
+    assert.equal((await newCode(client, elsewhere)).status, 401)
+    const code = await codeOf(client)
+    for (const origin of ['http://evil.example', 'null'])
+      assert.equal((await redeem(client, code, { origin })).status, 403)
+    assert.equal((await redeem(client, code, { 'content-type': 'text/plain' })).status, 415)
+    assert.equal((await client.send('POST', '/__admin/tokens', { code: ` ${'x'.repeat(1_000)}` })).status, 413)
+    assert.equal((await client.send('POST', '/__admin/tokens', {})).status, 400)
+    assert.equal((await redeem(client, code, { origin: `http://${elsewhere.host}` })).status, 201)
+  })
+
+  test('a code expires after 5 minutes', async (t) => {
+    let now = 1_000
+    const { url } = await serveWith(
+      t,
+      [],
+      () => ({}),
+      () => now,
+    )
+    const client = createClient(url)
+    const [first, second] = [await codeOf(client), await codeOf(client)]
+    now += 5 * 60_000 - 1
+    assert.equal((await redeem(client, first)).status, 201)
+    now += 1
+    await assertRefused(client, second)
+  })
+
+  test('there are at most 20 codes: the oldest goes', async (t) => {
+    const client = createClient((await serve(t, [])).url)
+    const codes: string[] = []
+    for (let count = 0; count < 21; count++) codes.push(await codeOf(client))
+    assert.equal(new Set(codes).size, 21)
+    const [oldest = '', ...others] = codes
+    await assertRefused(client, oldest)
+    for (const code of others) assert.equal((await redeem(client, code)).status, 201)
+  })
+
+  test('ten wrong codes void all', async (t) => {
+    const client = createClient((await serve(t, [])).url)
+    const [first, second] = [await codeOf(client), await codeOf(client)]
+    for (let count = 0; count < 9; count++) await assertRefused(client, 'AAAAA-AAAAA')
+    assert.equal((await redeem(client, first)).status, 201)
+    await assertRefused(client, 'AAAAA-AAAAA')
+    await assertRefused(client, second)
+    assert.equal((await redeem(client, await codeOf(client))).status, 201)
+  })
+})
+
+suite('info', { concurrency: true }, () => {
+  const infoOf = async ({ url }: Pick<Service, 'url'>) =>
+    JSON.parse((await createClient(url).send('GET', '/__admin/info')).text)
+
+  test('says where the items are, and whether they stay', async (t) => {
+    const { store, isPersistent } = await infoOf(a)
+    assert.deepEqual([store, isPersistent], ['memory', false])
+    const file = join(temporaryFolder(t), 'todo.db')
+    const onFile = await infoOf(await serve(t, ['--data', file]))
+    assert.deepEqual([onFile.store, onFile.isPersistent], [`the file ${file}`, true])
+  })
+
+  test('has the addresses in the network, and tells whether they are missing because there is no network', async (t) => {
+    const [local] = (await infoOf(a)).profiles
+    assert.deepEqual([local.isListeningOnNetwork, local.networkUrls], [undefined, undefined])
+    const { port } = await serveWith(t, ['--no-https'], () => ({ host: '0.0.0.0' }))
+    const [own] = (await infoOf({ url: `http://127.0.0.1:${port}` })).profiles
+    const addresses = Object.values(networkInterfaces())
+      .flat()
+      .flatMap((one) => (one && !one.internal && one.family === 'IPv4' ? [one.address] : []))
+    assert.deepEqual(
+      [own.isListeningOnNetwork, own.networkUrls],
+      [true, addresses.map((address) => `http://${address}:${port}`)],
+    )
+  })
+})
+
 test('a token of the configured issuer does not give access from elsewhere', async (t) => {
   const key = randomBytes(32)
   const XDG_CONFIG_HOME = temporaryFolder(t)
@@ -498,6 +662,8 @@ suite('/__admin/openapi.json', { concurrency: true }, () => {
         'GET /__admin/faults',
         'PUT /__admin/faults',
         'DELETE /__admin/faults',
+        'POST /__admin/codes',
+        'POST /__admin/tokens',
       ])
       const { schema, example } = document.paths[adminItems].put.requestBody.content['application/json']
       assert.deepEqual(schema.items.required, profile === 'a' ? ['id', 'isComplete'] : ['id', 'name', 'notes'])
@@ -511,6 +677,10 @@ suite('/__admin/openapi.json', { concurrency: true }, () => {
       await admin.send('PUT', adminItems, [5])
       await admin.send('PUT', '/__admin/faults', [{ code: 1 }])
       await admin.send('GET', '/__admin/requests?limit=x')
+      await admin.send('PUT', adminItems, [], { 'if-match': '"other"' })
+      await admin.send('GET', adminItems, undefined, { 'if-none-match': '*' })
+      for (const body of [{ code: 'x' }, { code: 5 }, '{', JSON.parse((await newCode(plain)).text)])
+        await admin.send('POST', '/__admin/tokens', body)
       await plain.send('DELETE', `${itemsPath}/x`)
       await admin.send('GET', '/__admin/requests')
     })

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { newDatabase } from '../support/database.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { cleanUp } from '../support/cleanup.ts'
+import { newDatabase, sharedPostgres } from '../support/database.ts'
 import { Instance } from '../support/instance.ts'
+import { openSql } from '../support/sql.ts'
+import { openPostgres } from '../support/stores.ts'
 
 const item = (id: string, name = 'name') => ({ id, name, notes: 'notes', done: false })
 const count = (statuses: readonly number[], status: number) => statuses.filter((one) => one === status).length
@@ -22,6 +26,31 @@ suite('several instances on one database', { concurrency: 2 }, () => {
     assert.equal((await first.running.ended).code, 0)
     const second = await Instance.start(t, url, 'b')
     assert.deepEqual(await second.list(), [item('x')])
+  })
+
+  test('a conditional replacement waits for the change of another instance, and does not undo it', async (t) => {
+    const { name, url } = await newDatabase()
+    const numbered = { id: '1', name: 'x', isComplete: false, secret: null }
+    const { a, b } = await openPostgres(t, url, { starting: { a: [numbered], b: [item('1')] } })
+    const blocker = openSql(url)
+    cleanUp(t, () => blocker.end())
+    const cluster = await sharedPostgres()
+    for (const [table, store, replace] of [
+      ['numbered_items', a, (tags: string[]) => a.replaceAll([numbered], tags)],
+      ['named_items', b, (tags: string[]) => b.replaceAll([item('1')], tags)],
+    ] as const) {
+      const { etag } = await store.list()
+      await blocker.unsafe(`begin; update todo.${table} set name = 'changed'`)
+      const replaced = replace([etag])
+      while (
+        (await cluster.sql`select from pg_stat_activity where datname = ${name} and wait_event_type = 'Lock'`)
+          .length === 0
+      )
+        await sleep(20)
+      await blocker`commit`
+      assert.equal(await replaced, 'changed')
+      assert.match(`${(await store.list()).json}`, /changed/)
+    }
   })
 
   test('B5, B7, B8 of concurrent requests for one id, one POST and one DELETE succeed, and every PUT', async (t) => {

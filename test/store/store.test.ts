@@ -216,6 +216,50 @@ for (const [kind, open] of Object.entries(stores)) {
     })
   })
 
+  suite(`conditional replaceAll of the ${kind} store`, () => {
+    test('changes nothing unless the list has one of the entity tags', async (t) => {
+      const { a, b } = await open(t, { a: [numbered('1')], b: [named('x')] })
+      for (const [store, replace, change] of [
+        [
+          a,
+          (id: string, tags: string[]) => a.replaceAll([numbered(id)], tags),
+          () => a.update('2', { name: 'changed', isComplete: true }),
+        ],
+        [b, (id: string, tags: string[]) => b.replaceAll([named(id)], tags), () => b.replace(named('2', 'changed'))],
+      ] as const) {
+        const { etag } = await store.list()
+        for (const tags of [[], ['"other"'], [`W/${etag}`]]) assert.equal(await replace('9', tags), 'changed')
+        assert.equal((await store.list()).etag, etag)
+        assert.equal(await replace('2', ['"other"', etag]), 'replaced')
+        assert.equal(await replace('9', [etag]), 'changed')
+        const { etag: current } = await store.list()
+        await change()
+        assert.equal(await replace('9', [current]), 'changed')
+        assert.match(await listIn(store), /"id":"?2"?,"name":"changed"/)
+      }
+    })
+
+    test('never undoes what is written at the same time, and of several one succeeds', async (t) => {
+      const { a } = await open(t, { a: [], b: [] })
+      const replaced = ['1', '2'].map(numbered)
+      for (let round = 0; round < 20; round++) {
+        await a.replaceAll(replaced)
+        const { etag } = await a.list()
+        const replace = () => a.replaceAll([...replaced, numbered('3')], [etag])
+        const update = () => a.update('1', { name: 'updated', isComplete: true })
+        const calls = [replace, update, () => create(a), replace]
+        const outcomes = await Promise.all((round % 2 === 0 ? calls : calls.toReversed()).map((call) => call()))
+        const items = (await itemsIn(a)) as { id: number; name: string | null }[]
+        assert.equal(items.find(({ id }) => id === 1)?.name, 'updated')
+        assert.equal(items.filter(({ name }) => name === null).length, 1, 'what was created is there')
+        assert.ok(outcomes.filter((outcome) => outcome === 'replaced').length <= 1)
+        const { etag: last } = await a.list()
+        const both = await Promise.all([a.replaceAll([], [last]), a.replaceAll([numbered('5')], [last])])
+        assert.deepEqual([...both].sort(), ['changed', 'replaced'])
+      }
+    })
+  })
+
   suite(`replaceAll of the ${kind} store of profile B`, () => {
     const withItems = async (t: TestContext, ...b: ItemB[]) => (await open(t, { a: [], b })).b
 

@@ -3,7 +3,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before } from 'node:test'
 import chromium from '@sparticuz/chromium'
-import { type Browser, chromium as playwright } from 'playwright-core'
+import { type Browser, type Page, chromium as playwright } from 'playwright-core'
+
+export type { Page }
+
 import { removeAtExit } from './child-process.ts'
 
 const installed = [
@@ -16,7 +19,7 @@ const installed = [
 ]
 
 /** Starts Chromium: on Linux x64 the one of the npm package, unpacked into a temporary directory; elsewhere an installed one. */
-async function launch(args: readonly string[]): Promise<{ browser: Browser; close(): Promise<void> }> {
+export async function launch(args: readonly string[]): Promise<{ browser: Browser; close(): Promise<void> }> {
   const directory = mkdtempSync(join(tmpdir(), 'todo-service-'))
   removeAtExit(directory)
   const { TMPDIR } = process.env

@@ -3,7 +3,7 @@ import { EventEmitter, once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Writable } from 'node:stream'
+import { PassThrough, Writable } from 'node:stream'
 import { after, afterEach, before } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { inspect } from 'node:util'
@@ -111,7 +111,7 @@ class InProcess extends Running {
   readonly process
   readonly ended: Promise<Ended>
 
-  constructor(t: Cleanup, args: readonly string[], env: NodeJS.ProcessEnv) {
+  constructor(t: Cleanup, args: readonly string[], env: NodeJS.ProcessEnv, answers?: string) {
     super()
     const events = new EventEmitter()
     let exitCode: number | null = null
@@ -122,7 +122,8 @@ class InProcess extends Running {
     const process = {
       argv: ['node', cli, ...args],
       env,
-      stdout: this.#stream('stdout'),
+      stdin: Object.assign(new PassThrough().end(answers), { isTTY: answers !== undefined }),
+      stdout: Object.assign(this.#stream('stdout'), { isTTY: answers !== undefined }),
       stderr: this.#stream('stderr'),
       on: events.on.bind(events),
       once: events.once.bind(events),
@@ -180,6 +181,8 @@ export function start(
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
   interpreter?: Interpreter,
+  /** What somebody types at a terminal; undefined without one. */
+  answers?: string,
 ): Running {
   const folder = mkdtempSync(join(tmpdir(), 'todo-service-'))
   cleanUp(t, () => rmSync(folder, { recursive: true }))
@@ -190,13 +193,17 @@ export function start(
   const running =
     interpreter || needsProgram
       ? new Program(t, command, [...flags, cli, ...args], { env: environment }, true)
-      : new InProcess(t, args, environment)
+      : new InProcess(t, args, environment, answers)
   cleanUp(t, () => running.reportTo(t as FailedTest))
   return running
 }
 
 export const run = (t: Cleanup, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> =>
   start(t, args, env).ended
+
+/** At a terminal, where somebody types these answers. */
+export const runAtTerminal = (t: Cleanup, args: readonly string[], answers: string): Promise<Ended> =>
+  start(t, args, {}, undefined, answers).ended
 
 export interface Service {
   readonly running: Running

@@ -18,6 +18,7 @@ export async function serveWith(
   t: Cleanup,
   args: readonly string[],
   settings: (config: Config) => Partial<Config>,
+  monotonicNow = () => performance.now(),
 ): Promise<ServiceHere> {
   const now = () => new Date()
   const config = readConfig(['--profile', 'a', '--port', '0', '--host', '127.0.0.1', ...args], {}, now())
@@ -25,7 +26,7 @@ export async function serveWith(
   const service = await startService({
     config: { ...config, ...settings(config) },
     log: jsonLog(() => {}, 'silent', now),
-    clock: createClock({}),
+    clock: { ...createClock({}), monotonicNow },
     directory: undefined,
     stop: new AbortController().signal,
   })

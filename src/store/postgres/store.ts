@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Client } from 'pg'
 import {
   highestId,
+  type IfMatch,
   type ItemA,
   type ItemB,
   type ListRepresentation,
@@ -58,24 +59,51 @@ export async function postgresStores(
   })
   const pool = createPool(options, primary)
 
-  async function replaceAll<Done>(snapshot: Snapshot, done: Done, timeoutMs?: number): Promise<Done | 'unstorable'> {
+  async function replaceAll<Done, Changed = never>(
+    snapshot: Snapshot,
+    done: Done,
+    findChange?: (client: Client) => Promise<Changed | undefined>,
+    timeoutMs?: number,
+  ): Promise<Done | Changed | 'unstorable'> {
     const texts = [
       ...(snapshot.a?.items ?? []).flatMap(({ name, secret }) => [name, secret]),
       ...(snapshot.b?.items ?? []).flatMap(({ id, name, notes }) => [id, name, notes]),
     ]
     if (!texts.every((text) => isStorable(text))) return 'unstorable'
-    await pool.transaction((client) => replace(client, snapshot), timeoutMs)
-    return done
+    return pool.transaction(async (client) => {
+      const changed = await findChange?.(client)
+      if (changed) return changed
+      await replace(client, snapshot)
+      return done
+    }, timeoutMs)
+  }
+
+  /** Locks all items and compares the entity tag of their list. */
+  const changeFinder = (table: string, listText: string, ifMatch: IfMatch) => async (client: Client) => {
+    if (!ifMatch) return undefined
+    await lockOutCreates(client, tables)
+    await client.query(`select count(*) from (select 1 from ${table} for update) as locked`)
+    const { rows } = await client.query(listText)
+    return ifMatch.includes(listEtag(rows[0].json)) ? undefined : 'changed'
   }
 
   return {
     a: {
       ...createStoreA(pool, tables, a, newVersion),
-      replaceAll: (items) => replaceAll({ a: { items, lastId: '0' } }, 'replaced'),
+      replaceAll: (items, ifMatch) =>
+        replaceAll(
+          { a: { items, lastId: '0' } },
+          'replaced',
+          changeFinder(tables.numbered, numberedList(tables), ifMatch),
+        ),
     },
-    b: { ...createStoreB(pool, tables, b), replaceAll: (items) => replaceAll({ b: { items } }, 'replaced') },
+    b: {
+      ...createStoreB(pool, tables, b),
+      replaceAll: (items, ifMatch) =>
+        replaceAll({ b: { items } }, 'replaced', changeFinder(tables.named, namedList(tables), ifMatch)),
+    },
     exportItems: () => pool.transaction((client) => readItems(client, tables), moveTimeoutMs),
-    importItems: (snapshot) => replaceAll(snapshot, 'imported', moveTimeoutMs),
+    importItems: (snapshot) => replaceAll(snapshot, 'imported', undefined, moveTimeoutMs),
     close: pool.close,
     ping: () => pool.query(ping),
   }
@@ -115,7 +143,7 @@ function listReader({ query }: Pool, statement: Statement): () => Promise<ListRe
   let shared: Promise<ListRepresentation> | undefined
   async function read(): Promise<ListRepresentation> {
     const json: string = (await query(statement)).rows[0].json
-    const etag = `"${createHash('sha256').update(json).digest('base64url')}"`
+    const etag = listEtag(json)
     if (json.length < minSharedLength) return { json, etag }
     const bytes = (last?.etag === etag && last.bytes.deref()) || Buffer.from(json)
     last = { etag, bytes: new WeakRef(bytes) }
@@ -131,6 +159,16 @@ function listReader({ query }: Pool, statement: Statement): () => Promise<ListRe
     return shared
   }
 }
+
+const listEtag = (json: string) => `"${createHash('sha256').update(json).digest('base64url')}"`
+
+const numberedList = ({ numbered }: Tables) => `
+  select '[' || coalesce(string_agg('{"id":' || id || ',"name":' || coalesce(to_json(name)::text, 'null')
+    || ',"isComplete":' || is_complete || '}', ',' order by id), '') || ']' as json from ${numbered}`
+
+const namedList = ({ named }: Tables) => `
+  select '[' || coalesce(string_agg('{"id":' || to_json(id) || ',"name":' || to_json(name) || ',"notes":'
+    || to_json(notes) || ',"done":' || done || '}', ',' order by place), '') || ']' as json from ${named}`
 
 /** SQLSTATE */
 const uniqueViolation = '23505'
@@ -154,9 +192,7 @@ function createStoreA(
     name: 'list_numbered',
     command: 'SELECT',
     columns: ['json'],
-    text: `
-      select '[' || coalesce(string_agg('{"id":' || id || ',"name":' || coalesce(to_json(name)::text, 'null')
-        || ',"isComplete":' || is_complete || '}', ',' order by id), '') || ']' as json from ${table}`,
+    text: numberedList(tables),
   })
   const get = prepared({
     name: 'get_numbered',
@@ -233,19 +269,14 @@ function createStoreA(
   }
 }
 
-function createStoreB(
-  pool: Pool,
-  { named: table, version: versions }: Tables,
-  { serialize }: Serializers['b'],
-): Omit<StoreB, 'replaceAll'> {
+function createStoreB(pool: Pool, tables: Tables, { serialize }: Serializers['b']): Omit<StoreB, 'replaceAll'> {
   const { query } = pool
+  const { named: table, version: versions } = tables
   const list = prepared({
     name: 'list_named',
     command: 'SELECT',
     columns: ['json'],
-    text: `
-      select '[' || coalesce(string_agg('{"id":' || to_json(id) || ',"name":' || to_json(name) || ',"notes":'
-        || to_json(notes) || ',"done":' || done || '}', ',' order by place), '') || ']' as json from ${table}`,
+    text: namedList(tables),
   })
   const create = prepared({
     name: 'create_named',

@@ -30,6 +30,12 @@ interface SqliteOptions {
   notice?(message: string): void
 }
 
+interface ReplaceableItems<Item> {
+  readonly operations: { list(): ListRepresentation }
+  /** The caller has begun a write transaction. */
+  replaceAll(items: readonly Item[]): void
+}
+
 const placeCheckIntervalMs = 1_000
 
 /** Opens stores in an SQLite file. Throws DataFileError. */
@@ -49,12 +55,16 @@ export function sqliteStores(
   const itemsOfA = numberedItems(file, a, skipVersions)
   const itemsOfB = namedItems(file, b, skipVersions)
   const selectCounts = file.prepare('select (select count(*) from numbered_items), (select count(*) from named_items)')
-  /** Makes all changes of `execute`, or none. */
-  function write<Outcome>(outcome: Outcome, execute: () => void): Outcome {
-    skipVersions()
-    file.transaction('immediate', execute)
-    return outcome
-  }
+  /** Entity tags are compared before versions are skipped. */
+  const replacing =
+    <Item>({ operations, replaceAll }: ReplaceableItems<Item>) =>
+    (items: readonly Item[], ifMatch?: IfMatch) =>
+      file.transaction('immediate', () => {
+        if (ifMatch && !ifMatch.includes(operations.list().etag)) return 'changed'
+        skipVersions(false)
+        replaceAll(items)
+        return 'replaced'
+      })
   const checkPlace = setInterval(() => {
     if (file.isInPlace()) return
     clearInterval(checkPlace)
@@ -65,17 +75,19 @@ export function sqliteStores(
   checkPlace.unref()
   return {
     isInPlace: file.isInPlace,
-    a: { ...itemsOfA.operations, replaceAll: (items) => write('replaced', () => itemsOfA.replaceAll(items)) },
-    b: { ...itemsOfB.operations, replaceAll: (items) => write('replaced', () => itemsOfB.replaceAll(items)) },
+    a: { ...itemsOfA.operations, replaceAll: replacing(itemsOfA) },
+    b: { ...itemsOfB.operations, replaceAll: replacing(itemsOfB) },
     counts() {
       const [a, b] = selectCounts.get([]) ?? []
       return { a: Number(a), b: Number(b) }
     },
     exportItems: () => file.transaction('deferred', () => ({ a: itemsOfA.readAll(), b: itemsOfB.readAll() })),
     importItems: ({ a, b }) =>
-      write('imported', () => {
+      file.transaction('immediate', () => {
+        skipVersions(false)
         if (a) itemsOfA.replaceAll(a.items, a.lastId)
         if (b) itemsOfB.replaceAll(b.items)
+        return 'imported'
       }),
     async ping() {
       if (!file.isInPlace()) throw new UnavailableError(`The data file ${file.path} is gone.`)
@@ -90,14 +102,15 @@ export function sqliteStores(
 
 /**
  * Returns a function to be called before each change. The first time it skips versions: the file may be a restored
- * backup, and versions that were used after the backup must not stand for other states.
+ * backup, and versions that were used after the backup must not stand for other states. What a transaction has skipped
+ * may be rolled back.
  */
-function versionSkip(db: Database, random: () => number): () => void {
+function versionSkip(db: Database, random: () => number): (isCommitted?: boolean) => void {
   const skip = db.prepare('update lists set version = version + ?')
   let isDone = false
-  return () => {
+  return (isCommitted = true) => {
     if (!isDone) skip.run([1 + Math.floor(random() * 2 ** 32)])
-    isDone = true
+    isDone ||= isCommitted
   }
 }
 
@@ -164,7 +177,7 @@ function numberedItems(db: Database, { serialize }: Serializers['a'], beforeChan
     return ifMatch && selectId.get([id]) ? 'changed' : 'not-found'
   }
 
-  const operations: Omit<StoreA, 'replaceAll'> = {
+  const operations = {
     list: listReader(db, 'a', `select json_group_array(${item} order by id) as json from numbered_items`),
     get(id) {
       const row = selectOne.get([id])
@@ -184,7 +197,7 @@ function numberedItems(db: Database, { serialize }: Serializers['a'], beforeChan
     },
     update: (id, { name, isComplete }, ifMatch) => change(update, id, ifMatch, [name, isComplete ? 1 : 0], 'updated'),
     delete: (id, ifMatch) => change(remove, id, ifMatch, [], 'deleted'),
-  }
+  } satisfies Omit<StoreA, 'replaceAll'>
   return {
     operations,
     replaceAll,
@@ -217,7 +230,7 @@ function namedItems(db: Database, { serialize }: Serializers['b'], beforeChange 
     for (const { id, name, notes, done } of items) insert.run([id, name, notes, done ? 1 : 0])
   }
 
-  const operations: Omit<StoreB, 'replaceAll'> = {
+  const operations = {
     list: listReader(db, 'b', `select json_group_array(${item} order by place) as json from named_items`),
     create(item) {
       const { id, name, notes, done } = item
@@ -226,7 +239,7 @@ function namedItems(db: Database, { serialize }: Serializers['b'], beforeChange 
     replace: ({ id, name, notes, done }) =>
       change(update, [name, notes, done ? 1 : 0, id]) ? 'replaced' : 'not-found',
     delete: (id) => (change(remove, [id]) ? 'deleted' : 'not-found'),
-  }
+  } satisfies Omit<StoreB, 'replaceAll'>
   return {
     operations,
     replaceAll,
