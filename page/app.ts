@@ -99,7 +99,7 @@ async function chooseSandbox() {
     event.preventDefault()
     location.href = addressOf(name.value)
   }
-  const dialog = h(
+  const dialog: HTMLDialogElement = h(
     'dialog',
     { class: 'sandboxes', 'aria-label': 'Sandbox', onclose: () => dialog.remove() },
     h(
@@ -132,6 +132,7 @@ async function chooseSandbox() {
   )
   document.body.append(dialog)
   dialog.showModal()
+  name.focus()
 }
 
 /** Everything that may have changed while nobody told us. */
@@ -289,7 +290,7 @@ function askForToken(message = '') {
     h('p', {}, h('button', { class: 'primary' }, 'Open')),
   )
   views = undefined
-  main.replaceChildren(h('div', { class: 'view narrow' }, form))
+  main.replaceChildren(h('div', { class: 'view' }, form))
   input.focus()
 }
 

@@ -23,6 +23,7 @@ interface Properties extends Listeners {
   readonly novalidate?: Value
   readonly pattern?: Value
   readonly placeholder?: Value
+  readonly required?: Value
   readonly role?: Value
   readonly rows?: Value
   readonly scope?: Value
@@ -131,7 +132,7 @@ export function download(fileName: string, text: string, type: string): void {
 export function ask(title: string, text: string, action: string): Promise<boolean> {
   const cancel = h('button', { type: 'button', onclick: () => dialog.close() }, 'Cancel')
   const goOn = h('button', { type: 'button', class: 'danger', onclick: () => dialog.close(action) }, action)
-  const dialog = h(
+  const dialog: HTMLDialogElement = h(
     'dialog',
     { class: 'stack', 'aria-label': title },
     h('h2', {}, title),

@@ -237,7 +237,7 @@ export function itemsView(app: App): View {
   }
 
   /** The entry of a request of this page in the journal, once it has ended; undefined if there is none for a while. */
-  async function entryOf([method, target, body = null]: Write, newest: number) {
+  async function entryOf([method, target, body]: Write, newest: number) {
     const timeout = Date.now() + entryTimeoutMs
     for (;;) {
       const found = [...app.entries.values()].find(
@@ -247,7 +247,7 @@ export function itemsView(app: App): View {
           request.headers['x-todo-client'] === 'page' &&
           entry.method === method &&
           entry.path === target &&
-          (request.body === body || request.isTruncated),
+          (request.isTruncated || (request.body ?? undefined) === body),
       )
       const remaining = timeout - Date.now()
       if (found || remaining <= 0) return found
@@ -323,7 +323,14 @@ export function itemsView(app: App): View {
       text,
     )
     const remove = h('button', { type: 'button', class: 'quiet small remove', onclick: deleteItem }, '✕')
-    const element = h('li', {}, box, open, h('code', { class: 'id', title: item.id }, `id ${item.id}`), remove)
+    const element: HTMLElement = h(
+      'li',
+      {},
+      box,
+      open,
+      h('code', { class: 'id', title: item.id }, `id ${item.id}`),
+      remove,
+    )
     const isPending = () => element.classList.contains('pending')
     show()
 
@@ -350,7 +357,9 @@ export function itemsView(app: App): View {
       return isSuccess(response)
     }
 
-    const tick = () => update({ ...item, [shape.done]: box.checked })
+    async function tick() {
+      await update({ ...item, [shape.done]: box.checked })
+    }
 
     async function deleteItem() {
       const neighbour = element.nextElementSibling ?? element.previousElementSibling
