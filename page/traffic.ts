@@ -252,7 +252,7 @@ export function trafficView(app: App): View {
 }
 
 function detailsOf(entry: JournalEntry, app: App, close: () => void): HTMLElement[] {
-  const { method, path, query, status, request, response, rule, errors, reason, fault, item } = entry
+  const { method, path, query, status, request, response, rules, errors, reason, fault, item } = entry
   const operation = app.info.operations.find(
     (one) => one.method === method && new RegExp(`^${one.path.replace('{id}', '[^/]+')}/?$`, 'i').test(path),
   )
@@ -278,7 +278,7 @@ function detailsOf(entry: JournalEntry, app: App, close: () => void): HTMLElemen
     request.isTruncated &&
       h('p', { class: 'hint' }, 'The body is longer: the journal, and so this command, has its first 16 KiB.'),
     fault && h('div', { class: 'callout warning' }, h('h3', {}, 'Switched on'), h('p', {}, fault)),
-    (reason || errors || rule) && wrongWith(entry, app),
+    (reason || errors || rules.length > 0) && wrongWith(entry, app),
     h('h3', {}, 'Request'),
     headersTable(request.headers),
     bodyOf(request),
@@ -288,8 +288,8 @@ function detailsOf(entry: JournalEntry, app: App, close: () => void): HTMLElemen
   ].filter((part) => part instanceof HTMLElement)
 }
 
-function wrongWith({ reason, errors = {}, rule, status }: JournalEntry, app: App): HTMLElement {
-  const found = app.info.rules.find(({ id }) => id === rule)
+function wrongWith({ reason, errors = {}, rules, status }: JournalEntry, app: App): HTMLElement {
+  const found = app.info.rules.filter(({ id }) => rules.includes(id))
   const members = Object.entries(errors)
   return h(
     'div',
@@ -305,14 +305,15 @@ function wrongWith({ reason, errors = {}, rule, status }: JournalEntry, app: App
           h('dd', {}, messages.join(' ')),
         ]),
       ),
-    found &&
+    found.map(({ id, basis, sentence }) =>
       h(
         'p',
         { class: 'rule' },
-        h('a', { href: `#/contract?rule=${rule}` }, `Rule ${rule}`),
-        found.basis === 'spec' ? ' (specified): ' : ' (our choice): ',
-        withCode(found.sentence),
+        h('a', { href: `#/contract?rule=${id}` }, `Rule ${id}`),
+        basis === 'spec' ? ' (specified): ' : ' (our choice): ',
+        withCode(sentence),
       ),
+    ),
   )
 }
 

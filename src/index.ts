@@ -64,7 +64,7 @@ export interface TodoServer<Name extends keyof TodoItems> extends AsyncDisposabl
   items(): Promise<Required<TodoItems[Name]>[]>
   /** Exactly these items. Rejects with every mistake, and then changes nothing. */
   putItems(items: readonly TodoItems[Name][]): Promise<void>
-  /** The last 1,000 requests, newest last: those behind the one with the id `since`, at most `limit`. */
+  /** The last 1,000 requests, newest last, those without an outcome too: those behind the one with the id `since`, at most `limit`. */
   requests(range?: { readonly since?: number; readonly limit?: number }): JournalEntry[]
   /** Adds failures behind those that there are; of those that match a request, the first that is not used up is applied. */
   fail(...rules: FaultRule[]): Promise<void>

@@ -34,7 +34,8 @@ interface LoggedRequest {
 }
 
 interface LoggedResponse {
-  readonly status: number
+  /** Or how the request ended without a response; known in development. */
+  readonly status: number | string
   readonly reason?: string | undefined
 }
 
@@ -83,7 +84,7 @@ export function readableLog(writeLine: Write, level: LogLevel, worker?: number):
     request(profile, request, { status, reason }, milliseconds) {
       if (!shows(levelOf(status))) return
       const { method, path } = request
-      const trace = status >= 400 ? `, trace ${request.traceId}` : ''
+      const trace = levelOf(status) === 'warn' ? `, trace ${request.traceId}` : ''
       const why = reason ? `: ${printable(reason)}` : ''
       write(`${method} ${shorten(path)} ${status} ${milliseconds.toFixed(1)} ms (${profile}${trace})${why}\n`)
     },
@@ -146,7 +147,8 @@ export function jsonLog(write: Write, level: LogLevel, now: () => Date, worker?:
 
 const isShown = (lineLevel: LogLevel, level: LogLevel) => logLevels.indexOf(lineLevel) <= logLevels.indexOf(level)
 
-const levelOf = (status: number): LogLevel => (status < 400 ? 'info' : 'warn')
+const levelOf = (status: LoggedResponse['status']): LogLevel =>
+  typeof status === 'number' && status < 400 ? 'info' : 'warn'
 
 /** A path can have thousands of characters. */
 const shorten = (path: string) => printable(path.length > 200 ? `${path.slice(0, 199)}…` : path)

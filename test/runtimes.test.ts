@@ -176,8 +176,15 @@ suite('what is different', { concurrency: true }, () => {
         })
 
         test('events: one for each request and each change, also for those that were missed', async (t) => {
-          const received = async (stream: EventStream) =>
-            (await stream.until('/end')).map(({ id, event, data }) => [id, event, data.path ?? data.change])
+          // A request may have a first event while it is pending.
+          const received = async (stream: EventStream) => {
+            const events: (number | string | undefined)[][] = []
+            while (events.at(-1)?.[2] !== '/end') {
+              const { id, event, data } = await stream.next()
+              if (data.state !== 'pending') events.push([id, event, data.path ?? data.change])
+            }
+            return events
+          }
           // In a sandbox of its own, where no request of another test is still handled.
           const sandbox = createClient(`${service.url}/~events`)
           const { send } = sandbox
@@ -185,16 +192,54 @@ suite('what is different', { concurrency: true }, () => {
           await send('POST', items, { name: 'x', isComplete: true })
           await send('GET', '/end')
           const events = await received(stream)
-          const [[first = 0] = []] = events as number[][]
+          const [first = 0, second, third] = events.map(([id]) => id as number)
           assert.deepEqual(events, [
             [first, 'request', items],
-            [first + 1, 'item', 'created'],
-            [first + 2, 'request', '/end'],
+            [second, 'item', 'created'],
+            [third, 'request', '/end'],
           ])
           assert.deepEqual(
             await received(await EventStream.open(t, sandbox, { 'last-event-id': `${first - 1}` })),
             events,
           )
+        })
+
+        test('the journal says how a request ended', async (t) => {
+          const sandbox = createClient(`${service.url}/~ended`)
+          const stream = await EventStream.open(t, sandbox)
+          const ended = async () => {
+            for (;;) {
+              const { event, data } = await stream.next()
+              if (event === 'request' && data.state !== 'pending') return [data.path, data.state, data.status]
+            }
+          }
+          const pending = async () => assert.equal((await stream.next()).data.state, 'pending')
+          await sandbox.send('GET', '/')
+          assert.deepEqual(await ended(), ['/', 'sent', 200])
+          await sandbox.send('GET', items, undefined, { prefer: 'wait=1' })
+          await pending()
+          assert.deepEqual(await ended(), [items, 'sent', 200])
+          const slow = new RawConnection(t, service.port)
+          slow.socket.write(get('Host: x\r\nPrefer: wait=30\r\n', `/~ended${items}`))
+          await pending()
+          slow.socket.destroy()
+          assert.deepEqual(await ended(), [items, 'aborted', null])
+          const lost = new RawConnection(t, service.port)
+          lost.socket.write(get('Host: x\r\nPrefer: fault=lost\r\n', '/~ended/'))
+          assert.deepEqual(await ended(), ['/', 'closed', null])
+          const many = Array.from({ length: 12_000 }, (_, id) => ({ id, name: 'x'.repeat(1_000), isComplete: true }))
+          assert.equal((await sandbox.send('PUT', '/__admin/items', many)).status, 204)
+          assert.equal((await stream.next()).event, 'reset')
+          await sandbox.send('GET', items)
+          assert.deepEqual(await ended(), [items, 'sent', 200])
+          const leaving = new RawConnection(t, service.port)
+          leaving.socket.pause()
+          leaving.socket.write(get('Host: x\r\n', `/~ended${items}`))
+          await pending()
+          leaving.socket.destroy()
+          assert.deepEqual(await ended(), [items, 'aborted', null])
+          await sandbox.send('HEAD', items)
+          assert.deepEqual(await ended(), [items, 'sent', 200])
         })
 
         suite('/app in a browser', () => {

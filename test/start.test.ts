@@ -127,7 +127,7 @@ suite('start', () => {
     assert.deepEqual([secret?.method, secret?.path, secret?.query, secret?.status], ['GET', '/secret', '?x=1', 200])
     assert.equal(secret?.request.headers['x-test'], '1')
     assert.equal(secret?.request.headers.authorization, undefined)
-    assert.deepEqual([rejected?.status, rejected?.rule, rejected?.request.body], [400, 'A5', '{"name":7}'])
+    assert.deepEqual([rejected?.status, rejected?.rules, rejected?.request.body], [400, ['A5', 'A6'], '{"name":7}'])
     assert.deepEqual(server.requests({ limit: 1 }), [rejected])
     assert.deepEqual(server.requests({ since: secret?.id ?? 0 }), [rejected])
   })

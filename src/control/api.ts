@@ -78,7 +78,6 @@ export function controlApi(api: Api, controlled: Controlled): Api {
 /** Loopback clients that named a loopback host need no token. Pages of other origins may not use the API at all. */
 export const controlAccess: DispatchHooks = {
   findFault: () => undefined,
-  record: () => {},
   isExempt: ({ isLocal }) => isLocal,
   findAccessError(context) {
     const { request } = context

@@ -1,5 +1,5 @@
 import { requireScope } from '../http/auth.ts'
-import type { RequestContext } from '../http/context.ts'
+import type { Fault, RequestContext } from '../http/context.ts'
 import { type CorsPolicy, isOriginAllowed } from '../http/cors.ts'
 import {
   type Api,
@@ -9,7 +9,7 @@ import {
   type HttpHandler,
   httpHandler,
 } from '../http/dispatch.ts'
-import type { Request } from '../http/request.ts'
+import type { Ending, Request } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import type { ObjectSchema } from '../http/schema.ts'
 import {
@@ -23,8 +23,8 @@ import {
 } from './api.ts'
 import { type CodeSettings, Codes } from './codes.ts'
 import { type FaultSettings, Faults, problem } from './faults.ts'
-import { Journal, JournalBudget, type RuleOf } from './journal.ts'
-import type { ProfileInfo } from './schema.ts'
+import { itemChange, Journal, JournalBudget, type Outcome, type RulesOf } from './journal.ts'
+import type { ItemChange, ProfileInfo } from './schema.ts'
 
 export interface SandboxItems extends ControlledItems {
   /** The profile serves this on these items. */
@@ -38,7 +38,7 @@ export interface ControlOptions {
   /** Undefined where there are no sandboxes, because the items are not in memory. */
   readonly openSandbox: (() => SandboxItems | 'memory-limit') | undefined
   readonly itemSchema: ObjectSchema
-  readonly ruleOf: RuleOf
+  readonly rulesOf: RulesOf
   readonly settings: DispatchSettings
   /** Checks the tokens of the control API. */
   readonly verifyToken: DispatchSettings['verifyToken']
@@ -102,14 +102,31 @@ export function control(options: ControlOptions): Control {
   function sandboxOf(items: SandboxItems, name?: string): Sandbox {
     const { api } = items
     const instance = `${options.instance}-${++opened}`
-    const journal = new Journal(budget, options.now, options.ruleOf)
+    const journal = new Journal(budget, options.now, options.rulesOf)
     const faults = new Faults(api, options.faults)
     let hasChanged = false
     const hooks: DispatchHooks = {
       findFault: faults.find.bind(faults),
-      record(context, response, milliseconds) {
-        hasChanged ||= ['POST', 'PUT', 'DELETE'].includes(context.method) && response.status < 300
-        journal.record(context, response, milliseconds)
+      begin(context) {
+        const entry = journal.begin(context)
+        let response: Response | undefined
+        let item: ItemChange | undefined
+        let hasEnded = false
+        context.request.onEnd((how) => {
+          hasEnded = true
+          const milliseconds = monotonicNow() - context.startedAt
+          const outcome = outcomeOf(context, response, how, milliseconds)
+          const { state, status, reason } = outcome
+          log.request(api.name, context, { status: status ?? state, reason }, milliseconds)
+          if (entry) journal.end(entry, response, item ? { ...outcome, item } : outcome, milliseconds)
+        })
+        return (sent) => {
+          response = sent
+          item = itemChange(context, sent)
+          hasChanged ||= item !== undefined
+          // Its client did not wait for it.
+          if (item && hasEnded && entry) journal.changed(entry, item)
+        }
       },
     }
     const controlled: Controlled = {
@@ -158,7 +175,7 @@ export function control(options: ControlOptions): Control {
         ...log,
         // The page reads the items and rules again after each change, so only failures are logged.
         request(profile, context, response, milliseconds) {
-          if (response.status >= 400) log.request(profile, context, response, milliseconds)
+          if (Number(response.status) >= 400) log.request(profile, context, response, milliseconds)
         },
       },
     }
@@ -245,6 +262,36 @@ export function control(options: ControlOptions): Control {
       for (const { journal } of [main, ...sandboxes.values()]) journal.close()
     },
   }
+}
+
+/** Tells how a request ended. */
+function outcomeOf(
+  context: RequestContext,
+  response: Response | undefined,
+  how: Ending,
+  milliseconds: number,
+): Outcome {
+  const { fault } = context
+  const seconds = `${Number((milliseconds / 1000).toPrecision(2))} s`
+  if (how === 'aborted') {
+    const missed = response ? `, before the end of the response (${response.status})` : ''
+    return { state: how, status: null, reason: `The client closed the connection after ${seconds}${missed}.` }
+  }
+  const cause = response && fault && simulatedBy(fault)
+  const simulated = cause !== undefined && { reason: `simulated by ${cause}`, isSimulated: true as const }
+  if (response && (how === 'sent' || fault?.outcome === 'truncate')) {
+    const { status, reason } = response
+    return { state: 'sent', status, ...(reason !== undefined && { reason }), ...simulated }
+  }
+  return { state: 'closed', status: null, reason: `The service closed the connection after ${seconds}.`, ...simulated }
+}
+
+/** The rule or preference that made the response, or took it away; undefined where there is none. */
+function simulatedBy({ outcome, applied, description }: Fault): string | undefined {
+  if (outcome === 'none') return undefined
+  const [preference] = /(?:code|fault)=[^,]+/.exec(applied) ?? []
+  if (preference) return `Prefer: ${preference}`
+  return description.split('; ').find((part) => part.startsWith('rule for ') && !part.endsWith(': delay'))
 }
 
 /** Tells whether a page of an origin that is not allowed sent this. One that cannot read the response sends no Origin. */

@@ -4,14 +4,26 @@ import { byteLengthOf, type Response } from '../http/response.ts'
 import type { ControlEvent, ItemChange, JournalEntry, Message } from './schema.ts'
 
 /** A journal keeps this of an entry. Time and messages are formatted when somebody looks at it, which is rare. */
-interface Recorded extends Omit<JournalEntry, 'time' | 'request' | 'response'> {
+interface Recorded {
+  readonly id: number
   readonly time: Date
-  readonly request: RecordedMessage
-  readonly response: RecordedMessage
-  readonly bytes: number
+  /** What is shown as it is. */
+  shown: Omit<JournalEntry, 'id' | 'time' | 'request' | 'response'>
+  request: RecordedMessage
+  response: RecordedMessage
+  bytes: number
   /** Position in the order of all journals. */
   readonly number: number
+  /** While the request is pending. */
+  context: RequestContext | undefined
+  isRemoved: boolean
+  /** Of the last event about it; 0 where there is none. */
+  eventId: number
+  itemEventId: number
 }
+
+/** How a request ended. */
+export type Outcome = Pick<JournalEntry, 'state' | 'status' | 'reason' | 'isSimulated' | 'item'>
 
 interface RecordedMessage {
   /** Names and values in turn, or values by name. */
@@ -19,6 +31,8 @@ interface RecordedMessage {
   /** The bytes that are shown, and one more where the body is longer. */
   readonly body: string | Buffer | undefined
 }
+
+const nothing: RecordedMessage = { headers: undefined, body: undefined }
 
 /** The longest part of a body that is shown. */
 const maxBodyBytes = 16 * 1024
@@ -38,8 +52,8 @@ type JournalEvent = { readonly id: number } & (
   | { readonly event: 'item' | ControlEvent; readonly data: object }
 )
 
-/** Finds the rule of the contract by which a request was rejected. */
-export type RuleOf = (response: Response, operation: string | undefined) => string | undefined
+/** Finds the rules of the contract that a request broke, and those that its response has shown. */
+export type RulesOf = (context: RequestContext, response: Response) => Pick<JournalEntry, 'rules' | 'met'>
 
 /** All journals share this memory. */
 export class JournalBudget {
@@ -62,10 +76,13 @@ export class JournalBudget {
 
 /** Keeps the last requests, and sends new ones to subscribers. */
 export class Journal {
+  /** In the order in which the requests began. */
   readonly #entries: Recorded[] = []
+  /** Those that began in this turn of the event loop. */
+  #begun: Recorded[] = []
   readonly #budget: JournalBudget
   readonly #now: () => Date
-  readonly #ruleOf: RuleOf
+  readonly #rulesOf: RulesOf
   /** The key ends the stream of a client; the value sends what is new. */
   readonly #subscriptions = new Map<() => void, () => void>()
   #isClosed = false
@@ -73,13 +90,13 @@ export class Journal {
   #lastId = 0
   /** Ids of the last event of each kind. */
   readonly #controlEvents = new Map<ControlEvent, number>()
-  /** The last entry that was sent is formatted once for all subscribers. */
+  /** The last event about an entry is formatted once for all subscribers. */
   #sent: { readonly id: number; readonly text: string } | undefined
 
-  constructor(budget: JournalBudget, now: () => Date, ruleOf: RuleOf) {
+  constructor(budget: JournalBudget, now: () => Date, rulesOf: RulesOf) {
     this.#budget = budget
     this.#now = now
-    this.#ruleOf = ruleOf
+    this.#rulesOf = rulesOf
     budget.journals.add(this)
   }
 
@@ -87,46 +104,86 @@ export class Journal {
     return this.#entries[0]?.number ?? Number.POSITIVE_INFINITY
   }
 
-  record(context: RequestContext, response: Response, milliseconds: number): void {
-    const { request, fault, path, query, route } = context
-    if (this.#isClosed || route?.isPageFile) return
-    const { error, reason } = response
-    const isSent = fault?.outcome !== 'reset' && fault?.outcome !== 'lost'
-    const sentBody = firstBytes(context.bodyBytes)
-    const body = isSent ? firstBytes(response.body) : undefined
-    let bytes = entryOverheadBytes + path.length + query.length + sizeOf(sentBody) + sizeOf(body)
-    for (const text of request.rawHeaders) bytes += text.length + stringOverheadBytes
-    const rule = this.#ruleOf(response, route?.operation)
-    const item = itemChange(context, response)
-    this.#entries.push({
+  /** Adds an entry for a request whose head was read; undefined where it gets none. */
+  begin(context: RequestContext): Recorded | undefined {
+    const { request, path, query, route } = context
+    if (this.#isClosed || route?.isPageFile) return undefined
+    const { method, remoteAddress: client, rawHeaders: headers } = request
+    const entry: Recorded = {
       id: ++this.#lastId,
       time: this.#now(),
-      client: request.remoteAddress,
-      method: request.method,
-      path,
-      query,
-      status: isSent ? response.status : null,
-      milliseconds: Math.round(10 * milliseconds) / 10,
-      request: { headers: request.rawHeaders, body: sentBody },
-      response: { headers: isSent ? response.headers : undefined, body },
-      bytes,
+      shown: { client, method, path, query, state: 'pending', status: null, milliseconds: 0, rules: [], met: [] },
+      request: { headers, body: undefined },
+      response: nothing,
+      bytes: 0,
       number: ++this.#budget.lastNumber,
-      ...(reason !== undefined && { reason }),
-      ...(rule !== undefined && { rule }),
-      ...(error?.members && { errors: error.members }),
-      ...(fault && { fault: fault.description }),
-      ...(item && { item }),
-    })
-    // The event about the item has an id of its own.
-    if (item) this.#lastId++
-    this.#budget.bytes += bytes
-    if (this.#entries.length > maxEntries) this.removeOldest()
-    if (this.#budget.bytes > maxJournalBytes) this.#budget.makeRoom()
+      context,
+      isRemoved: false,
+      eventId: 0,
+      itemEventId: 0,
+    }
+    this.#entries.push(entry)
+    let bytes = entryOverheadBytes + path.length + query.length
+    for (const text of headers) bytes += text.length + stringOverheadBytes
+    this.#take(entry, bytes)
+    if (this.#begun.push(entry) === 1) setImmediate(() => this.#announce())
+    return entry
+  }
+
+  /** Subscribers hear of requests that take longer than a turn of the event loop. */
+  #announce(): void {
+    const pending = this.#begun.filter(({ context, isRemoved }) => context && !isRemoved)
+    this.#begun = []
+    for (const entry of pending) entry.eventId = ++this.#lastId
+    if (pending.length > 0) this.#notify()
+  }
+
+  /** The response is undefined where the client did not wait for it. */
+  end(entry: Recorded, response: Response | undefined, outcome: Outcome, milliseconds: number): void {
+    const { context, shown } = entry
+    entry.context = undefined
+    if (!context || entry.isRemoved) return
+    const { fault } = context
+    const { state, isSimulated } = outcome
+    const sent = state === 'sent' ? response : undefined
+    const members = isSimulated ? undefined : sent?.error?.members
+    entry.shown = {
+      ...shown,
+      ...outcome,
+      milliseconds: Math.round(10 * milliseconds) / 10,
+      ...(sent && !isSimulated && this.#rulesOf(context, sent)),
+      ...(members && { errors: members }),
+      ...(fault?.description && { fault: fault.description }),
+    }
+    entry.request = { ...entry.request, body: firstBytes(context.bodyBytes) }
+    if (sent) entry.response = { headers: sent.headers, body: firstBytes(sent.body) }
+    this.#take(entry, sizeOf(entry.request.body) + sizeOf(entry.response.body))
+    this.changed(entry, outcome.item)
+  }
+
+  /** Tells subscribers of an entry, and of the item that its request has changed. */
+  changed(entry: Recorded, item: ItemChange | undefined): void {
+    if (entry.isRemoved) return
+    entry.eventId = ++this.#lastId
+    if (item) {
+      entry.shown = { ...entry.shown, item }
+      entry.itemEventId = ++this.#lastId
+    }
     this.#notify()
   }
 
+  #take(entry: Recorded, bytes: number): void {
+    entry.bytes += bytes
+    this.#budget.bytes += bytes
+    if (this.#entries.length > maxEntries) this.removeOldest()
+    if (this.#budget.bytes > maxJournalBytes) this.#budget.makeRoom()
+  }
+
   removeOldest(): void {
-    this.#budget.bytes -= this.#entries.shift()?.bytes ?? 0
+    const removed = this.#entries.shift()
+    if (!removed) return
+    removed.isRemoved = true
+    this.#budget.bytes -= removed.bytes
   }
 
   clear(): void {
@@ -135,7 +192,7 @@ export class Journal {
 
   /** Returns the last `limit` entries behind the one with the id `since`, the newest last. */
   list({ since = 0, limit = maxEntries }: { since?: number; limit?: number } = {}): JournalEntry[] {
-    const entries = this.#newerThan(since)
+    const entries = this.#entries.slice(1 + this.#entries.findLastIndex(({ id }) => id <= since))
     return (limit === 0 ? [] : entries.slice(-limit)).map(toEntry)
   }
 
@@ -192,17 +249,13 @@ export class Journal {
     for (const sendNew of this.#subscriptions.values()) sendNew()
   }
 
-  #newerThan(id: number): Recorded[] {
-    return this.#entries.slice(1 + this.#entries.findLastIndex((entry) => entry.id <= id))
-  }
-
   /** Returns the events in the order of their ids. */
   #eventsAfter(lastId: number): JournalEvent[] {
     const events: JournalEvent[] = [...this.#controlEvents].map(([event, id]) => ({ id, event, data: {} }))
-    // The event about an item comes behind that of its request.
-    for (const entry of this.#newerThan(lastId - 2)) {
-      events.push({ id: entry.id, event: 'request', data: entry })
-      if (entry.item) events.push({ id: entry.id + 1, event: 'item', data: entry.item })
+    for (const entry of this.#entries) {
+      const { eventId, itemEventId, shown } = entry
+      if (eventId > lastId) events.push({ id: eventId, event: 'request', data: entry })
+      if (itemEventId > lastId && shown.item) events.push({ id: itemEventId, event: 'item', data: shown.item })
     }
     return events.filter(({ id }) => id > lastId).sort((one, other) => one.id - other.id)
   }
@@ -232,11 +285,13 @@ function firstBytes(body: Response['body'] | Buffer): RecordedMessage['body'] {
   return Buffer.concat(body, Math.min(maxBodyBytes + 1, byteLengthOf(body)))
 }
 
-const toEntry = ({ bytes, number, ...entry }: Recorded): JournalEntry => ({
-  ...entry,
-  time: entry.time.toISOString(),
-  request: toMessage(entry.request),
-  response: toMessage(entry.response),
+const toEntry = ({ id, time, shown, request, response, context }: Recorded): JournalEntry => ({
+  id,
+  time: time.toISOString(),
+  ...shown,
+  ...(context?.fault?.description && { fault: context.fault.description }),
+  request: toMessage(context ? { ...request, body: firstBytes(context.bodyBytes) } : request),
+  response: toMessage(response),
 })
 
 function toMessage({ headers = {}, body }: RecordedMessage): Message {
@@ -265,8 +320,8 @@ const changes: Readonly<Record<string, ItemChange['change']>> = {
   deleteItem: 'deleted',
 }
 
-/** The response to a POST names the new id where the service assigns it. */
-function itemChange({ route, id, body }: RequestContext, { status, headers }: Response): ItemChange | undefined {
+/** What a request has changed. The response to a POST names the new id where the service assigns it. */
+export function itemChange({ route, id, body }: RequestContext, { status, headers }: Response): ItemChange | undefined {
   const change = status >= 200 && status < 300 ? changes[route?.operation ?? ''] : undefined
   const location = headers?.location
   return change && { change, id: location?.slice(location.lastIndexOf('/') + 1) ?? `${id ?? body.id}` }

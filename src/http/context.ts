@@ -44,6 +44,8 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
   /** What takes the place of the handler, or of its response. */
   fault: Fault | undefined
   caller: Claims | undefined
+  /** Development: takes the response. */
+  record: ((response: Response) => void) | undefined
   /** Of an absolute-form target; it replaces Host (RFC 9112, 3.2.2). */
   readonly targetAuthority: string | undefined
   readonly pathPrefix: string
@@ -61,6 +63,7 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
     this.fault = undefined
     this.pathPrefix = pathPrefix
     this.caller = undefined
+    this.record = undefined
     this.#settings = settings
     this.#traceId = undefined
     let { target } = request

@@ -49,8 +49,8 @@ export interface DispatchSettings extends ContextSettings {
 export interface DispatchHooks {
   /** Called before the handler. */
   findFault(context: RequestContext, route: Route): Fault | undefined
-  /** Called after the response, or after the connection was closed without one. */
-  record(context: RequestContext, response: Response, milliseconds: number): void
+  /** Called when the head was read; takes the response, which is not sent yet. The request is logged when it has ended. */
+  begin?(context: RequestContext): (response: Response) => void
   /** Why the client may not use this API; undefined where it may. */
   findAccessError?(context: RequestContext): Rejection | undefined
   /** Whether a client needs no token for a route that requires one. */
@@ -104,6 +104,8 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     const match = findMatch(context.path)
     const route = typeof match === 'object' ? match.resource.methods.get(request.method) : undefined
     context.route = route
+    // With `open`, another handler may record it.
+    if (hooks?.begin && !open) context.record = hooks.begin(context)
     const early = respondToHead(context, match)
     if (early || !route || typeof match !== 'object') finish(context, early ?? new Rejection('path-unknown'))
     else if (!route.secured || hooks?.isExempt?.(context)) readInput(context, route, match.segment, open)
@@ -121,6 +123,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     const match = findMatch(context.path) as Match
     context.route = match.resource.methods.get(request.method)
     context.caller = caller
+    context.record = hooks?.begin?.(context)
     readInput(context, context.route as Route, match.segment)
   }
 
@@ -225,6 +228,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
 
   function finish(context: RequestContext, result: Response | Rejection): void {
     const { route } = context
+    if (hooks?.begin) context.record ??= hooks.begin(context)
     let response = result instanceof Rejection ? errorResponse(result, context) : result
     if (route?.secured) response = withHeaders(response, { 'cache-control': 'no-store' })
     if (hsts && context.origin.isSecure)
@@ -238,9 +242,9 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     else context.request.respond(response)
     if (!isObserved) return
     const milliseconds = monotonicNow() - context.startedAt
-    log.request(api.name, context, response, milliseconds)
     observe?.(api.name, route?.operation ?? 'none', context.request.method, response.status, milliseconds)
-    hooks?.record(context, response, milliseconds)
+    if (context.record) context.record(response)
+    else log.request(api.name, context, response, milliseconds)
   }
 
   function applyFault(context: RequestContext, fault: Fault, response: Response): Response {

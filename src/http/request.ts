@@ -1,6 +1,9 @@
 import type { ErrorCode } from './errors.ts'
 import type { Response } from './response.ts'
 
+/** How a request ended: with its response, which was handed over to be sent, or without, as the client or the service left. */
+export type Ending = 'sent' | 'aborted' | 'closed'
+
 /** A request as a server hands it over. Nothing but `server/` knows which runtime received it. */
 export interface Request {
   readonly method: string
@@ -21,6 +24,8 @@ export interface Request {
   /** Receives the whole body; the error code says why it was not received. */
   readBody(limitBytes: number, done: (body: Buffer | ErrorCode) => void): void
   respond(response: Response): void
+  /** Development: calls `ended` once. */
+  onEnd(ended: (how: Ending) => void): void
   /** Closes the connection without a response, or resets it. */
   abort(withReset: boolean): void
 }

@@ -148,6 +148,14 @@ export const profileA: Profile<'a'> = {
     'store-full': 'A15',
     internal: 'A15',
   },
+  met: {
+    listItems: { 200: ['A1'] },
+    createItem: { 201: ['A3', 'A4'] },
+    getItem: { 200: ['A2'] },
+    updateItem: { 204: ['A7'] },
+    deleteItem: { 204: ['A9'] },
+  },
+  errorBodyRule: 'A13',
   /** A13: problem details (RFC 9457). */
   errorResponse({ code, members }, _operation, traceId) {
     const { status, title } = errors[code]

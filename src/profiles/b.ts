@@ -157,5 +157,13 @@ export const profileB: Profile<'b'> = {
     'store-full': 'B6',
     internal: 'B6',
   },
+  met: {
+    listItems: { 200: ['B1'] },
+    createItem: { 200: ['B3'] },
+    updateItem: { 204: ['B7'] },
+    deleteItem: { 204: ['B8'] },
+    'Allow: DELETE': { 405: ['B10'] },
+  },
+  errorBodyRule: 'B9',
   errorResponse: ({ code }, operation) => responses[code] ?? anyOtherFailure(code, operation),
 }

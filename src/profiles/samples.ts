@@ -24,6 +24,17 @@ const nameOf = ({ unique_name, name, sub }: Claims) =>
   [unique_name, name, sub].find((claim) => typeof claim === 'string') ?? ''
 const secretGreeting = (name: unknown) => `Hello ${name}. My secret is a well-kept list.`
 
+/** Rules by operation, or by Allow where the method is not offered, and by status. */
+export type MetRules = Readonly<Record<string, Readonly<Record<number, readonly string[]>>>>
+
+/** The rules that a response of these, and of the document, shows. */
+export const samplesMet: MetRules = {
+  getForecast: { 200: ['S1', 'S7'] },
+  greet: { 200: ['S2', 'S7'] },
+  greetByName: { 200: ['S3'] },
+  getDocument: { 200: ['S4'] },
+}
+
 /** S1–S3: served beside either profile's items. */
 export const samples = (now: () => Date, random: () => number) => [
   route({

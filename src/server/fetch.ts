@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority } from '../http/proxy.ts'
-import type { Request } from '../http/request.ts'
+import type { Ending, Request } from '../http/request.ts'
 import { buffersOf, byteLengthOf, jsonType, noContent, type Response } from '../http/response.ts'
 import type { HeldMemory, Holder } from './held-memory.ts'
 import { type Listening, type ServerContext, type ServerState, shutDown, type Turns } from './server.ts'
@@ -53,6 +53,8 @@ export abstract class FetchRequest implements Request {
   #contentLength: string | null
   #response: FetchResponse | undefined
   #resolve: ((response: FetchResponse) => void) | undefined
+  /** Undefined in production, and when it was called. */
+  #ended: ((how: Ending) => void) | undefined
 
   constructor(request: globalThis.Request, target: string, host: string | undefined, server: FetchServer) {
     this.request = request
@@ -62,6 +64,7 @@ export abstract class FetchRequest implements Request {
     this.isLast = false
     this.#response = undefined
     this.#resolve = undefined
+    this.#ended = undefined
     this.#contentLength = null
     let error: ErrorCode | undefined
     if (host !== undefined && !isAuthority(host)) error = 'host-malformed'
@@ -153,17 +156,43 @@ export abstract class FetchRequest implements Request {
       result = closingResponse(500)
     }
     this.#finish(result)
+    if (this.#ended && !this.#isStreamed(response)) this.#end('sent')
+  }
+
+  onEnd(ended: (how: Ending) => void): void {
+    this.#ended = ended
+    // Deno prints a warning when somebody looks at the first signal: most requests have ended by then.
+    setImmediate(() => {
+      if (!this.#ended) return
+      const { signal } = this.request
+      if (signal.aborted) this.#end('aborted')
+      else signal.addEventListener('abort', () => this.#end('aborted'))
+    })
+  }
+
+  /** The first time counts: Deno aborts the signal after a response, too. */
+  #end(how: Ending): void {
+    const ended = this.#ended
+    this.#ended = undefined
+    // Whoever called `respond` has to return before.
+    if (ended) queueMicrotask(() => ended(how))
   }
 
   /** The connection is closed when the stream fails. */
   abort(): void {
     this.server.overload.load.inFlight--
     this.#finish(closingResponse(500))
+    this.#end('closed')
   }
 
   #finish(response: FetchResponse): void {
     if (this.#resolve) this.#resolve(response)
     else this.#response = response
+  }
+
+  /** Whether the body is sent as the client reads it. */
+  #isStreamed({ body = '', isTruncated }: Response): boolean {
+    return typeof body === 'function' || (this.method !== 'HEAD' && !isTruncated && isLong(body))
   }
 
   #toFetch(response: Response): FetchResponse {
@@ -185,7 +214,7 @@ export abstract class FetchRequest implements Request {
         const buffers = buffersOf(body)
         // Bun leaves it out.
         contentLength = `${byteLengthOf(buffers)}`
-        content = streamOf(buffers, this.server.held)
+        content = streamOf(buffers, this.server.held, (how) => this.#end(how))
       } else content = this.#contentOf(body, headers?.['content-type'] === jsonType)
     }
     // In Deno, a response with a text takes a microsecond less if it gets its headers like this.
@@ -242,14 +271,19 @@ async function receivePieces(pieces: AsyncIterable<Uint8Array>, upload: Upload, 
 }
 
 /** Sends the buffers piece by piece, as the client reads them: they are shared with other responses. */
-function streamOf(buffers: readonly Buffer[], held: HeldMemory): ReadableStream {
+function streamOf(buffers: readonly Buffer[], held: HeldMemory, ended: (how: Ending) => void): ReadableStream {
   let index = 0
   let start = 0
   let holder: Holder
   return new ReadableStream(
     {
       start(controller) {
-        holder = { destroy: () => controller.error() }
+        holder = {
+          destroy() {
+            controller.error()
+            ended('closed')
+          },
+        }
         held.addBuffers(holder, buffers)
       },
       pull(controller) {
@@ -259,9 +293,14 @@ function streamOf(buffers: readonly Buffer[], held: HeldMemory): ReadableStream 
         if (start < buffer.length) return
         held.removeBuffer(holder, buffer)
         start = 0
-        if (++index === buffers.length) controller.close()
+        if (++index < buffers.length) return
+        controller.close()
+        ended('sent')
       },
-      cancel: () => held.release(holder),
+      cancel() {
+        held.release(holder)
+        ended('aborted')
+      },
     },
     { highWaterMark: 0 },
   )

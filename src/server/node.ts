@@ -10,7 +10,7 @@ import { createServer as createTlsServer, TLSSocket } from 'node:tls'
 import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority } from '../http/proxy.ts'
-import type { Request } from '../http/request.ts'
+import type { Ending, Request } from '../http/request.ts'
 import { buffersOf, byteLengthOf, type Response } from '../http/response.ts'
 import type { Credentials } from './dev-certificate.ts'
 import { type ServerContext, type ServerState, shutDown } from './server.ts'
@@ -264,6 +264,8 @@ class Connection {
   /** Set where the rest of the bytes cannot be parsed. */
   parseError: ErrorCode | undefined
   upload: Upload | undefined
+  /** Called when the connection closes: for responses that have not been sent by then, in development. */
+  unsent: Set<(how: Ending) => void> | undefined
 
   constructor(socket: Socket, state: NodeServerState, isSurplus: boolean) {
     this.#socket = socket
@@ -314,6 +316,8 @@ class Connection {
     this.#isClosing = true
     this.state.held.release(this)
     this.upload?.settle('request-incomplete')
+    const isByClient = this.#socket.readableEnded || this.#socket.errored
+    for (const lost of this.unsent ?? []) lost(isByClient ? 'aborted' : 'closed')
   }
 
   /** Called at an interval; Node's own timeouts would set a timer for each response. */
@@ -623,6 +627,16 @@ class NodeRequest implements Request {
       incoming.socket.destroy()
     }
     connection.responded(this, typeof response.body === 'function')
+  }
+
+  onEnd(ended: (how: Ending) => void): void {
+    this.#connection.unsent ??= new Set()
+    const { unsent } = this.#connection
+    unsent.add(ended)
+    this.outgoing.once('finish', () => {
+      // Node emits it for what it could not write, too.
+      if (!this.incoming.socket.destroyed && unsent.delete(ended)) ended('sent')
+    })
   }
 
   abort(withReset: boolean): void {

@@ -4,7 +4,7 @@ import type { Config, ControlSettings } from '../config/config.ts'
 import { type Control, control, type SandboxItems } from '../control/control.ts'
 import { Faults, ruleErrors } from '../control/faults.ts'
 import type { ServiceInfo } from '../control/schema.ts'
-import { type Profile, type ProfileName, ruleOf } from '../profiles/profile.ts'
+import { type Profile, type ProfileName, rulesOf } from '../profiles/profile.ts'
 import { memoryStores } from '../store/memory.ts'
 import type { Stores } from '../store/store.ts'
 import { rules as contractRules } from '../verify/rules.ts'
@@ -51,7 +51,7 @@ export function controlledProfile<Name extends ProfileName>(
         return typeof opened === 'string' ? opened : itemsOf(opened, opened.dispose)
       }),
     itemSchema: profile.itemSchema,
-    ruleOf: ({ status, error }, operation) => (error ? ruleOf(profile, error, operation) : rulesByStatus[status]),
+    rulesOf: (context, response) => rulesOf(profile, context, response),
     settings,
     verifyToken: settings.verifyDevToken ?? settings.verifyToken,
     faults: { ...controlSettings, random },
@@ -70,9 +70,6 @@ export function controlledProfile<Name extends ProfileName>(
     codes: { randomInt, now: () => new Date() },
   })
 }
-
-/** The rule of responses that are the same in every profile. */
-const rulesByStatus: Partial<Record<number, string>> = { 401: 'S6', 405: 'G6' }
 
 /** What is wrong with the rules of --fail: no operation of the profiles that are served can fail in this way. */
 export function findFailProblems(

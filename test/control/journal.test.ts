@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { get, type IncomingMessage } from 'node:http'
-import { suite, test } from 'node:test'
+import { suite, type TestContext, test } from 'node:test'
 import { profiles } from '../../src/app.ts'
 import type { Client } from '../../src/verify/client.ts'
 import { serve, sharedService } from '../support/cli.ts'
 import { createClient } from '../support/client.ts'
 import {
+  developmentToken,
   EventStream,
   itemsPath,
   journalOf,
@@ -45,7 +46,10 @@ suite('journal', { concurrency: true }, () => {
       method: 'POST',
       path: itemsPath,
       query: '',
+      state: 'sent',
       status: 201,
+      rules: [],
+      met: ['A3', 'A4', 'G3'],
       item: { change: 'created', id: '1' },
     })
     assert.deepEqual([request.headers['x-custom'], request.headers.host], ['y', new URL(a.url).host])
@@ -154,25 +158,42 @@ suite('journal', { concurrency: true }, () => {
     await repeat(1_010, (index) => client.send('GET', `${itemsPath}/${index}`))
     const entries = await journalOf(client)
     assert.equal(entries.length, 1_000)
-    const [first, last] = [entries[0]?.id, entries.at(-1)?.id]
-    assert.equal(Number(last) - Number(first), 999)
+    assert.equal(new Set(entries.map(({ id }) => id)).size, 1_000)
+    assert.ok(entries.every(({ state }) => state === 'sent'))
   })
 
   const rejected = {
     a: [
-      ['POST', itemsPath, {}, 400, 'A6', { isComplete: ['isComplete is missing.'] }],
-      ['POST', itemsPath, { name: 5, isComplete: true }, 400, 'A5', { name: ['name must be a string or null.'] }],
-      ['POST', itemsPath, '{', 400, 'A14', undefined],
-      ['POST', itemsPath, ' '.repeat(2 ** 20 + 1), 413, 'A14', undefined],
-      ['PUT', `${itemsPath}/1`, { id: 2, ...numbered('x') }, 400, 'A8', undefined],
-      ['PUT', `${itemsPath}/1`, numbered('x'), 400, 'A8', { id: ['id is missing.'] }],
-      ['PUT', `${itemsPath}/9`, { id: 9, ...numbered('x') }, 404, 'A8', undefined],
-      ['GET', `${itemsPath}/9`, undefined, 404, 'A2', undefined],
-      ['GET', `${itemsPath}/abc`, undefined, 400, 'A12', undefined],
-      ['DELETE', `${itemsPath}/9`, undefined, 404, 'A9', undefined],
-      ['PATCH', itemsPath, undefined, 405, 'G6', undefined],
-      ['GET', '/nothing', undefined, 404, 'G6', undefined],
-      ['GET', '/secret', undefined, 401, 'S6', undefined],
+      ['POST', itemsPath, {}, 400, 'A6', 'A13', { isComplete: ['isComplete is missing.'] }],
+      [
+        'POST',
+        itemsPath,
+        { name: 5 },
+        400,
+        'A5 A6',
+        'A13',
+        { name: ['name must be a string or null.'], isComplete: ['isComplete is missing.'] },
+      ],
+      [
+        'POST',
+        itemsPath,
+        { name: 5, isComplete: true },
+        400,
+        'A5',
+        'A13',
+        { name: ['name must be a string or null.'] },
+      ],
+      ['POST', itemsPath, '{', 400, 'A14', 'A13', undefined],
+      ['POST', itemsPath, ' '.repeat(2 ** 20 + 1), 413, 'A14', 'A13', undefined],
+      ['PUT', `${itemsPath}/1`, { id: 2, ...numbered('x') }, 400, 'A8', 'A13', undefined],
+      ['PUT', `${itemsPath}/1`, numbered('x'), 400, 'A8', 'A13', { id: ['id is missing.'] }],
+      ['PUT', `${itemsPath}/9`, { id: 9, ...numbered('x') }, 404, '', 'A8 A13', undefined],
+      ['GET', `${itemsPath}/9`, undefined, 404, '', 'A2 A13', undefined],
+      ['GET', `${itemsPath}/abc`, undefined, 400, 'A12', 'A13', undefined],
+      ['DELETE', `${itemsPath}/9`, undefined, 404, '', 'A9 A13', undefined],
+      ['PATCH', itemsPath, undefined, 405, '', 'G6', undefined],
+      ['GET', '/nothing', undefined, 404, '', 'G6 A13', undefined],
+      ['GET', '/secret', undefined, 401, '', 'S6', undefined],
     ],
     b: [
       [
@@ -181,75 +202,125 @@ suite('journal', { concurrency: true }, () => {
         { id: 'x', name: ' ' },
         400,
         'B4',
+        'B9',
         { name: ['name must not be blank.'], notes: ['notes is missing.'] },
       ],
-      ['POST', itemsPath, '', 400, 'B4', undefined],
-      ['POST', itemsPath, profiles.b.startingItems[0], 409, 'B5', undefined],
+      ['POST', itemsPath, '', 400, 'B4', 'B9', undefined],
+      ['POST', itemsPath, profiles.b.startingItems[0], 409, '', 'B5 B9', undefined],
       [
         'POST',
         itemsPath,
         { ...named('x'), name: '\ud800' },
         400,
         'B6',
+        'B9',
         { name: ['name must not contain a lone surrogate.'] },
       ],
-      ['PUT', itemsPath, named('x'), 404, 'B7', undefined],
-      ['DELETE', `${itemsPath}/x`, undefined, 404, 'B8', undefined],
-      ['DELETE', `${itemsPath}/${'x'.repeat(1025)}`, undefined, 400, 'B11', undefined],
-      ['GET', `${itemsPath}/x`, undefined, 405, 'G6', undefined],
+      ['PUT', itemsPath, named('x'), 404, '', 'B7 B9', undefined],
+      ['DELETE', `${itemsPath}/x`, undefined, 404, '', 'B8 B9', undefined],
+      ['DELETE', `${itemsPath}/${'x'.repeat(1025)}`, undefined, 400, 'B11', 'B9', undefined],
+      ['GET', `${itemsPath}/x`, undefined, 405, '', 'G6 B10', undefined],
     ],
   } as const
   for (const [profile, service] of Object.entries({ a, b }))
-    test(`says why a request to profile ${profile} was rejected, and by which rule`, async () => {
+    test(`says why a request to profile ${profile} was rejected, which rules it broke and which it has shown`, async () => {
       const client = newSandbox(service)
-      for (const [method, path, body, status, rule, errors] of rejected[profile as 'a' | 'b']) {
+      for (const [method, path, body, status, rules, met, errors] of rejected[profile as 'a' | 'b']) {
         const response = await client.send(method, path, body)
         const [entry = assert.fail()] = await journalOf(client, '?limit=1')
         const sent = `${method} ${path.slice(0, 40)}`
         assert.deepEqual(
-          [sent, response.status, entry.status, entry.rule, entry.errors],
-          [sent, status, status, rule, errors],
+          [sent, response.status, entry.status, entry.rules.join(' '), entry.met.join(' '), entry.errors],
+          [sent, status, status, rules, met, errors],
         )
         assert.equal(entry.item, undefined)
         if (status !== 405) assert.match(entry.reason ?? '', /\w/, sent)
         if (errors) assert.equal(entry.reason, Object.values(errors).flat().join(' '))
       }
       await client.send('GET', itemsPath)
-      const [{ rule, reason } = assert.fail()] = await journalOf(client, '?limit=1')
-      assert.deepEqual([rule, reason], [undefined, undefined])
+      const [{ rules, reason } = assert.fail()] = await journalOf(client, '?limit=1')
+      assert.deepEqual([rules, reason], [[], undefined])
     })
 
   test('says which delay or failure was applied; without a response the status is null', async () => {
     const client = newSandbox(a)
     const send = async (prefer: string | undefined, method = 'POST') => {
       await client.send(method, itemsPath, method === 'POST' ? numbered('x') : undefined, { prefer }).catch(() => {})
-      const [{ status, fault, response, item } = assert.fail()] = await journalOf(client, '?limit=1')
-      return { status, fault, body: response.body, item: item?.change }
+      const [entry = assert.fail()] = await journalOf(client, '?limit=1')
+      const { state, status, fault, reason, isSimulated, response, item } = entry
+      assert.deepEqual([entry.rules, entry.errors, isSimulated], [[], undefined, reason && true])
+      return { state, status, fault, reason, body: response.body, item: item?.change }
     }
     assert.deepEqual(await send('fault=reset'), {
+      state: 'closed',
       status: null,
       fault: 'Prefer: fault=reset',
+      reason: 'simulated by Prefer: fault=reset',
       body: null,
       item: undefined,
     })
     assert.deepEqual(await send('fault=lost'), {
+      state: 'closed',
       status: null,
       fault: 'Prefer: fault=lost',
+      reason: 'simulated by Prefer: fault=lost',
       body: null,
       item: 'created',
     })
     const truncated = await send('fault=truncate')
     assert.deepEqual([truncated.status, truncated.fault], [201, 'Prefer: fault=truncate'])
+    assert.equal(truncated.reason, 'simulated by Prefer: fault=truncate')
     const failed = await send('code=503')
     assert.deepEqual([failed.status, failed.fault, failed.item], [503, 'Prefer: code=503', undefined])
+    assert.equal((await send('wait=0, code=500')).reason, 'simulated by Prefer: code=500')
     await putFaults(client, { method: 'POST', times: 1, code: 500 }, { path: itemsPath, delay: 1 })
     const byRule = await send(undefined)
     assert.deepEqual([byRule.status, byRule.fault], [500, 'rule for POST any path: 500'])
+    assert.equal(byRule.reason, 'simulated by rule for POST any path: 500')
     const delayed = await send(undefined, 'GET')
     assert.deepEqual([delayed.status, delayed.fault], [200, `rule for any method ${itemsPath}: delay; 1 ms`])
     await putFaults(client)
     assert.equal((await send('return=minimal')).fault, undefined)
   })
+
+  const met = {
+    a: [
+      ['GET', itemsPath, undefined, 'A1 G3'],
+      ['GET', `${itemsPath.toUpperCase()}/`, undefined, 'A1 G1 G2 G3'],
+      ['POST', itemsPath, numbered('x'), 'A3 A4 G3'],
+      ['GET', `${itemsPath}/1`, undefined, 'A2 G3'],
+      ['PUT', `${itemsPath}/1`, { id: 1, ...numbered('y') }, 'A7'],
+      ['DELETE', `${itemsPath}/1`, undefined, 'A9'],
+      ['HEAD', itemsPath, undefined, 'G6 G3'],
+      ['OPTIONS', itemsPath, undefined, 'G6'],
+      ['GET', '/weatherforecast', undefined, 'S1 S7 G3'],
+      ['GET', '/', undefined, 'S2 S7'],
+    ],
+    b: [
+      ['GET', itemsPath, undefined, 'B1 G3'],
+      ['POST', itemsPath, named('x'), 'B3 G3'],
+      ['PUT', itemsPath, named('x'), 'B7'],
+      ['DELETE', `${itemsPath}/x`, undefined, 'B8'],
+    ],
+  } as const
+  for (const [profile, service] of Object.entries({ a, b }))
+    test(`profile ${profile}: names the rules that a successful exchange has shown`, async () => {
+      const client = newSandbox(service)
+      for (const [method, path, body] of met[profile as 'a' | 'b']) await client.send(method, path, body)
+      const shown = (await journalOf(client)).map((entry) => [entry.method, entry.path, entry.met.join(' ')])
+      assert.deepEqual(
+        shown,
+        met[profile as 'a' | 'b'].map(([method, path, , rules]) => [method, path, rules]),
+      )
+      const authorization = `Bearer ${await developmentToken(service)}`
+      for (const path of ['/secret', '/swagger/v1/swagger.json', '/'])
+        await client.send('GET', path, undefined, { authorization })
+      const last = (await journalOf(client)).slice(-3)
+      assert.deepEqual(
+        last.map((entry) => entry.met),
+        [['S3'], ['S4', 'G3'], ['S2']],
+      )
+    })
 
   test('has no requests to the control API', async () => {
     const client = newSandbox(a)
@@ -270,6 +341,184 @@ suite('size of the journals', () => {
     const entries = JSON.parse(text)
     assert.ok(entries.length < 1_000 && entries.length > 800, `${entries.length}`)
     assert.equal(entries.at(-1).path, '/last')
+  })
+
+  test('does not count what was removed while it was pending', async (t) => {
+    const { url } = await serve(t, [])
+    const client = createClient(url)
+    const body = numbered('x'.repeat(20_000))
+    const count = 540
+    const send = () => client.send('POST', itemsPath, body, { prefer: 'wait=5' })
+    const responses = Array.from({ length: count }, send)
+    while ((await journalOf(client)).length < count);
+    await client.send('DELETE', '/__admin/requests')
+    for (const { status } of await Promise.all(responses)) assert.equal(status, 201)
+    for (const path of ['/1', '/2']) await client.send('GET', path)
+    assert.deepEqual(
+      (await journalOf(client)).map(({ path }) => path),
+      ['/1', '/2'],
+    )
+  })
+})
+
+/** Sends the head of a request, and its body, over a connection of its own. */
+function sendRaw(t: TestContext, client: Client, method: string, headers: string, body = '', path = itemsPath) {
+  const raw = new RawConnection(t, Number(new URL(client.url).port))
+  const content = body && `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n`
+  const target = `${new URL(client.url).pathname.replace(/\/$/, '')}${path}`
+  raw.socket.write(`${method} ${target} HTTP/1.1\r\nHost: localhost\r\n${headers}\r\n${content}\r\n${body}`)
+  return raw
+}
+
+suite('requests in flight', { concurrency: true }, () => {
+  test('are pending, and then sent; each has two events with one entry', async (t) => {
+    const client = newSandbox(a)
+    const stream = await EventStream.open(t, client)
+    const body = JSON.stringify(numbered('x'))
+    const raw = sendRaw(t, client, 'POST', 'Prefer: wait=1', body)
+    const pending = await stream.next()
+    const { id, state, status, milliseconds, request, response, fault, met } = pending.data
+    assert.deepEqual([state, status, milliseconds, met], ['pending', null, 0, []])
+    assert.deepEqual([request?.body, response], [body, { headers: {}, body: null }])
+    assert.equal(fault, 'Prefer: wait=1; 1000 ms')
+    assert.deepEqual(await journalOf(client), [pending.data])
+    assert.deepEqual(await raw.responses(1), [201])
+    const sent = await stream.next()
+    assert.deepEqual([sent.data.id, sent.data.state, sent.data.status], [id, 'sent', 201])
+    assert.ok(sent.id > pending.id && Number(sent.data.milliseconds) >= 990)
+    assert.equal((await stream.next()).event, 'item')
+    assert.deepEqual(await journalOf(client), [sent.data])
+    for (const [lastId, events] of [
+      [pending.id - 1, ['sent', undefined]],
+      [pending.id, ['sent', undefined]],
+      [sent.id, [undefined]],
+    ] as const) {
+      const again = await EventStream.open(t, client, { 'last-event-id': `${lastId}` })
+      for (const expected of events) assert.equal((await again.next()).data.state, expected)
+      again.close()
+    }
+  })
+
+  test('are pending while their body is received', async (t) => {
+    const client = newSandbox(a)
+    await client.send('GET', '/')
+    const stream = await EventStream.open(t, client)
+    const raw = new RawConnection(t, a.port)
+    const head = `Host: localhost\r\nContent-Type: application/json\r\nContent-Length: 19`
+    raw.socket.write(`POST ${new URL(client.url).pathname}${itemsPath} HTTP/1.1\r\n${head}\r\n\r\n{"isComplete"`)
+    assert.deepEqual((await stream.next()).data.state, 'pending')
+    raw.socket.write(':true}')
+    assert.deepEqual(await raw.responses(1), [201])
+    assert.deepEqual((await stream.next()).data.status, 201)
+  })
+
+  for (const isReset of [false, true])
+    test(`are aborted when the client ${isReset ? 'resets' : 'closes'} the connection; what they change is told`, async (t) => {
+      const { url, running } = await serve(t, [])
+      const client = createClient(url)
+      const stream = await EventStream.open(t, client)
+      const raw = sendRaw(t, client, 'POST', 'Prefer: wait=1', JSON.stringify(numbered('x')))
+      assert.equal((await stream.next()).data.state, 'pending')
+      if (isReset) raw.socket.resetAndDestroy()
+      else raw.socket.destroy()
+      const { data } = await stream.next()
+      assert.deepEqual([data.state, data.status, data.rules, data.met, data.item], ['aborted', null, [], [], undefined])
+      assert.ok(Number(data.milliseconds) < 990, `${data.milliseconds}`)
+      assert.match(`${data.reason}`, /^The client closed the connection after 0\.\d+ s\.$/)
+      await running.prints(/^POST \/api\/todoitems aborted \d+\.\d ms \(a, trace \w+\): The client closed the/m)
+      const late = await stream.next()
+      assert.deepEqual(late.data, { ...data, item: { change: 'created', id: '1' } })
+      assert.equal((await stream.next()).event, 'item')
+      assert.deepEqual(await journalOf(client), [late.data])
+      assert.doesNotMatch(running.stdout, / 201 /)
+    })
+
+  test('are aborted when the client leaves in the middle of a body', async (t) => {
+    const client = newSandbox(a)
+    const items = Array.from({ length: 20_000 }, (_, id) => ({ id, ...numbered('x'.repeat(1_000)) }))
+    await client.send('PUT', '/__admin/items', items)
+    const stream = await EventStream.open(t, client)
+    const raw = sendRaw(t, client, 'GET', 'X-Y: z')
+    raw.socket.pause()
+    assert.equal((await stream.next()).data.state, 'pending')
+    raw.socket.destroy()
+    const { data } = await stream.next()
+    assert.deepEqual([data.state, data.status, data.response?.body], ['aborted', null, null])
+    assert.match(`${data.reason}`, /before the end of the response \(200\)\.$/)
+  })
+
+  test('behind a response that is not sent yet are aborted, too', async (t) => {
+    const client = newSandbox(a)
+    const stream = await EventStream.open(t, client)
+    const head = `HTTP/1.1\r\nHost: localhost\r\n`
+    const { pathname } = new URL(client.url)
+    const raw = new RawConnection(t, a.port)
+    raw.socket.write(`GET ${pathname}/1 ${head}\r\nGET ${pathname}/ ${head}Prefer: wait=60\r\n\r\n`)
+    assert.deepEqual(await raw.responses(1), [404])
+    const states = []
+    states.push((await stream.next()).data.state, (await stream.next()).data.state)
+    assert.deepEqual(states.sort(), ['pending', 'sent'])
+    raw.socket.destroy()
+    assert.equal((await stream.next()).data.state, 'aborted')
+  })
+
+  for (const [method, path] of [
+    ['DELETE', '/__admin/requests'],
+    ['POST', '/__admin/reset'],
+  ] as const)
+    test(`do not come back after ${method} ${path}`, async (t) => {
+      const client = newSandbox(a)
+      const stream = await EventStream.open(t, client)
+      const raw = sendRaw(t, client, 'GET', 'Prefer: wait=1')
+      assert.equal((await stream.next()).data.state, 'pending')
+      await client.send(method, path)
+      assert.deepEqual(await raw.responses(1), [200])
+      await client.send('GET', '/end')
+      const events = await stream.until('/end')
+      assert.deepEqual(
+        events.filter(({ event }) => event === 'request').map(({ data }) => data.path),
+        ['/end'],
+      )
+      assert.deepEqual(
+        (await journalOf(client)).map((entry) => entry.path),
+        ['/end'],
+      )
+    })
+
+  test('count for the limit of entries', async (t) => {
+    const client = newSandbox(a)
+    const stream = await EventStream.open(t, client)
+    const raw = sendRaw(t, client, 'GET', 'Prefer: wait=60')
+    assert.equal((await stream.next()).data.state, 'pending')
+    await repeat(1_000, (index) => client.send('GET', `${itemsPath}/${index}`))
+    const entries = await journalOf(client)
+    assert.deepEqual([entries.length, entries[0]?.state], [1_000, 'sent'])
+    raw.socket.destroy()
+  })
+
+  test('their sandbox can be dropped, and the service be stopped', async (t) => {
+    const { url, running } = await serve(t, ['--sandbox-ttl', '1', '--drain-timeout', '1'])
+    const client = newSandbox({ url })
+    const stream = await EventStream.open(t, client)
+    const dropped = sendRaw(t, client, 'GET', 'Prefer: wait=60')
+    assert.equal((await stream.next()).data.state, 'pending')
+    assert.deepEqual(await stream.rest(), [])
+    running.process.kill('SIGTERM')
+    assert.equal((await running.ended).code, 0)
+    await dropped.closed
+    assert.match(running.stdout, /closed .*: The service closed the connection after/)
+  })
+
+  test('a line of the log says that a response was simulated', async (t) => {
+    const { url, running } = await serve(t, [])
+    const client = createClient(url)
+    await putFaults(client, { method: 'POST', path: itemsPath, code: 503 })
+    await client.send('POST', itemsPath, numbered('x'))
+    await client.send('GET', itemsPath, undefined, { prefer: 'code=503' })
+    await client.send('DELETE', `${itemsPath}/1`, undefined, { prefer: 'fault=reset' }).catch(() => {})
+    await running.prints(/^POST .* 503 .*: simulated by rule for POST \/api\/todoitems: 503$/m)
+    await running.prints(/^GET .* 503 .*: simulated by Prefer: code=503$/m)
+    await running.prints(/^DELETE .* closed .*: simulated by Prefer: fault=reset$/m)
   })
 })
 
