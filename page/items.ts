@@ -231,7 +231,7 @@ export function itemsView(app: App): View {
       badge.className = 'badge simulated'
     }
     why.textContent = entry?.isSimulated
-      ? `${(entry.reason ?? '').replace(/^s/, 'S')}. The service works.`
+      ? `${(entry.reason ?? '').replace('simulated by rule', 'Simulated by the rule').replace(/^s/, 'S')}. The service works.`
       : reasonOf(response, app.isOnline)
     why.hidden = false
   }
