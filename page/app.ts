@@ -184,9 +184,8 @@ async function loadRules() {
   if (status !== 200 || !app) return
   app.rules = JSON.parse(text)
   tell('rulesChanged')
-  const { delay, failures } = app.info.flags
   const active = app.rules.filter(({ times, used }) => times === undefined || used < times)
-  const count = active.length + failures.length + (delay ? 1 : 0)
+  const count = active.length
   const chip = byId('active')
   chip.hidden = count === 0
   setText(chip, `${count} ${count === 1 ? 'switch' : 'switches'} on`)

@@ -10,14 +10,16 @@ const connectionFaults: readonly (readonly [NonNullable<FaultRule['fault']>, str
 ]
 const outcomeNames: Partial<Record<string, string>> = Object.fromEntries(connectionFaults)
 
-const outcomeOf = ({ code, fault, delay }: FaultRule) =>
-  code !== undefined ? `status ${code}` : fault ? outcomeNames[fault] : delay === undefined ? 'failure' : ''
+const outcomeOf = ({ code, fault, delay, bytesPerSecond: rate }: FaultRule) =>
+  code !== undefined ? `status ${code}` : fault ? outcomeNames[fault] : (delay ?? rate) === undefined ? 'failure' : ''
 
 /** A rule as a sentence. */
 export function describeRule(rule: FaultRule & Partial<Pick<UsedRule, 'used'>>): string {
-  const { method, path, times, share, delay, used = 0 } = rule
+  const { method, path, times, share, delay, maxDelay, bytesPerSecond, used = 0 } = rule
   const requests = method || path ? `${method ?? 'every method'} ${path ?? ''}`.trim() : 'every request'
-  const what = [outcomeOf(rule), delay ? `${delay} ms delay` : ''].filter(Boolean).join(' after ')
+  const time = maxDelay ? `${delay} to ${maxDelay}` : delay
+  const rate = bytesPerSecond && `${bytesPerSecond} bytes per second`
+  const what = [rate, outcomeOf(rule), time ? `${time} ms delay` : ''].filter(Boolean).join(' after ')
   const which = [
     share === undefined ? '' : `${Number((100 * share).toFixed(1))} % of the requests`,
     timesLeft(times, used),
@@ -244,22 +246,19 @@ export function switchesView(app: App): View {
       app.setParameters('switches', values())
     },
     rulesChanged() {
-      const { delay, failures } = app.info.flags
-      const delayFlag = delay && (delay.minMs === delay.maxMs ? `${delay.minMs}` : `${delay.minMs} to ${delay.maxMs}`)
       active.replaceChildren(
         ...app.rules.map((rule) =>
           h(
             'li',
             { class: rule.used >= (rule.times ?? Infinity) ? 'used' : '' },
             describeRule(rule),
+            rule.flag && h('small', {}, ` by the flag ${rule.flag}`),
             rule.times === undefined && h('small', {}, ` used ${rule.used} ${rule.used === 1 ? 'time' : 'times'}`),
           ),
         ),
-        ...failures.map((rule) => h('li', {}, describeRule(rule), h('small', {}, ' by the flag --fail'))),
-        ...(delay ? [h('li', {}, `every request: ${delayFlag} ms delay`, h('small', {}, ' by the flag --delay'))] : []),
       )
       none.hidden = active.childElementCount > 0
-      off.disabled = app.rules.length === 0
+      off.disabled = app.rules.every(({ flag }) => flag)
       names.replaceChildren(...(app.info.sandboxes ?? []).map((value) => h('option', { value })))
     },
   }

@@ -1,5 +1,5 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-import { maxRules, ruleErrors, tooManyRules } from './control/faults.ts'
+import { ruleErrors, tooManyRules } from './control/faults.ts'
 import type { FaultRule, JournalEntry } from './control/schema.ts'
 import { describeError, Rejection } from './http/errors.ts'
 import { quoteNumbers } from './http/int64.ts'
@@ -58,7 +58,7 @@ export interface TokenOptions {
 export interface TodoServer<Name extends keyof TodoItems> extends AsyncDisposable {
   /** Without trailing slash: `http://127.0.0.1:PORT`. */
   readonly url: string
-  /** Items as at the start, no failures, no requests. */
+  /** Items as at the start, no rules, no requests. */
   reset(): Promise<void>
   /** The items; an id of Profile A is a bigint where a number would be rounded. */
   items(): Promise<Required<TodoItems[Name]>[]>
@@ -66,7 +66,10 @@ export interface TodoServer<Name extends keyof TodoItems> extends AsyncDisposabl
   putItems(items: readonly TodoItems[Name][]): Promise<void>
   /** The last 1,000 requests, newest last, those without an outcome too: those behind the one with the id `since`, at most `limit`. */
   requests(range?: { readonly since?: number; readonly limit?: number }): JournalEntry[]
-  /** Adds failures behind those that there are; of those that match a request, the first that is not used up is applied. */
+  /**
+   * Adds rules behind those that there are. Of those that match a request and are not used up, it gets the first failure,
+   * the first delay and the first rate.
+   */
   fail(...rules: FaultRule[]): Promise<void>
   /** A bearer token that this server accepts, and no other. */
   token(options?: TokenOptions): Promise<string>
@@ -99,7 +102,7 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
     requests: (range) => journal.list(range),
     async fail(...rules) {
       const mistakes = rules.flatMap((rule) => ruleErrors(rule, faults))
-      if (faults.rules.length + rules.length > maxRules) mistakes.push(tooManyRules)
+      if (!faults.hasRoomFor(rules.length)) mistakes.push(tooManyRules)
       if (mistakes.length > 0) throw new Error(`fail: ${mistakes.join(' ')}`)
       for (const rule of rules) faults.add(rule)
     },

@@ -309,9 +309,9 @@ suite('/app in a browser', { concurrency: 3 }, () => {
     await other.getByRole('button', { name: 'Apply' }).click()
     await page.getByText('3 switches on').waitFor()
     assert.deepEqual(JSON.parse((await send(`${base}/__admin/faults`)).text), [
-      { times: 2, method: 'POST', path: '/api/todoitems', code: 409, delay: 10, used: 0 },
-      { share: 1, fault: 'reset', delay: 10, used: 0 },
-      { delay: 10, used: 0 },
+      { id: 1, times: 2, method: 'POST', path: '/api/todoitems', code: 409, delay: 10, used: 0 },
+      { id: 2, share: 1, fault: 'reset', delay: 10, used: 0 },
+      { id: 3, delay: 10, used: 0 },
     ])
     assert.equal((await createItem(base, 'b', 'milk')).text, 'TodoItemIDInUse')
     await assert.rejects(send(`${base}/api/todoitems`))

@@ -147,6 +147,20 @@ suite('start', () => {
     )
   })
 
+  test('fail combines a failure, a delay and a rate', async (t) => {
+    const server = await started(t, { profile: 'a' })
+    await server.fail(
+      { times: 1, delay: 10, maxDelay: 20 },
+      { times: 1, bytesPerSecond: 5_000 },
+      { times: 1, code: 500 },
+    )
+    const { status } = await fetch(server.url + items)
+    assert.equal(status, 500)
+    const [entry] = server.requests()
+    assert.match(entry?.fault ?? '', /: (?:1\d|20) ms;.*: 5000 bytes\/s;.*: 500$/)
+    assert.equal((await fetch(server.url + items)).status, 200)
+  })
+
   test('fail names every mistake and adds nothing', async (t) => {
     const server = await started(t, { profile: 'b' })
     const sent = [{ code: 503, times: 0 }, { method: 'PATCH' }, { times: 1 }]

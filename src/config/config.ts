@@ -1,5 +1,4 @@
-import type { Delay } from '../control/faults.ts'
-import type { FaultRule } from '../control/schema.ts'
+import type { FaultRule, FlagRule } from '../control/schema.ts'
 import { type CorsPolicy, parseOrigin } from '../http/cors.ts'
 import { type ProxyTrust, parseProxyTrust } from '../http/proxy.ts'
 import { type LogLevel, logLevels } from '../log.ts'
@@ -165,8 +164,8 @@ export const serveOptions = {
 
 /** What clients control in development. */
 export interface ControlSettings {
-  readonly delay: Delay | undefined
-  readonly rules: readonly FaultRule[]
+  /** Of --fail and --delay. */
+  readonly rules: readonly FlagRule[]
   readonly maxSandboxes: number
   readonly sandboxTtlMs: number
 }
@@ -311,9 +310,10 @@ export function readConfig(
   }
 }
 
-function parseDelay(text: string): Delay | undefined {
+function parseDelay(text: string): FaultRule | undefined {
   const [, min = '', max = min] = /^(\d{1,5})(?:-(\d{1,5}))?$/.exec(text) ?? []
-  return min !== '' && Number(min) <= Number(max) ? { minMs: Number(min), maxMs: Number(max) } : undefined
+  if (min === '' || Number(min) > Number(max)) return undefined
+  return { delay: Number(min), ...(min !== max && { maxDelay: Number(max) }) }
 }
 
 function parseFailRule(text: string): FaultRule | undefined {
@@ -328,8 +328,10 @@ function parseTime(text: string): Date | undefined {
 }
 
 const readControlSettings = (values: ParsedOptions<typeof serveOptions>['values']): ControlSettings => ({
-  delay: values.delay,
-  rules: values.fail,
+  rules: [
+    ...values.fail.map((rule) => ({ ...rule, flag: '--fail' as const })),
+    ...(values.delay ? [{ ...values.delay, flag: '--delay' as const }] : []),
+  ],
   maxSandboxes,
   sandboxTtlMs: 1000 * (values['sandbox-ttl'] ?? 600),
 })

@@ -11,14 +11,16 @@ import { documentRoute, objectSchema } from '../pages/openapi.ts'
 import { appPageRoutes } from '../pages/pages.ts'
 import type { Awaitable, IfMatch, ListRepresentation, ReplaceOutcome } from '../store/store.ts'
 import type { Codes } from './codes.ts'
-import { type Faults, problem, readFaultRules } from './faults.ts'
+import { type Faults, problem, readFaultRule, readFaultRules, tooManyRules } from './faults.ts'
 import { type Journal, maxSubscriptions } from './journal.ts'
 import {
   entriesSchema,
   type FaultRule,
   type Info,
+  ruleSchema,
   rulesSchema,
   type SandboxInfo,
+  usedRuleSchema,
   usedRulesSchema,
   wholeNumber,
 } from './schema.ts'
@@ -34,7 +36,7 @@ export interface ControlledItems {
   putItems(items: Items, ifMatch?: IfMatch): Awaitable<ReplaceOutcome>
 }
 
-/** The control API of a sandbox works on this. Its `reset` also removes the rules and empties the journal. */
+/** The control API of a sandbox works on this. Its `reset` also restores the rules and empties the journal. */
 export interface Controlled extends ControlledItems {
   readonly journal: Journal
   readonly faults: Faults
@@ -44,7 +46,6 @@ export interface Controlled extends ControlledItems {
   /** Signs a token. */
   readonly newToken: NewToken | undefined
   readonly codes: Codes
-  setFaults(rules: readonly FaultRule[]): void
   clearJournal(): void
 }
 
@@ -96,7 +97,7 @@ type Docs = NonNullable<Route['docs']>
 interface Operation<Body>
   extends Pick<Docs, 'summary' | 'errors' | 'parameters' | 'requestBody'>,
     Pick<Success, 'body' | 'headers'>,
-    Pick<Route, 'secured' | 'maxBodyBytes'> {
+    Pick<Route, 'id' | 'secured' | 'maxBodyBytes'> {
   /** 200, where absent, or 204 without a body. */
   readonly status?: number
   readBody?(text: string): Body | Rejection
@@ -105,7 +106,7 @@ interface Operation<Body>
 
 function controlRoute<Body>(operation: string, method: Route['method'], path: string, stated: Operation<Body>): Route {
   const { body, status = body ? 200 : 204, headers, errors: codes = [], readBody, execute, ...rest } = stated
-  const { secured = true, maxBodyBytes, ...described } = rest
+  const { id, secured = true, maxBodyBytes, ...described } = rest
   const docs: Docs = {
     ...described,
     tag: 'Control',
@@ -116,20 +117,29 @@ function controlRoute<Body>(operation: string, method: Route['method'], path: st
     ...{ operation, docs, method, path: `/__admin${path}`, secured, execute },
     ...(readBody && { readBody }),
     ...(maxBodyBytes && { maxBodyBytes }),
+    ...(id && { id }),
     respond: (response) => response,
   })
 }
 
 const bodyErrors = ['body-malformed', 'body-invalid', 'media-type-unsupported', 'body-too-large'] as const
 const storeErrors = ['value-unstorable', 'store-full', 'store-unavailable'] as const
-const exampleRules = [{ method: 'POST', path: '/api/todoitems', times: 2, code: 503 }]
+const exampleRule = { method: 'POST', path: '/api/todoitems', times: 2, code: 503 }
+const exampleUsedRule = { id: 1, ...exampleRule, used: 0 }
+const wholeNumberText = /^\d{1,15}$/
+const ruleId: NonNullable<Route['id']> = {
+  schema: { type: 'integer', format: 'int64', minimum: 1 },
+  parse: (segment = '') => (wholeNumberText.test(segment) ? Number(segment) : new Rejection('rule-missing')),
+}
 
 function controlRoutes(api: Api, controlled: Controlled): Route[] {
   const { journal, faults, itemSchema, list, reset, putItems } = controlled
   const setFaults = (rules: readonly FaultRule[]) => {
-    controlled.setFaults(rules)
+    faults.set(rules)
     return noContent
   }
+  const replaceFault = (id: unknown, rule?: FaultRule) =>
+    faults.replace(id as number, rule) ? noContent : new Rejection('rule-missing')
   const itemsBody = (isResponse: boolean) => ({
     schema: { type: 'array', items: objectSchema(itemSchema, isResponse) },
     example: [itemSchema.example],
@@ -152,7 +162,7 @@ function controlRoutes(api: Api, controlled: Controlled): Route[] {
       },
     }),
     controlRoute('reset', 'POST', '/reset', {
-      summary: 'Items as at the start, no faults, an empty journal',
+      summary: 'Items and rules as at the start, an empty journal',
       errors: storeErrors,
       execute: async () => respondToReplace(await reset(), []),
     }),
@@ -199,18 +209,41 @@ function controlRoutes(api: Api, controlled: Controlled): Route[] {
     }),
     controlRoute('getFaults', 'GET', '/faults', {
       summary: 'The rules and how often each was used',
-      body: { schema: usedRulesSchema, example: exampleRules.map((rule) => ({ ...rule, used: 0 })) },
+      body: { schema: usedRulesSchema, example: [exampleUsedRule] },
       execute: () => json(200, JSON.stringify(faults.rules)),
     }),
+    controlRoute<FaultRule>('postFault', 'POST', '/faults', {
+      summary: 'Add a rule behind the others, before those of flags',
+      requestBody: { schema: ruleSchema, example: exampleRule },
+      status: 201,
+      body: { schema: usedRuleSchema, example: exampleUsedRule },
+      readBody: (text) =>
+        faults.hasRoomFor(1) ? readFaultRule(text, faults) : new Rejection('body-invalid', { '': [tooManyRules] }),
+      execute: ({ body }) => json(201, JSON.stringify(faults.add(body))),
+    }),
     controlRoute('putFaults', 'PUT', '/faults', {
-      summary: 'Replace the rules; the first that matches is applied',
-      requestBody: { schema: rulesSchema, example: exampleRules },
+      summary: 'Replace the rules but those of flags',
+      requestBody: { schema: rulesSchema, example: [exampleRule] },
       readBody: (text) => readFaultRules(text, faults),
       execute: ({ body }) => setFaults(body),
     }),
     controlRoute('deleteFaults', 'DELETE', '/faults', {
-      summary: 'Remove the rules',
+      summary: 'Remove the rules but those of flags',
       execute: () => setFaults([]),
+    }),
+    controlRoute<FaultRule>('putFault', 'PUT', '/faults/{id}', {
+      summary: 'Replace a rule',
+      id: ruleId,
+      requestBody: { schema: ruleSchema, example: exampleRule },
+      errors: ['rule-missing'],
+      readBody: (text) => readFaultRule(text, faults),
+      execute: ({ id, body }) => replaceFault(id, body),
+    }),
+    controlRoute('deleteFault', 'DELETE', '/faults/{id}', {
+      summary: 'Remove a rule, until the next reset if it is of a flag',
+      id: ruleId,
+      errors: ['rule-missing'],
+      execute: ({ id }) => replaceFault(id),
     }),
     ...(controlled.newToken ? tokenRoutes(controlled.codes, controlled.newToken) : []),
   ]
@@ -280,8 +313,6 @@ function readRange(query: string): { since?: number; limit?: number } | Rejectio
   }
   return Object.keys(messages).length > 0 ? new Rejection('query-invalid', messages) : range
 }
-
-const wholeNumberText = /^\d{1,15}$/
 
 function eventStream(journal: Journal, lastEventId = ''): Response {
   const lastId = wholeNumberText.test(lastEventId) ? Number(lastEventId) : undefined

@@ -1,5 +1,5 @@
 import { requireScope } from '../http/auth.ts'
-import type { Fault, RequestContext } from '../http/context.ts'
+import type { RequestContext } from '../http/context.ts'
 import { type CorsPolicy, isOriginAllowed } from '../http/cors.ts'
 import {
   type Api,
@@ -103,7 +103,7 @@ export function control(options: ControlOptions): Control {
     const { api } = items
     const instance = `${options.instance}-${++opened}`
     const journal = new Journal(budget, options.now, options.rulesOf)
-    const faults = new Faults(api, options.faults)
+    const faults = new Faults(api, options.faults, () => journal.notify('faults'))
     let hasChanged = false
     const hooks: DispatchHooks = {
       findFault: faults.find.bind(faults),
@@ -143,10 +143,6 @@ export function control(options: ControlOptions): Control {
       }),
       newToken: options.newToken,
       codes,
-      setFaults(rules) {
-        faults.set(rules)
-        journal.notify('faults')
-      },
       clearJournal() {
         journal.clear()
         journal.notify('clear')
@@ -155,7 +151,7 @@ export function control(options: ControlOptions): Control {
         const outcome = await items.reset()
         if (outcome !== 'replaced') return outcome
         hasChanged = false
-        controlled.setFaults([])
+        faults.reset()
         controlled.clearJournal()
         journal.notify('reset')
         return outcome
@@ -277,21 +273,13 @@ function outcomeOf(
     const missed = response ? `, before the end of the response (${response.status})` : ''
     return { state: how, status: null, reason: `The client closed the connection after ${seconds}${missed}.` }
   }
-  const cause = response && fault && simulatedBy(fault)
+  const cause = response && fault?.simulatedBy
   const simulated = cause !== undefined && { reason: `simulated by ${cause}`, isSimulated: true as const }
   if (response && (how === 'sent' || fault?.outcome === 'truncate')) {
     const { status, reason } = response
     return { state: 'sent', status, ...(reason !== undefined && { reason }), ...simulated }
   }
   return { state: 'closed', status: null, reason: `The service closed the connection after ${seconds}.`, ...simulated }
-}
-
-/** The rule or preference that made the response, or took it away; undefined where there is none. */
-function simulatedBy({ outcome, applied, description }: Fault): string | undefined {
-  if (outcome === 'none') return undefined
-  const [preference] = /(?:code|fault)=[^,]+/.exec(applied) ?? []
-  if (preference) return `Prefer: ${preference}`
-  return description.split('; ').find((part) => part.startsWith('rule for ') && !part.endsWith(': delay'))
 }
 
 /** Tells whether a page of an origin that is not allowed sent this. One that cannot read the response sends no Origin. */

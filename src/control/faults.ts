@@ -4,43 +4,78 @@ import type { Api } from '../http/dispatch.ts'
 import { Rejection } from '../http/errors.ts'
 import type { Response } from '../http/response.ts'
 import { errorCodesOf, type Route } from '../http/router.ts'
-import { type FaultRule, isValid, maxWaitSeconds, ruleMembers, type UsedRule } from './schema.ts'
-
-/** Every request is delayed by a time in this range. */
-export interface Delay {
-  readonly minMs: number
-  readonly maxMs: number
-}
+import { type FaultRule, type FlagRule, isValid, maxWaitSeconds, ruleMembers, type UsedRule } from './schema.ts'
 
 export interface FaultSettings {
-  readonly delay: Delay | undefined
-  /** Rules that hold in every sandbox; `PUT /__admin/faults` does not change them. */
-  readonly rules: readonly FaultRule[]
+  /** The rules that a sandbox has at the start, and after a reset. */
+  readonly rules: readonly FlagRule[]
   readonly random: () => number
 }
 
-/** Each sandbox has its own delays and failures. */
+type Rule = { -readonly [Name in keyof UsedRule]: UsedRule[Name] }
+
+/** Each sandbox has its own rules for failures, delays and rates. */
 export class Faults {
   readonly #api: Api
   readonly #settings: FaultSettings
-  #rules: { -readonly [Name in keyof UsedRule]: UsedRule[Name] }[] = []
+  readonly #onChange: () => void
+  /** Those of flags are the last. */
+  #rules: Rule[] = []
+  #lastId: number
 
-  constructor(api: Api, settings: FaultSettings) {
+  constructor(api: Api, settings: FaultSettings, onChange = () => {}) {
     this.#api = api
     this.#settings = settings
+    this.#lastId = settings.rules.length
+    this.#onChange = onChange
+    this.#rules = this.#flagRules()
   }
 
   get rules(): readonly UsedRule[] {
     return this.#rules
   }
 
-  set(rules: readonly FaultRule[]): void {
-    this.#rules = rules.map((rule) => ({ ...rule, used: 0 }))
+  /** Whether so many rules can be added. */
+  hasRoomFor(count: number): boolean {
+    return this.#rules.filter(({ flag }) => !flag).length + count <= maxRules
   }
 
-  /** Adds a rule behind the others. */
-  add(rule: FaultRule): void {
-    this.#rules.push({ ...rule, used: 0 })
+  /** These rules replace all but those of flags. */
+  set(rules: readonly FaultRule[]): void {
+    this.#rules = [...rules.map((rule) => this.#newRule(rule)), ...this.#rules.filter(({ flag }) => flag)]
+    this.#onChange()
+  }
+
+  /** Adds a rule behind the others, but before those of flags: they would hide it. */
+  add(rule: FaultRule): UsedRule {
+    const added = this.#newRule(rule)
+    const firstOfFlags = this.#rules.findIndex(({ flag }) => flag)
+    this.#rules.splice(firstOfFlags < 0 ? this.#rules.length : firstOfFlags, 0, added)
+    this.#onChange()
+    return added
+  }
+
+  /** Puts `rule` in the place of the one with this id, or removes that. Returns whether there is one. */
+  replace(id: number, rule?: FaultRule): boolean {
+    const index = this.#rules.findIndex((one) => one.id === id)
+    if (index < 0) return false
+    this.#rules.splice(index, 1, ...(rule ? [{ id, ...rule, used: 0 }] : []))
+    this.#onChange()
+    return true
+  }
+
+  /** As at the start. */
+  reset(): void {
+    this.#rules = this.#flagRules()
+    this.#onChange()
+  }
+
+  #flagRules(): Rule[] {
+    return this.#settings.rules.map((rule, index) => ({ id: index + 1, ...rule, used: 0 }))
+  }
+
+  #newRule(rule: FaultRule): Rule {
+    return { id: ++this.#lastId, ...rule, used: 0 }
   }
 
   /** Rules can be about these routes. */
@@ -48,38 +83,61 @@ export class Faults {
     return this.#api.routes
   }
 
+  /** The failure, the delay and the rate, each of the first that has one: the preferences, then rule by rule. */
   find(context: RequestContext, route: Route): Fault | undefined {
-    const { delay, rules, random } = this.#settings
     if (route.isHealthCheck || route.isPageFile) return undefined
     const prefer = context.request.header('prefer')
-    if (prefer === undefined && delay === undefined && rules.length === 0 && this.#rules.length === 0) return undefined
+    if (prefer === undefined && this.#rules.length === 0) return undefined
     const preferred = prefer === undefined ? undefined : this.#preferred(prefer, route)
-    const isPreferred = preferred !== undefined && preferred.outcome !== 'none'
-    const rule = isPreferred ? undefined : this.#match(context, route)
-    const generalMs = delay ? Math.round(delay.minMs + random() * (delay.maxMs - delay.minMs)) : 0
-    const delayMs = (preferred?.delayMs ?? 0) + (rule?.delay ?? 0) + generalMs
-    const outcome = isPreferred ? preferred.outcome : rule ? this.#outcomeOf(rule, route) : 'none'
-    if (outcome === 'none' && delayMs === 0 && !preferred) return undefined
+    if (preferred && 'status' in preferred) {
+      const description = `Prefer: ${prefer}`
+      const none = { delayMs: 0, bytesPerSecond: undefined, applied: '' }
+      return { ...none, outcome: preferred, description, simulatedBy: undefined }
+    }
+    let { outcome, delayMs, bytesPerSecond, simulatedBy } = preferred ?? {}
     const applied = preferred?.applied ?? ''
-    const descriptions = [applied && `Prefer: ${applied}`, rule && describeRule(rule), delayMs > 0 && `${delayMs} ms`]
-    return { delayMs, outcome, applied, description: descriptions.filter(Boolean).join('; ') }
+    const descriptions = applied ? [`Prefer: ${applied}`] : []
+    for (const rule of this.#rules) {
+      const failure = outcome === undefined ? failureOf(rule) : undefined
+      const delay = delayMs === undefined ? rule.delay : undefined
+      const rate = bytesPerSecond === undefined ? rule.bytesPerSecond : undefined
+      if ((failure ?? delay ?? rate) === undefined || !this.#isChosen(rule, context, route)) continue
+      rule.used++
+      const parts: unknown[] = []
+      if (failure !== undefined) {
+        outcome = this.#outcomeOf(failure, route)
+        simulatedBy = `${nameOf(rule)}: ${failure}`
+        parts.push(failure)
+      }
+      if (delay !== undefined) {
+        delayMs = this.#delayOf(delay, rule.maxDelay)
+        parts.push(`${delayMs} ms`)
+      }
+      if (rate !== undefined) {
+        bytesPerSecond = rate
+        parts.push(`${rate} bytes/s`)
+      }
+      descriptions.push(`${nameOf(rule)}: ${parts.join(', ')}`)
+    }
+    if (descriptions.length === 0) return undefined
+    const description = descriptions.join('; ')
+    return { outcome: outcome ?? 'none', delayMs: delayMs ?? 0, bytesPerSecond, applied, description, simulatedBy }
   }
 
-  #match(context: RequestContext, route: Route): FaultRule | undefined {
-    const { rules, random } = this.#settings
-    const isChosen = (rule: FaultRule) =>
-      matches(rule, context, route) &&
-      (rule.code === undefined || this.failuresOf(route).has(rule.code)) &&
-      (rule.share === undefined || random() < rule.share)
-    const own = this.#rules.find((rule) => rule.used < (rule.times ?? Number.POSITIVE_INFINITY) && isChosen(rule))
-    if (own) own.used++
-    return own ?? rules.find(isChosen)
+  #isChosen(rule: Rule, context: RequestContext, route: Route): boolean {
+    const { times = Number.POSITIVE_INFINITY, used, code, share } = rule
+    if (used >= times || !matches(rule, context, route)) return false
+    if (code !== undefined && !this.failuresOf(route).has(code)) return false
+    return share === undefined || this.#settings.random() < share
   }
 
-  #outcomeOf({ code, fault, delay }: FaultRule, route: Route): Fault['outcome'] {
-    if (fault) return fault
-    if (code !== undefined) return this.failuresOf(route).get(code) ?? 'none'
-    return delay === undefined ? new Rejection('store-unavailable') : 'none'
+  #outcomeOf(failure: Failure, route: Route): Fault['outcome'] {
+    if (typeof failure === 'number') return this.failuresOf(route).get(failure) ?? 'none'
+    return failure === 'failure' ? new Rejection('store-unavailable') : failure
+  }
+
+  #delayOf(min: number, max = min): number {
+    return max === min ? min : Math.round(min + this.#settings.random() * (max - min))
   }
 
   /** Returns the failures of a route by status. What a failing store causes comes first: a test wants it most. */
@@ -99,28 +157,40 @@ export class Faults {
   }
 
   /** Unknown preferences are ignored (RFC 7240). */
-  #preferred(header: string, route: Route): Pick<Fault, 'delayMs' | 'outcome' | 'applied'> | undefined {
+  #preferred(header: string, route: Route): Preferred | Response {
     const preferences = parsePreferences(header)
-    const [wait = '', code, fault] = ['wait', 'code', 'fault'].map((name) => preferences.get(name))
+    const [wait = '', code, fault, rate] = ['wait', 'code', 'fault', 'rate'].map((name) => preferences.get(name))
     const seconds = /^\d{1,9}$/.test(wait) ? Math.min(Number(wait), maxWaitSeconds) : undefined
     const applied = seconds === undefined ? [] : [`wait=${seconds}`]
-    const rejected = (title: string) => ({ delayMs: 0, outcome: problem(400, `Prefer: ${title}`), applied: '' })
-    let outcome: Fault['outcome'] = 'none'
-    if (code !== undefined && fault !== undefined) return rejected('code and fault exclude each other.')
+    let outcome: Fault['outcome'] | undefined
+    let simulatedBy: string | undefined
+    if (code !== undefined && fault !== undefined) return rejectedPreference('code and fault exclude each other.')
     if (fault !== undefined) {
-      if (!isValid(ruleMembers.fault, fault)) return rejected(memberMessages.fault)
+      if (!isValid(ruleMembers.fault, fault)) return rejectedPreference(memberMessages.fault)
       outcome = fault
+      simulatedBy = `Prefer: fault=${fault}`
       applied.push(`fault=${fault}`)
     }
     if (code !== undefined) {
-      const error = /^\d{3}$/.test(code) && this.failuresOf(route).get(Number(code))
-      if (!error) return rejected(statusMessage(`${route.method} ${route.path}`, this.statusesOf(route)))
-      outcome = error
+      outcome = /^\d{3}$/.test(code) ? this.failuresOf(route).get(Number(code)) : undefined
+      if (!outcome) return rejectedPreference(statusMessage(`${route.method} ${route.path}`, this.statusesOf(route)))
+      simulatedBy = `Prefer: code=${code}`
       applied.push(`code=${code}`)
     }
-    return applied.length > 0 ? { delayMs: 1000 * (seconds ?? 0), outcome, applied: applied.join(', ') } : undefined
+    const bytesPerSecond = rate === undefined ? undefined : /^\d+$/.test(rate) ? Number(rate) : 0
+    if (bytesPerSecond !== undefined) {
+      if (!isValid(ruleMembers.bytesPerSecond, bytesPerSecond)) return rejectedPreference(rateMessage('rate'))
+      applied.push(`rate=${bytesPerSecond}`)
+    }
+    const delayMs = seconds === undefined ? undefined : 1000 * seconds
+    return { outcome, delayMs, bytesPerSecond, applied: applied.join(', '), simulatedBy }
   }
 }
+
+/** What the header Prefer asks for. */
+type Preferred = { [Name in Exclude<keyof Fault, 'description'>]: Fault[Name] | undefined }
+
+const rejectedPreference = (title: string) => problem(400, `Prefer: ${title}`)
 
 const expiredToken = challenge(
   'Bearer error="invalid_token", error_description="The token has expired"',
@@ -137,8 +207,13 @@ const matches = ({ method, path }: FaultRule, context: RequestContext, route: Ro
 /** G1, G2: neither case nor one trailing slash matters. */
 const normalized = (path: string) => path.toLowerCase().replace(/(?<=.)\/$/, '')
 
-const describeRule = ({ method = 'any method', path = 'any path', code, fault, delay }: FaultRule) =>
-  `rule for ${method} ${path}: ${code ?? fault ?? (delay === undefined ? 'failure' : 'delay')}`
+type Failure = number | NonNullable<FaultRule['fault']> | 'failure'
+
+/** `failure` is that of the store. */
+const failureOf = ({ code, fault, delay, bytesPerSecond }: FaultRule): Failure | undefined =>
+  code ?? fault ?? ((delay ?? bytesPerSecond) === undefined ? 'failure' : undefined)
+
+const nameOf = ({ flag, method = 'any method', path = 'any path' }: Rule) => flag ?? `rule for ${method} ${path}`
 
 /** Names are in lower case; of two equal ones the first counts. */
 const parsePreferences = (header: string) =>
@@ -170,9 +245,18 @@ export function readFaultRules(text: string, faults: Faults) {
   return errors.length > 0 ? new Rejection('body-invalid', Object.fromEntries(errors)) : (value as FaultRule[])
 }
 
-/** Each request looks for the first rule that matches, so there are not many. */
-export const maxRules = 1_000
+/** Returns the rule of POST /__admin/faults, or what is wrong with it. */
+export function readFaultRule(text: string, faults: Faults) {
+  const rule: unknown = JSON.parse(text)
+  const messages = ruleErrors(rule, faults)
+  return messages.length > 0 ? new Rejection('body-invalid', { '': messages }) : (rule as FaultRule)
+}
+
+/** Each request looks at every rule, so there are not many. */
+const maxRules = 1_000
 export const tooManyRules = `There may be at most ${maxRules} rules.`
+
+const rateMessage = (name: string) => `${name} must be an integer from 1 to ${ruleMembers.bytesPerSecond.maximum}.`
 
 const memberMessages: Readonly<Record<keyof FaultRule, string>> = {
   method: 'method must be a method such as POST.',
@@ -182,6 +266,8 @@ const memberMessages: Readonly<Record<keyof FaultRule, string>> = {
   code: 'code must be a status.',
   fault: `fault must be ${ruleMembers.fault.enum?.join(', ')}.`,
   delay: `delay must be milliseconds from 0 to ${ruleMembers.delay.maximum}.`,
+  maxDelay: `maxDelay must be milliseconds from 0 to ${ruleMembers.maxDelay.maximum}.`,
+  bytesPerSecond: rateMessage('bytesPerSecond'),
 }
 
 export function ruleErrors(rule: unknown, faults: Faults): string[] {
@@ -191,8 +277,10 @@ export function ruleErrors(rule: unknown, faults: Faults): string[] {
     return isValid<unknown>(ruleMembers[name], value) ? [] : memberMessages[name]
   })
   if (messages.length > 0) return messages
-  const { method, path, code, fault } = rule as FaultRule
+  const { method, path, code, fault, delay, maxDelay } = rule as FaultRule
   if (code !== undefined && fault !== undefined) return ['code and fault exclude each other.']
+  if (maxDelay !== undefined && !(delay !== undefined && delay <= maxDelay))
+    return ['maxDelay needs a delay that is not greater.']
   const matching = faults.routes.filter(
     (route) =>
       (method === undefined || method === route.method) &&

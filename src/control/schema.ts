@@ -70,25 +70,40 @@ export const ruleMembers = {
   path: text('A path, or one of the document such as `/api/todoitems/{id}`; any, where absent.', { pattern: '^/' }),
   times: integer('How many requests; all, where absent.', { minimum: 1 }),
   share: number('The share of these requests; all, where absent.', { minimum: 0, maximum: 1 }),
-  code: integer("The status of the response; the profile's own failure, without `code`, `fault` and `delay`."),
+  code: integer("The status; the profile's own failure, without `code`, `fault`, `delay` and `bytesPerSecond`."),
   fault: oneOf(
     ['reset', 'truncate', 'lost'],
     'The connection is reset, or closed after half of the body, or closed after the request took effect.',
   ),
   delay: integer('Milliseconds.', { minimum: 0, maximum: 1000 * maxWaitSeconds }),
+  maxDelay: integer('With `delay` as the minimum: a random time between.', {
+    minimum: 0,
+    maximum: 1000 * maxWaitSeconds,
+  }),
+  bytesPerSecond: integer('The body of the response is sent at this rate.', { minimum: 1, maximum: 10_000_000 }),
 }
 
-/** Requests get this failure or delay until it is used up; docs/control.md describes the members. */
+/** Requests get this failure, delay or rate until it is used up; docs/control.md describes the members. */
 export interface FaultRule extends Partial<ObjectOf<typeof ruleMembers>> {}
 
-/** PUT /__admin/faults takes these rules. */
-export const rulesSchema = arrayOf<FaultRule>({ type: 'object', properties: ruleMembers, additionalProperties: false })
+/** POST /__admin/faults takes such a rule. */
+export const ruleSchema: Schema<FaultRule> = { type: 'object', properties: ruleMembers, additionalProperties: false }
 
-const usedRule = object({ used: integer('How often the rule was applied.', { minimum: 0 }) }, ruleMembers)
-export type UsedRule = ValueOf<typeof usedRule>
+/** PUT /__admin/faults takes these rules. */
+export const rulesSchema = arrayOf(ruleSchema)
+
+/** A rule in its sandbox. */
+export const usedRuleSchema = object(
+  { id: wholeNumber, used: integer('How often the rule was applied.', { minimum: 0 }) },
+  { ...ruleMembers, flag: oneOf(['--fail', '--delay'], 'The flag of the command line that has set the rule.') },
+)
+export type UsedRule = ValueOf<typeof usedRuleSchema>
+
+/** A rule that every sandbox has at the start. */
+export type FlagRule = Omit<UsedRule, 'id' | 'used'>
 
 /** GET /__admin/faults shows these rules. */
-export const usedRulesSchema = arrayOf(usedRule)
+export const usedRulesSchema = arrayOf(usedRuleSchema)
 
 const message = object(
   { headers: mapOf(text()), body: nullable(text('The first 16 KiB as text; null where there is none.')) },
@@ -165,11 +180,7 @@ export interface ProfileInfo extends ServiceInfo {
   readonly certificate?:
     | { readonly pem: string; readonly subject: string; readonly validTo: string; readonly fingerprint256: string }
     | undefined
-  readonly flags: {
-    readonly delay?: { readonly minMs: number; readonly maxMs: number } | undefined
-    readonly failures: readonly FaultRule[]
-    readonly requireAuth: boolean
-  }
+  readonly flags: { readonly requireAuth: boolean }
   readonly rules: readonly { readonly id: string; readonly basis: 'spec' | 'choice'; readonly sentence: string }[]
 }
 

@@ -5,15 +5,19 @@ import type { Response } from './response.ts'
 import type { Route } from './router.ts'
 import type { FromSchema, ObjectSchema } from './schema.ts'
 
-/** A delay or a failure that somebody asked for, in development. */
+/** A delay, a rate or a failure that somebody asked for, in development. */
 export interface Fault {
   readonly delayMs: number
+  /** Of the body of the response. */
+  readonly bytesPerSecond: number | undefined
   /** `lost`: the handler runs and its response is not sent. */
   readonly outcome: Rejection | Response | 'reset' | 'truncate' | 'lost' | 'none'
   /** For the header Preference-Applied; empty where no preference was applied. */
   readonly applied: string
-  /** For the journal. */
+  /** All that was applied, for the journal. */
   readonly description: string
+  /** The rule or preference that the outcome comes from; undefined where that is `none`. */
+  readonly simulatedBy: string | undefined
 }
 
 export interface ContextSettings {

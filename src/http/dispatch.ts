@@ -250,12 +250,14 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
   function applyFault(context: RequestContext, fault: Fault, response: Response): Response {
     const { request } = context
     const isTruncated = fault.outcome === 'truncate'
+    const hasBody = response.body && request.method !== 'HEAD'
     // Where there is no body to truncate, the response is lost.
-    const outcome = isTruncated && (!response.body || request.method === 'HEAD') ? 'lost' : fault.outcome
+    const outcome = isTruncated && !hasBody ? 'lost' : fault.outcome
+    const bytesPerSecond = fault.bytesPerSecond ?? (isTruncated ? Number.POSITIVE_INFINITY : undefined)
     context.fault = { ...fault, outcome }
     const applied = fault.applied ? withHeaders(response, { 'preference-applied': fault.applied }) : response
     if (outcome === 'reset' || outcome === 'lost') request.abort(outcome === 'reset')
-    else request.respond({ ...applied, isTruncated })
+    else request.respond(hasBody ? { ...applied, isTruncated, bytesPerSecond } : applied)
     return applied
   }
 

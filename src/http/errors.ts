@@ -32,6 +32,8 @@ export const errors = {
   /** Only in the control API. */
   'code-invalid': { status: 403, title: 'The code is wrong, or was used, or is older than 5 minutes: get a new one.' },
   'ids-differ': { status: 400, title: 'The id in the path differs from the id in the body.' },
+  /** Only in the control API. */
+  'rule-missing': { status: 404, title: 'No rule has this id.' },
   'item-missing': { status: 404, title: 'No item has this id.' },
   'precondition-failed': { status: 412, title: 'The state has changed: no entity tag in If-Match matches.' },
   'id-in-use': { status: 409, title: 'An item with this id exists.' },

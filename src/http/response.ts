@@ -5,7 +5,9 @@ export interface Response {
   readonly headers?: Readonly<Record<string, string>>
   /** Text, bytes in several buffers, or a stream. */
   readonly body?: string | readonly Buffer[] | Stream
-  /** Development: half of the body is sent, then the connection is closed. */
+  /** Development: the body, which is no stream, is sent at this rate. */
+  readonly bytesPerSecond?: number | undefined
+  /** Half of the body is sent, at the rate, then the connection is closed. */
   readonly isTruncated?: boolean
   readonly closesConnection?: boolean
   /** For the journal alone. */
@@ -14,8 +16,11 @@ export interface Response {
   readonly reason?: string | undefined
 }
 
-/** Sends text until it calls `end`. `send` returns false while the client does not keep up. */
-type Stream = (send: (text: string) => boolean, end: () => void) => StreamEvents
+/**
+ * Sends text or bytes until it calls `end`, or `destroy` to close the connection at once. `send` returns false while the
+ * client does not keep up.
+ */
+export type Stream = (send: (data: string | Buffer) => boolean, end: () => void, destroy: () => void) => StreamEvents
 
 interface StreamEvents {
   /** The client has read what was sent. */

@@ -3,9 +3,9 @@ import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority } from '../http/proxy.ts'
 import type { Ending, Request } from '../http/request.ts'
-import { buffersOf, byteLengthOf, jsonType, noContent, type Response } from '../http/response.ts'
+import { buffersOf, byteLengthOf, jsonType, noContent, type Response, type Stream } from '../http/response.ts'
 import type { HeldMemory, Holder } from './held-memory.ts'
-import { type Listening, type ServerContext, type ServerState, shutDown, type Turns } from './server.ts'
+import { atRate, type Listening, type ServerContext, type ServerState, shutDown, type Turns } from './server.ts'
 import { Upload } from './uploads.ts'
 
 type FetchResponse = globalThis.Response
@@ -191,22 +191,24 @@ export abstract class FetchRequest implements Request {
   }
 
   /** Whether the body is sent as the client reads it. */
-  #isStreamed({ body = '', isTruncated }: Response): boolean {
-    return typeof body === 'function' || (this.method !== 'HEAD' && !isTruncated && isLong(body))
+  #isStreamed({ body = '', isTruncated, bytesPerSecond }: Response): boolean {
+    if (typeof body === 'function' || bytesPerSecond !== undefined) return true
+    return this.method !== 'HEAD' && !isTruncated && isLong(body)
   }
 
   #toFetch(response: Response): FetchResponse {
     if (response === noContent && !this.isLast && !this.server.isDraining) return noContentResponse
-    const { status, headers, body = '', isTruncated, closesConnection } = response
+    const { status, headers, body = '', isTruncated = false, bytesPerSecond, closesConnection } = response
     let content: string | Buffer | ReadableStream | null = null
     let contentLength: string | undefined
     if (typeof body === 'function') {
       this.onStream()
-      if (this.method !== 'HEAD') content = toReadable(body)
-    } else if (isTruncated) {
-      const bytes = Buffer.concat(buffersOf(body))
-      content = failingStream(bytes.subarray(0, bytes.length >> 1))
-      contentLength = `${bytes.length}`
+      if (this.method !== 'HEAD') content = toReadable(body, () => {})
+    } else if (bytesPerSecond !== undefined) {
+      this.onStream()
+      const pieces = atRate(body, isTruncated, bytesPerSecond, this.server.held)
+      content = toReadable(pieces, (how) => this.#end(how), isTruncated)
+      contentLength = `${byteLengthOf(body)}`
     } else if (body.length > 0) {
       // Over HTTP/2, Deno would send the body in response to HEAD, too.
       if (this.method === 'HEAD') contentLength = `${byteLengthOf(body)}`
@@ -306,41 +308,41 @@ function streamOf(buffers: readonly Buffer[], held: HeldMemory, ended: (how: End
   )
 }
 
-const failingStream = (bytes?: Buffer) =>
-  new ReadableStream({
-    async start(controller) {
-      if (bytes) {
-        controller.enqueue(bytes)
-        await sleep(truncateAfterMs)
-      }
-      // Without a reason, which the runtimes would print.
-      controller.error()
-    },
-  })
+/** Errors are without a reason, which the runtimes would print. */
+const failingStream = () => new ReadableStream({ start: (controller) => controller.error() })
 
-function toReadable(stream: Extract<Response['body'], (...args: never) => unknown>): ReadableStream {
+function toReadable(stream: Stream, ended: (how: Ending) => void, isTruncated = false): ReadableStream {
   const encoder = new TextEncoder()
   let events: ReturnType<typeof stream> | undefined
   let isOpen = true
   let isFull = false
-  const close = () => {
+  const close = (how: Ending) => {
     isOpen = false
     events?.onClose()
+    ended(how)
   }
   return new ReadableStream(
     {
       start(controller) {
+        const destroy = () => {
+          if (isOpen) controller.error()
+          close('closed')
+        }
         events = stream(
-          (text) => {
+          (data) => {
             if (!isOpen) return false
-            controller.enqueue(encoder.encode(text))
+            controller.enqueue(typeof data === 'string' ? encoder.encode(data) : data)
             isFull = (controller.desiredSize ?? 0) <= 0
             return !isFull
           },
           () => {
-            if (isOpen) controller.close()
-            close()
+            if (isTruncated) setTimeout(destroy, truncateAfterMs)
+            else {
+              if (isOpen) controller.close()
+              close('sent')
+            }
           },
+          destroy,
         )
         // It has ended already.
         if (!isOpen) events.onClose()
@@ -351,7 +353,7 @@ function toReadable(stream: Extract<Response['body'], (...args: never) => unknow
         isFull = false
         events?.onDrain()
       },
-      cancel: close,
+      cancel: () => close('aborted'),
     },
     new ByteLengthQueuingStrategy({ highWaterMark: streamBufferBytes }),
   )

@@ -11,9 +11,9 @@ import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority } from '../http/proxy.ts'
 import type { Ending, Request } from '../http/request.ts'
-import { buffersOf, byteLengthOf, type Response } from '../http/response.ts'
+import { buffersOf, byteLengthOf, type Response, type Stream } from '../http/response.ts'
 import type { Credentials } from './dev-certificate.ts'
-import { type ServerContext, type ServerState, shutDown } from './server.ts'
+import { atRate, type ServerContext, type ServerState, shutDown } from './server.ts'
 import { Upload } from './uploads.ts'
 
 /** B11: an id of 1,024 characters has up to twelve bytes each when percent-encoded. */
@@ -626,7 +626,7 @@ class NodeRequest implements Request {
       // A header with a character that Node does not send.
       incoming.socket.destroy()
     }
-    connection.responded(this, typeof response.body === 'function')
+    connection.responded(this, typeof response.body === 'function' || response.bytesPerSecond !== undefined)
   }
 
   onEnd(ended: (how: Ending) => void): void {
@@ -644,33 +644,24 @@ class NodeRequest implements Request {
   }
 
   /** Writes the response, and ends it, if `discards` after the rest of the body. */
-  #write({ status, headers, body = '', isTruncated }: Response, closesConnection: boolean, discards: boolean): void {
+  #write(response: Response, closesConnection: boolean, discards: boolean): void {
+    const { status, headers, body = '', isTruncated = false, bytesPerSecond } = response
     const { outgoing } = this
     const list: string[] = []
     for (const name in headers) list.push(name, headers[name] as string)
     if (closesConnection) list.push('connection', 'close')
     if (typeof body === 'function') {
       outgoing.writeHead(status, list)
-      if (this.method === 'HEAD') {
-        outgoing.end()
-        return
-      }
-      outgoing.flushHeaders()
-      const { onDrain, onClose } = body(
-        (text) => !outgoing.writableEnded && outgoing.write(text),
-        () => outgoing.end(),
-      )
-      outgoing.on('drain', onDrain)
-      outgoing.once('close', onClose)
+      if (this.method === 'HEAD') outgoing.end()
+      else this.#writeStream(body, false)
       return
     }
     if (status !== 204 && status !== 304) {
       const length = typeof body === 'string' ? Buffer.byteLength(body) : byteLengthOf(body)
       list.push('content-length', `${length}`)
       outgoing.writeHead(status, list)
-      if (isTruncated) {
-        const bytes = Buffer.concat(buffersOf(body))
-        outgoing.write(bytes.subarray(0, length >> 1), () => outgoing.destroy())
+      if (bytesPerSecond !== undefined) {
+        this.#writeStream(atRate(body, isTruncated, bytesPerSecond, this.#connection.state.held), isTruncated)
         return
       }
       if (length > writeSizeBytes) {
@@ -689,6 +680,22 @@ class NodeRequest implements Request {
     } else outgoing.writeHead(status, list)
     if (discards) this.#discardBody()
     else outgoing.end()
+  }
+
+  #writeStream(stream: Stream, isTruncated: boolean): void {
+    const { outgoing } = this
+    const destroy = () => {
+      outgoing.destroy()
+    }
+    outgoing.flushHeaders()
+    const { onDrain, onClose } = stream(
+      (data) => !outgoing.writableEnded && outgoing.write(data),
+      // What was written is flushed first.
+      () => (isTruncated ? outgoing.write('', destroy) : outgoing.end()),
+      destroy,
+    )
+    outgoing.on('drain', onDrain)
+    outgoing.once('close', onClose)
   }
 
   /**

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { HttpHandler } from '../http/dispatch.ts'
+import { buffersOf, byteLengthOf, type Stream } from '../http/response.ts'
 import type { Credentials } from './dev-certificate.ts'
 import { HeldMemory } from './held-memory.ts'
 import type { OverloadMonitor } from './overload.ts'
@@ -76,6 +77,53 @@ export class Turns {
     if (this.#waiting.length > 0) setImmediate(this.#next)
   }
 }
+
+/** Bodies at a rate are sent in pieces of this duration. */
+const pieceSeconds = 0.1
+
+/** The body, or the first half of it, at a rate; a client that reads more slowly determines it. */
+export const atRate =
+  (body: string | readonly Buffer[], isTruncated: boolean, bytesPerSecond: number, held: HeldMemory): Stream =>
+  (send, end, destroy) => {
+    const buffers = buffersOf(body)
+    const holder = { destroy }
+    let unsentBytes = byteLengthOf(buffers) >> (isTruncated ? 1 : 0)
+    let index = 0
+    let start = 0
+    let timer: NodeJS.Timeout
+    const pieceLength = () => Math.min(Math.ceil(pieceSeconds * bytesPerSecond), unsentBytes)
+    function sendPiece(): void {
+      let isDrained = true
+      for (let length = pieceLength(); length > 0; ) {
+        const buffer = buffers[index] as Buffer
+        const part = buffer.subarray(start, start + length)
+        isDrained = send(part)
+        length -= part.length
+        unsentBytes -= part.length
+        start += part.length
+        if (start < buffer.length) continue
+        start = 0
+        index++
+      }
+      if (unsentBytes === 0) end()
+      else if (isDrained) wait()
+    }
+    function wait(): void {
+      // It must not keep a process from ending.
+      timer = setTimeout(sendPiece, (1000 * pieceLength()) / bytesPerSecond).unref()
+    }
+    held.addBuffers(holder, buffers)
+    wait()
+    return {
+      onDrain() {
+        if (unsentBytes > 0) wait()
+      },
+      onClose() {
+        clearTimeout(timer)
+        held.release(holder)
+      },
+    }
+  }
 
 /** Without a host, every interface. With credentials, HTTPS. */
 export interface Address {

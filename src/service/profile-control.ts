@@ -40,7 +40,6 @@ export function controlledProfile<Name extends ProfileName>(
     }
   }
   const { random, now, newId, newPageToken, requireAuth } = settings
-  const { delay, rules: failures } = controlSettings
   const rulesOfProfile = contractRules.filter(({ id }) => ['G', 'S', profile.name.toUpperCase()].includes(id.charAt(0)))
   return control({
     items: itemsOf(stores, () => {}),
@@ -61,7 +60,7 @@ export function controlledProfile<Name extends ProfileName>(
     info: () => ({
       ...serviceInfo(),
       certificate: certificate ? describeCertificate(certificate) : undefined,
-      flags: { delay, failures, requireAuth },
+      flags: { requireAuth },
       rules: rulesOfProfile,
     }),
     instance: randomUUID(),
@@ -71,18 +70,20 @@ export function controlledProfile<Name extends ProfileName>(
   })
 }
 
-/** What is wrong with the rules of --fail: no operation of the profiles that are served can fail in this way. */
+/** What is wrong with --fail and --delay: no operation of the profiles that are served can fail in this way. */
 export function findFailProblems(
   { profiles: names, requireAuth, control: settings }: Pick<Config, 'profiles' | 'requireAuth' | 'control'>,
   clock: Pick<Clock, 'now' | 'random'>,
 ): string[] {
   const { rules = [] } = settings ?? {}
   const apis = names.map((name) => profileApi(profiles[name], memoryStores(profiles, ''), { ...clock, requireAuth }))
-  return rules.flatMap((rule) => {
+  return rules.flatMap(({ flag, ...rule }) => {
     const name = [rule.method, rule.code].filter((part) => part !== undefined).join(':')
     const problems = apis.map((api) => {
-      const faults = new Faults(api, { ...clock, delay: undefined, rules: [] })
-      return ruleErrors(rule, faults).map((error) => `--fail ${name} is not possible in ${api.title}: ${error}`)
+      const faults = new Faults(api, { ...clock, rules: [] })
+      return ruleErrors(rule, faults).map(
+        (error) => `${`${flag} ${name}`.trim()} is not possible in ${api.title}: ${error}`,
+      )
     })
     return problems.some((errors) => errors.length === 0) ? [] : problems.flat()
   })

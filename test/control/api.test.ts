@@ -261,6 +261,8 @@ suite('limits of the control API', { concurrency: true }, () => {
     const refused = await client.send('PUT', '/__admin/faults', rules(100_000))
     assert.deepEqual([refused.status, problemOf(refused).errors], [400, { '': ['There may be at most 1000 rules.'] }])
     assert.equal((await client.send('PUT', '/__admin/faults', rules(1_000))).status, 204)
+    const surplus = await client.send('POST', '/__admin/faults', { code: 503 })
+    assert.deepEqual([surplus.status, problemOf(surplus).errors], [400, { '': ['There may be at most 1000 rules.'] }])
   })
 
   test('more than 100 clients that receive events are refused; one that leaves makes room', async (t) => {
@@ -319,6 +321,9 @@ const changes = [
   ['POST', '/__admin/reset', undefined],
   ['PUT', adminItems, []],
   ['PUT', '/__admin/faults', [{ code: 503 }]],
+  ['POST', '/__admin/faults', { code: 503 }],
+  ['PUT', '/__admin/faults/1', { code: 503 }],
+  ['DELETE', '/__admin/faults/1', undefined],
   ['DELETE', '/__admin/requests', undefined],
   ['DELETE', '/__admin/faults', undefined],
   ['POST', '/__admin/codes', undefined],
@@ -660,8 +665,11 @@ suite('/__admin/openapi.json', { concurrency: true }, () => {
         'DELETE /__admin/requests',
         'GET /__admin/events',
         'GET /__admin/faults',
+        'POST /__admin/faults',
         'PUT /__admin/faults',
         'DELETE /__admin/faults',
+        'PUT /__admin/faults/{id}',
+        'DELETE /__admin/faults/{id}',
         'POST /__admin/codes',
         'POST /__admin/tokens',
       ])
@@ -676,6 +684,13 @@ suite('/__admin/openapi.json', { concurrency: true }, () => {
           await admin.send(method, path, body, headers)
       await admin.send('PUT', adminItems, [5])
       await admin.send('PUT', '/__admin/faults', [{ code: 1 }])
+      await admin.send('POST', '/__admin/faults', { code: 1 })
+      const { id } = JSON.parse((await admin.send('POST', '/__admin/faults', { delay: 1, maxDelay: 2 })).text)
+      for (const one of [id, 'x'])
+        for (const body of [{ code: 1 }, { delay: 1, bytesPerSecond: 5 }])
+          await admin.send('PUT', `/__admin/faults/${one}`, body)
+      await admin.send('GET', '/__admin/faults')
+      for (const one of [id, id, 'x']) await admin.send('DELETE', `/__admin/faults/${one}`)
       await admin.send('GET', '/__admin/requests?limit=x')
       await admin.send('PUT', adminItems, [], { 'if-match': '"other"' })
       await admin.send('GET', adminItems, undefined, { 'if-none-match': '*' })

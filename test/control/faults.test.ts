@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { suite, type TestContext, test } from 'node:test'
 import { type Client, NoResponseError, type Response } from '../../src/verify/client.ts'
 import { run, serve, sharedService } from '../support/cli.ts'
 import { createClient } from '../support/client.ts'
 import {
   developmentToken,
+  EventStream,
   itemsPath,
   journalOf,
   named,
@@ -14,6 +16,7 @@ import {
   putFaults,
 } from '../support/control.ts'
 import { RawConnection } from '../support/raw.ts'
+import { runtimes } from '../support/runtimes.ts'
 import { Stopwatch } from '../support/stopwatch.ts'
 
 const a = sharedService([])
@@ -193,11 +196,14 @@ suite('Prefer', { concurrency: true }, () => {
     assert.deepEqual([status, headers['preference-applied']], [500, 'wait=0, code=500'])
   })
 
-  test('an unknown fault, or a fault and a code, gets 400 with a sentence', async () => {
+  test('an unknown fault, a fault and a code, or no rate, gets 400 with a sentence', async () => {
     const client = newSandbox(a)
     for (const [prefer, title] of [
       ['fault=explode', 'Prefer: fault must be reset, truncate, lost.'],
       ['fault=lost, code=503', 'Prefer: code and fault exclude each other.'],
+      ...['', '0', '-1', '1.5', 'x', '10000001'].map(
+        (rate) => [`rate=${rate}`, 'Prefer: rate must be an integer from 1 to 10000000.'] as const,
+      ),
     ] as const) {
       const response = await create(client, prefer)
       assert.deepEqual([response.status, problemOf(response).title], [400, title])
@@ -230,24 +236,122 @@ suite('Prefer', { concurrency: true }, () => {
   })
 })
 
+const rulesOf = async (client: Client) => JSON.parse((await client.send('GET', '/__admin/faults')).text)
+
 suite('fault rules', { concurrency: true }, () => {
   const statuses = async (client: Client, times: number, method = 'GET', path = itemsPath, body?: unknown) => {
     const all = []
     for (let index = 0; index < times; index++) all.push((await client.send(method, path, body)).status)
     return all
   }
-  const rulesOf = async (client: Client) => JSON.parse((await client.send('GET', '/__admin/faults')).text)
-
   test('times: fails so often, then works; used says how often', async () => {
     const client = newSandbox(a)
     const rule = { method: 'POST', path: itemsPath, times: 2, code: 503 }
     await putFaults(client, rule)
-    assert.deepEqual(await rulesOf(client), [{ ...rule, used: 0 }])
+    assert.deepEqual(await rulesOf(client), [{ id: 1, ...rule, used: 0 }])
     assert.deepEqual(await statuses(client, 1), [200])
     assert.deepEqual(await statuses(client, 3, 'POST', itemsPath, numbered('x')), [503, 503, 201])
-    assert.deepEqual(await rulesOf(client), [{ ...rule, used: 2 }])
+    assert.deepEqual(await rulesOf(client), [{ id: 1, ...rule, used: 2 }])
     assert.equal((await client.send('DELETE', '/__admin/faults')).status, 204)
     assert.deepEqual(await rulesOf(client), [])
+  })
+
+  test('one rule is added behind the others, replaced in its place and removed; each is an event', async (t) => {
+    const client = newSandbox(a)
+    await putFaults(client, { method: 'GET', times: 1, code: 500 })
+    const stream = await EventStream.open(t, client)
+    const added = await client.send('POST', '/__admin/faults', { method: 'GET', code: 503 })
+    assert.deepEqual([added.status, JSON.parse(added.text)], [201, { id: 2, method: 'GET', code: 503, used: 0 }])
+    assert.equal((await stream.next()).event, 'faults')
+    assert.deepEqual(await statuses(client, 2), [500, 503])
+    const replaced = await client.send('PUT', '/__admin/faults/1', { code: 500, times: 2 })
+    assert.deepEqual([replaced.status, replaced.text], [204, ''])
+    assert.deepEqual(await rulesOf(client), [
+      { id: 1, code: 500, times: 2, used: 0 },
+      { id: 2, method: 'GET', code: 503, used: 1 },
+    ])
+    assert.deepEqual(await statuses(client, 3), [500, 500, 503])
+    assert.equal((await client.send('DELETE', '/__admin/faults/1')).status, 204)
+    assert.deepEqual(
+      (await rulesOf(client)).map(({ id, used }: { id: number; used: number }) => [id, used]),
+      [[2, 2]],
+    )
+    await stream.until(itemsPath)
+    const events = []
+    while (events.filter((event) => event === 'faults').length < 2) events.push((await stream.next()).event)
+    // No id is used twice.
+    const again = await client.send('POST', '/__admin/faults', { delay: 1 })
+    assert.equal(JSON.parse(again.text).id, 3)
+  })
+
+  test('an id that no rule has gets 404, an invalid rule 400, and nothing changes', async () => {
+    const client = newSandbox(a)
+    await putFaults(client, { method: 'POST', code: 503 })
+    const before = await rulesOf(client)
+    for (const id of ['2', '0', 'x', '-1', '1.0', '99999999999999999999'])
+      for (const [method, body] of [
+        ['PUT', { code: 500 }],
+        ['DELETE', undefined],
+      ] as const) {
+        const response = await client.send(method, `/__admin/faults/${id}`, body)
+        assert.deepEqual([response.status, problemOf(response).title], [404, 'No rule has this id.'], id)
+      }
+    for (const [method, path] of [
+      ['POST', '/__admin/faults'],
+      ['PUT', '/__admin/faults/1'],
+    ] as const) {
+      const response = await client.send(method, path, { code: 418, times: 0, id: 1 })
+      assert.equal(response.status, 400)
+      const [times, id] = problemOf(response).errors?.[''] ?? []
+      assert.equal(times, 'times must be a positive integer.')
+      assert.match(`${id}`, /^There is no member id: use method, path, /)
+      const list = await client.send(method, path, [{ code: 500 }])
+      assert.deepEqual(problemOf(list).errors, { '': ['A rule must be an object.'] })
+    }
+    assert.deepEqual(await rulesOf(client), before)
+  })
+
+  test('of the rules that match, the first failure, the first delay and the first rate are applied', async () => {
+    const client = newSandbox(a)
+    await putFaults(
+      client,
+      { method: 'POST', delay: 900 },
+      { delay: 20, times: 1 },
+      { delay: 10 },
+      { path: itemsPath, code: 503, delay: 60_000, times: 1 },
+      { bytesPerSecond: 5_000, times: 2 },
+      { code: 500, bytesPerSecond: 1 },
+    )
+    const used = async () => (await rulesOf(client)).map((rule: { used: number }) => rule.used)
+    assert.deepEqual(await statuses(client, 1), [503])
+    assert.deepEqual(await used(), [0, 1, 0, 1, 1, 0])
+    assert.deepEqual(await statuses(client, 1), [500])
+    assert.deepEqual(await used(), [0, 1, 1, 1, 2, 1])
+    const any = 'rule for any method any path'
+    assert.deepEqual(
+      (await journalOf(client)).map(({ fault }) => fault),
+      [
+        `${any}: 20 ms; rule for any method ${itemsPath}: 503; ${any}: 5000 bytes/s`,
+        `${any}: 10 ms; ${any}: 5000 bytes/s; ${any}: 500`,
+      ],
+    )
+    await client.send('DELETE', '/__admin/faults')
+    // With a failure of its own, a request still gets the delay of a rule; with all three, no rule is used.
+    await putFaults(client, { delay: 1, bytesPerSecond: 5_000 }, { code: 500 })
+    const preferred = await client.send('GET', itemsPath, undefined, { prefer: 'code=503' })
+    assert.deepEqual(applied(preferred), [503, 'code=503'])
+    assert.deepEqual(await used(), [1, 0])
+    const all = 'wait=0, code=503, rate=5000'
+    assert.deepEqual(applied(await client.send('GET', itemsPath, undefined, { prefer: all })), [503, all])
+    assert.deepEqual(await used(), [1, 0])
+  })
+
+  test('maxDelay: a random time, at least delay', async () => {
+    const client = newSandbox(a)
+    await putFaults(client, { delay: 1, maxDelay: 20 })
+    await statuses(client, 30)
+    const delays = (await journalOf(client)).map(({ fault }) => Number(/: (\d+) ms$/.exec(fault ?? '')?.[1]))
+    assert.ok(delays.every((delay) => delay >= 1 && delay <= 20) && new Set(delays).size > 3, `${delays}`)
   })
 
   test('the first rule that matches is applied', async () => {
@@ -343,7 +447,7 @@ suite('fault rules', { concurrency: true }, () => {
       const rejected = async (rules: unknown) => {
         const response = await client.send('PUT', '/__admin/faults', rules)
         assert.equal(response.status, 400, response.text)
-        assert.deepEqual(await rulesOf(client), [{ method: 'POST', code: 400, used: 0 }])
+        assert.deepEqual(await rulesOf(client), [{ id: 1, method: 'POST', code: 400, used: 0 }])
         return problemOf(response).errors
       }
       assert.deepEqual(await rejected({ code: 400 }), { '': ['The body must be an array of rules.'] })
@@ -359,7 +463,10 @@ suite('fault rules', { concurrency: true }, () => {
           { method: 'PATCH' },
           { path: '/api/todo' },
           { path: `${itemsPath}/1/2` },
-          { method: ['POST'], times: 1.5, delay: 60_001 },
+          { method: ['POST'], times: 1.5, delay: 60_001, maxDelay: 60_001, bytesPerSecond: 0 },
+          { maxDelay: 5 },
+          { delay: 6, maxDelay: 5 },
+          { bytesPerSecond: 10_000_001 },
         ]),
         {
           '[1]': ['A rule must be an object.'],
@@ -371,7 +478,7 @@ suite('fault rules', { concurrency: true }, () => {
             'code must be a status.',
             'fault must be reset, truncate, lost.',
             'delay must be milliseconds from 0 to 60000.',
-            'There is no member cod: use method, path, times, share, code, fault, delay.',
+            'There is no member cod: use method, path, times, share, code, fault, delay, maxDelay, bytesPerSecond.',
           ],
           '[3]': [`code must be a failure of these operations: ${post}.`],
           '[4]': ['code and fault exclude each other.'],
@@ -382,7 +489,12 @@ suite('fault rules', { concurrency: true }, () => {
             'method must be a method such as POST.',
             'times must be a positive integer.',
             'delay must be milliseconds from 0 to 60000.',
+            'maxDelay must be milliseconds from 0 to 60000.',
+            'bytesPerSecond must be an integer from 1 to 10000000.',
           ],
+          '[9]': ['maxDelay needs a delay that is not greater.'],
+          '[10]': ['maxDelay needs a delay that is not greater.'],
+          '[11]': ['bytesPerSecond must be an integer from 1 to 10000000.'],
         },
       )
     })
@@ -405,7 +517,7 @@ suite('--delay and --fail', { concurrency: true }, () => {
       assert.deepEqual(applied(await client.send('GET', itemsPath)), [200, undefined])
       assert.ok(performance.now() - startedAt >= 145)
       const [entry] = await journalOf(client)
-      assert.match(entry?.fault ?? '', /^(?:1[5-9]\d|200) ms$/)
+      assert.match(entry?.fault ?? '', /^--delay: (?:1[5-9]\d|200) ms$/)
     }
     const client = createClient(url)
     await client.send('GET', '/health/live')
@@ -420,10 +532,36 @@ suite('--delay and --fail', { concurrency: true }, () => {
       assert.ok(failed.length > 10 && failed.length < 50, `${failed.length}`)
       assert.ok(failed.every((status) => status === 503))
       await putFaults(client, { code: 500 })
-      assert.equal((await failures(client, 5)).length, 5)
+      assert.deepEqual(await failures(client, 5), [500, 500, 500, 500, 500])
       assert.equal((await client.send('POST', '/__admin/reset')).status, 204)
       assert.ok((await failures(client, 60)).length > 10)
     }
+  })
+
+  test('their rules can be removed and replaced, in one sandbox, until the next reset', async (t) => {
+    const { url } = await serve(t, ['--fail', 'POST:500:25%', '--fail', '0%', '--delay', '1-2'])
+    const [main, ada] = [createClient(url), createClient(`${url}/~ada`)]
+    const atStart = [
+      { id: 1, share: 0.25, method: 'POST', code: 500, flag: '--fail', used: 0 },
+      { id: 2, share: 0, flag: '--fail', used: 0 },
+      { id: 3, delay: 1, maxDelay: 2, flag: '--delay', used: 0 },
+    ]
+    assert.deepEqual(await rulesOf(ada), atStart)
+    await putFaults(ada, { code: 503 })
+    const own = { id: 4, code: 503, used: 0 }
+    assert.deepEqual(await rulesOf(ada), [own, ...atStart])
+    const { text } = await ada.send('POST', '/__admin/faults', { method: 'PUT' })
+    assert.deepEqual(await rulesOf(ada), [own, JSON.parse(text), ...atStart])
+    assert.equal((await ada.send('DELETE', '/__admin/faults')).status, 204)
+    assert.deepEqual(await rulesOf(ada), atStart)
+    assert.equal((await ada.send('GET', itemsPath)).status, 200)
+    assert.equal((await rulesOf(ada))[2].used, 1)
+    assert.equal((await ada.send('DELETE', '/__admin/faults/3')).status, 204)
+    assert.equal((await ada.send('PUT', '/__admin/faults/1', { code: 503 })).status, 204)
+    assert.deepEqual(await rulesOf(ada), [{ id: 1, code: 503, used: 0 }, atStart[1]])
+    assert.deepEqual(await rulesOf(main), atStart)
+    assert.equal((await ada.send('POST', '/__admin/reset')).status, 204)
+    assert.deepEqual(await rulesOf(ada), atStart)
   })
 
   test('--fail METHOD:STATUS:SHARE%, repeated, and as a variable', async (t) => {
@@ -450,10 +588,13 @@ suite('--delay and --fail', { concurrency: true }, () => {
   test('a failure that no operation of the served profiles can have is a usage error', startTimeout, async (t) => {
     const serveWith = (profile: string, ...rules: string[]) =>
       run(t, ['serve', '--profile', profile, ...rules.flatMap((rule) => ['--fail', rule])])
-    const [forB, forBoth] = await Promise.all([
+    const [forB, forBoth, long] = await Promise.all([
       serveWith('b', 'POST:503:20%', 'GET:503:20%', 'PATCH:5%'),
       serveWith('both', 'POST:418:20%'),
+      run(t, ['serve', '--profile', 'a', '--delay', '5-60001']),
     ])
+    assert.equal(long.code, 2)
+    assert.match(long.stderr, /^todo-service: --delay is not possible in .*: maxDelay must be .* 0 to 60000\.\n/)
     assert.deepEqual([forB.code, forB.stdout], [2, ''])
     assert.deepEqual(forB.stderr.split('\n').slice(0, -2), [
       'todo-service: --fail POST:503 is not possible in Profile B: code must be a failure of these operations: 400, 409.',
@@ -496,3 +637,99 @@ suite('--delay and --fail', { concurrency: true }, () => {
     stopwatch.assertWithin(10_000)
   })
 })
+
+/** A body that is sent in about this time. */
+const seconds = 0.6
+
+for (const { name, env, skip, ...interpreter } of runtimes)
+  suite(`bytesPerSecond on ${name}`, { skip, concurrency: true }, () => {
+    const service = sharedService(['--no-https'], 'a', env, interpreter)
+
+    /** A sandbox with so many items, the response with them, and the rate at which its body takes the time. */
+    async function prepared(count: number) {
+      const client = newSandbox(service)
+      const items = Array.from({ length: count }, (_, id) => ({ id, ...numbered('x') }))
+      await client.send('PUT', '/__admin/items', items)
+      const plain = await client.send('GET', itemsPath)
+      return { client, plain, rate: Math.round(plain.text.length / seconds) }
+    }
+
+    const comparable = ({ headers }: Response) => {
+      // Bun sends a stream in chunks, whatever its Content-Length.
+      const framing = name === 'Bun' ? { 'content-length': '', 'transfer-encoding': '' } : {}
+      return { ...headers, date: '', 'preference-applied': '', ...framing }
+    }
+
+    for (const count of [1, 100, 20_000])
+      test(`a list of ${count} takes its time, with the same headers`, async () => {
+        const { client, plain, rate } = await prepared(count)
+        for (const isRule of [false, true]) {
+          if (isRule) await putFaults(client, { bytesPerSecond: rate })
+          const stopwatch = new Stopwatch()
+          const startedAt = performance.now()
+          const slow = await client.send('GET', itemsPath, undefined, isRule ? {} : { prefer: `rate=${rate}` })
+          const elapsedMs = performance.now() - startedAt
+          assert.ok(elapsedMs > 900 * seconds, `${elapsedMs}`)
+          stopwatch.assertWithin(3_000, elapsedMs)
+          assert.deepEqual(applied(slow), [200, isRule ? undefined : `rate=${rate}`])
+          assert.deepEqual(comparable(slow), comparable(plain))
+          assert.equal(slow.text, plain.text)
+        }
+        const { headers } = await client.send('HEAD', itemsPath)
+        assert.equal(headers['content-length'], `${plain.text.length}`)
+      })
+
+    test('with a delay and a code', async () => {
+      const { client } = await prepared(1)
+      await putFaults(client, { method: 'POST', code: 503, delay: 200, bytesPerSecond: 1_000 })
+      const startedAt = performance.now()
+      const { status, text } = await create(client)
+      assert.equal(status, 503)
+      const elapsedMs = performance.now() - startedAt
+      assert.ok(elapsedMs > 0.9 * (200 + text.length), `${elapsedMs}`)
+    })
+
+    /** The pieces of the list as they arrive. */
+    async function receive(client: Client, prefer: string) {
+      const { headers, body } = await fetch(`${client.url}${itemsPath}`, { headers: { prefer } })
+      assert.equal(headers.get('preference-applied'), prefer)
+      return body as ReadableStream<Uint8Array>
+    }
+
+    test('a truncated body is sent at the rate, too', async () => {
+      const { client, plain, rate } = await prepared(100)
+      const startedAt = performance.now()
+      const pieces: Uint8Array[] = []
+      const all = async () => {
+        for await (const piece of await receive(client, `fault=truncate, rate=${rate}`)) pieces.push(piece)
+      }
+      await assert.rejects(all)
+      const elapsedMs = performance.now() - startedAt
+      assert.ok(elapsedMs > 400 * seconds, `${elapsedMs}`)
+      assert.equal(Buffer.concat(pieces).toString(), plain.text.slice(0, plain.text.length >> 1))
+    })
+
+    test('a slow body arrives byte by byte', async () => {
+      const { client } = await prepared(1)
+      const startedAt = performance.now()
+      const lengths = []
+      for await (const { length } of await receive(client, 'rate=10')) if (lengths.push(length) === 5) break
+      const elapsedMs = performance.now() - startedAt
+      assert.ok(elapsedMs > 450, `${elapsedMs}`)
+    })
+
+    for (const leaves of [true, false])
+      test(`a client that ${leaves ? 'leaves' : 'stays'} does not keep the service from ending`, async (t) => {
+        const args = ['--no-https', '--drain-timeout', leaves ? '600' : '1']
+        const { running, port } = await serve(t, args, env, 'a', interpreter)
+        const raw = new RawConnection(t, port)
+        raw.socket.write(`GET /weatherforecast HTTP/1.1\r\nHost: localhost\r\nPrefer: rate=1\r\n\r\n`)
+        while (!/\r\n\r\n./.test(raw.received)) await once(raw.socket, 'data')
+        if (leaves) raw.socket.destroy()
+        running.process.kill('SIGTERM')
+        const stopwatch = new Stopwatch()
+        assert.equal((await running.ended).code, 0)
+        await raw.closed
+        stopwatch.assertWithin(20_000)
+      })
+  })
