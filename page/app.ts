@@ -261,6 +261,7 @@ const showToast: App['notify'] = (text, action) => {
   const toast = addToast(text, ...(action ? [h('button', { type: 'button', onclick: run }, action.label)] : []))
   const expire = () => (toast.matches(':hover, :focus-within') ? setTimeout(expire, toastForMs) : toast.remove())
   setTimeout(expire, toastForMs)
+  return () => toast.remove()
 }
 
 /** Clients on other machines need a token, or a code that somebody with access shows them. */

@@ -59,9 +59,15 @@ const putItems = (text: string, etag: string) => admin('PUT', 'items', text, { '
 
 /** What replaces many items, or brings deleted ones back. Nothing is lost without a question, and nothing for good. */
 export function itemTools(app: App, toJson: (item: Item) => string) {
-  const steps: Step[] = []
+  /** The newest last, each with what removes its message. */
+  const steps = new Map<Step, () => void>()
   const error = h('p', { class: 'error', role: 'alert' })
-  const undoButton = h('button', { type: 'button', class: 'small', hidden: true, onclick: () => undo(steps.at(-1)) })
+  const undoButton = h('button', {
+    type: 'button',
+    class: 'small',
+    hidden: true,
+    onclick: () => undo([...steps.keys()].at(-1)),
+  })
   const file = h('input', {
     type: 'file',
     accept: '.json,application/json',
@@ -92,22 +98,22 @@ export function itemTools(app: App, toJson: (item: Item) => string) {
   }
 
   function offer(step: Step, text: string) {
-    steps.push(step)
+    steps.set(step, app.notify(text, { label: 'Undo', run: () => undo(step) }))
     showSteps()
-    app.notify(text, { label: 'Undo', run: () => undo(step) })
   }
 
   function showSteps() {
-    const last = steps.at(-1)
+    const last = [...steps.keys()].at(-1)
     undoButton.hidden = !last
     setText(undoButton, last ? `Undo ${last.name}: bring back ${last.what}` : '')
   }
 
   const undo = (step: Step | undefined) =>
     attempt(async () => {
-      const message = step && steps.includes(step) ? await step.undo() : undefined
+      const message = step && steps.has(step) ? await step.undo() : undefined
       if (!step || message === undefined) return
-      steps.splice(steps.indexOf(step), 1)
+      steps.get(step)?.()
+      steps.delete(step)
       showSteps()
       say(message)
     })

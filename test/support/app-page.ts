@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import type { TestContext } from 'node:test'
+import type { Page } from 'playwright-core'
+import type { sharedBrowser } from './browser.ts'
+import { cleanUp } from './cleanup.ts'
+
+export type Profile = 'a' | 'b'
+
+const json = { 'content-type': 'application/json' }
+
+export async function send(
+  url: string,
+  method = 'GET',
+  body?: unknown,
+  headers: Record<string, string> = {},
+  signal?: AbortSignal,
+) {
+  const text = typeof body === 'string' ? body : JSON.stringify(body)
+  const response = await fetch(url, {
+    method,
+    headers: { ...(body !== undefined && json), ...headers },
+    ...(text !== undefined && { body: text }),
+    ...(signal && { signal }),
+  })
+  return { status: response.status, headers: response.headers, text: await response.text() }
+}
+
+/** Valid bodies of each profile. */
+const newItem = (profile: Profile, name: string) =>
+  profile === 'a' ? { name, isComplete: false } : { id: name, name, notes: 'some notes', done: false }
+
+export const createItem = (url: string, profile: Profile, name: string) =>
+  send(`${url}/api/todoitems`, 'POST', newItem(profile, name))
+
+export interface Look {
+  readonly colorScheme?: 'light' | 'dark'
+  readonly width?: number
+}
+
+/** Pages in the browser of a suite. */
+export function appPages(shared: ReturnType<typeof sharedBrowser>) {
+  /** Opens a page; after the test it must have had no script error and no request to another origin. */
+  async function open(t: TestContext, url: string, { colorScheme = 'light', width = 1280 }: Look = {}): Promise<Page> {
+    const context = await shared.browser.newContext({
+      colorScheme,
+      viewport: { width, height: 800 },
+      reducedMotion: 'reduce',
+    })
+    const page = await context.newPage()
+    // The tests that run at the same time would share the clipboard.
+    await page.addInitScript(
+      'if (navigator.clipboard) navigator.clipboard.writeText = async (text) => { globalThis.copied = text }',
+    )
+    page.setDefaultTimeout(60_000)
+    const errors: string[] = []
+    const { origin } = new URL(url)
+    page.on('pageerror', (error) => errors.push(error.message))
+    page.on('console', (message) => {
+      // A response that is no success.
+      if (message.type() === 'error' && !/Failed to load resource/.test(message.text())) errors.push(message.text())
+    })
+    page.on('request', (sent) => {
+      if (!/^(?:data|blob):/.test(sent.url()) && new URL(sent.url()).origin !== origin) errors.push(sent.url())
+    })
+    cleanUp(t, async () => {
+      await context.close()
+      assert.deepEqual(errors, [])
+    })
+    await page.goto(url)
+    return page
+  }
+
+  async function openView(t: TestContext, base: string, view: string, look?: Look): Promise<Page> {
+    const page = await open(t, `${base}/app#/${view}`, look)
+    await live(page)
+    return page
+  }
+
+  return { open, openView }
+}
+
+export const live = (page: Page) => page.locator('#live.is-live').waitFor()
+export const show = (page: Page, view: string) => page.getByRole('link', { name: view, exact: true }).click()
+/** The requests in the view Traffic. */
+export const rows = (page: Page) => page.locator('.rows li:not([hidden])')
+export const row = (page: Page, text: string | RegExp) => page.locator('.rows li:not([hidden])', { hasText: text })
+export const clipboard = (page: Page) => page.evaluate('copied') as Promise<string>
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+/** Serious and critical findings of axe-core, and whether the page is larger than the window. */
+export async function assertAccessible(page: Page, what: string): Promise<void> {
+  if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axe)
+  const results = (await page.evaluate("axe.run({ resultTypes: ['violations'] })")) as {
+    violations: { id: string; impact: string; nodes: { html: string }[] }[]
+  }
+  const severe = results.violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .map(({ id, nodes }) => `${what}: ${id} ${nodes[0]?.html}`)
+  assert.deepEqual(severe, [])
+  for (const size of ['Width', 'Height']) {
+    const overflow = Number(await page.evaluate(`document.documentElement.scroll${size} - inner${size}`))
+    assert.ok(overflow <= 0, `${what}: the ${size} is ${overflow} pixels too large`)
+  }
+}
