@@ -20,7 +20,7 @@ export class Faults {
   readonly #settings: FaultSettings
   readonly #onChange: () => void
   /** Those of flags are the last. */
-  #rules: Rule[] = []
+  #rules: Rule[]
   #lastId: number
 
   constructor(api: Api, settings: FaultSettings, onChange = () => {}) {
