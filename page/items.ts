@@ -21,6 +21,14 @@ interface Row {
   update(item: Item): void
 }
 
+/** An item that the list does not have yet. */
+interface Created {
+  readonly name: string | null
+  /** The ids of all other items. */
+  readonly before: ReadonlySet<string>
+  isFinished: boolean
+}
+
 /** Every digit of the id, as it was sent. */
 const toJsonA = ({ id, name, isComplete }: Item) =>
   `{"id":${id},"name":${JSON.stringify(name)},"isComplete":${isComplete}}`
@@ -123,8 +131,8 @@ export function itemsView(app: App): View {
   let isShown = false
   let isStale = true
   let isLoading = false
-  /** Rows of items that are being created, and whether the service has responded; they go when the list has them. */
-  const created = new Map<HTMLElement, boolean>()
+  /** Rows of items that are being created; they go when the list has them. */
+  const created = new Map<HTMLElement, Created>()
   /** Who waits for the entry of a request. */
   let entryListeners: (() => void)[] = []
 
@@ -136,11 +144,12 @@ export function itemsView(app: App): View {
       h('span', { class: 'name' }, item.name ?? ''),
       h('small', {}, 'Waiting for the service'),
     )
-    created.set(row, false)
+    const entry: Created = { name: item.name, before: new Set(rows.keys()), isFinished: false }
+    created.set(row, entry)
     render()
     const response = await write(shape.create(item))
-    if (isSuccess(response)) created.set(row, true)
-    else dropCreated(row)
+    entry.isFinished = true
+    if (!isSuccess(response)) dropCreated(row)
     return response
   }
 
@@ -268,7 +277,7 @@ export function itemsView(app: App): View {
     isLoading = true
     while (isStale && isShown) {
       isStale = false
-      const finished = [...created].filter(([, isFinished]) => isFinished)
+      const finished = [...created].filter(([, { isFinished }]) => isFinished)
       const response = await admin('GET', 'items')
       if (response.status === 200) {
         items = parseExact(response.text) as Item[]
@@ -299,6 +308,9 @@ export function itemsView(app: App): View {
       if (row.element === next) next = next.nextElementSibling
       else list.insertBefore(row.element, next)
     }
+    // The event about the item may come before the response.
+    for (const [row, { name, before }] of created)
+      row.hidden = items.some((item) => item.name === name && !before.has(item.id))
     list.append(...created.keys())
     const done = items.filter((item) => item[shape.done]).length
     empty.hidden = list.childElementCount > 0
