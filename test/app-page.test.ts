@@ -144,7 +144,7 @@ suite('/app in a browser', { concurrency: 3 }, () => {
       await page.getByRole('button', { name: /^Edit water/ }).click()
       await page.getByRole('textbox', { name: 'Name' }).fill('water the plants')
       if (profile === 'b') await item.getByRole('textbox', { name: 'Notes' }).fill('every day')
-      await page.getByRole('button', { name: 'Save' }).click()
+      await page.locator('.items').getByRole('button', { name: 'Save' }).click()
       await page.getByRole('button', { name: /^Edit water the plants/ }).waitFor()
       await page.getByRole('checkbox', { name: 'Done: water the plants' }).click()
       await page.locator('.items li.done').waitFor()
