@@ -1,4 +1,4 @@
-import type { JournalEntry } from '../src/control/schema.ts'
+import type { JournalEntry, Message } from '../src/control/schema.ts'
 import { h } from './dom.ts'
 
 type Status = JournalEntry['status']
@@ -31,8 +31,17 @@ const statuses: Partial<Record<number, string>> = {
 export const describeStatus = (status: Status) =>
   status ? `${status} ${statuses[status] ?? ''}`.trim() : 'No response: the connection was closed'
 
-/** 2xx to 5xx; `none` without a response. */
-export const statusClass = (status: Status) => (status ? `${Math.floor(status / 100)}xx` : 'none')
+type Outcome = Pick<JournalEntry, 'state' | 'status'>
+
+/** 2xx to 5xx; `none` without a response, `pending` without one so far. */
+export const outcomeGroup = ({ state, status }: Outcome) =>
+  status ? `${Math.floor(status / 100)}xx` : state === 'pending' ? state : 'none'
+
+/** The class that gives an outcome its colour. */
+export const outcomeClass = (outcome: Outcome) => outcomeGroup(outcome).replace(/^\d/, 's$&')
+
+const outcomes = { pending: 'pending', aborted: 'client left', closed: 'connection closed' }
+export const outcomeOf = ({ state, status }: Outcome) => (state === 'sent' ? `${status}` : outcomes[state])
 
 const time = new Intl.DateTimeFormat([], { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' })
 export const formatTime = (text: string) => time.format(new Date(text))
@@ -69,9 +78,9 @@ function quote(text: string): string {
 }
 const escapeBytes = (character: string) =>
   [...new TextEncoder().encode(character)].map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('')
-/** curl sets them itself, or they belong to the connection of the client. */
+/** A client sets them itself, or they belong to the connection of another one. */
 const ownHeaders =
-  /^(?:host|connection|content-length|accept-encoding|user-agent|accept|transfer-encoding|origin|referer|cache-control|pragma|accept-language|sec-.*)$/
+  /^(?:host|connection|content-length|accept-encoding|user-agent|accept|transfer-encoding|origin|referer|cache-control|pragma|accept-language|x-todo-client|sec-.*)$/
 
 /** A request as it was sent, or is to be sent. */
 interface SentRequest {
@@ -82,6 +91,9 @@ interface SentRequest {
   readonly body: string | null | undefined
 }
 
+const repeatedHeaders = ({ headers = {} }: SentRequest) =>
+  Object.entries(headers).filter(([name]) => !ownHeaders.test(name))
+
 /** A shell command that repeats a request. The journal has no tokens, so the command refers to one in $TOKEN. */
 export function toCurl(origin: string, request: SentRequest, isSecured: boolean): string {
   const { method, path, query, headers = {}, body } = request
@@ -89,8 +101,7 @@ export function toCurl(origin: string, request: SentRequest, isSecured: boolean)
   if (method !== 'GET' && method !== 'HEAD') parts.push(`-X ${/^[A-Z]+$/.test(method) ? method : quote(method)}`)
   parts.push(quote(`${origin}${path}${query}`))
   if (isSecured) parts.push('-H "Authorization: Bearer $TOKEN"')
-  for (const [name, value] of Object.entries(headers))
-    if (!ownHeaders.test(name)) parts.push(`-H ${quote(`${name}: ${value}`)}`)
+  for (const [name, value] of repeatedHeaders(request)) parts.push(`-H ${quote(`${name}: ${value}`)}`)
   if (body) {
     if (!headers['content-type']) parts.push("-H 'content-type:'")
     // Unlike --data-binary it reads no file.
@@ -98,6 +109,123 @@ export function toCurl(origin: string, request: SentRequest, isSecured: boolean)
   }
   return parts.join(' ')
 }
+
+/** A string literal of JavaScript and of C#. No character of it is invisible, turns the text around or ends the line. */
+const literal = (text: string) =>
+  JSON.stringify(text).replace(/[\p{C}\u2028\u2029]/gu, (character) =>
+    character
+      .split('')
+      .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+      .join(''),
+  )
+
+/** A statement of JavaScript that repeats a request, with a variable `token` where it needs one. */
+export function toFetch(origin: string, request: SentRequest, isSecured: boolean): string {
+  const { method, path, query, headers = {}, body } = request
+  const isBodyAllowed = method !== 'GET' && method !== 'HEAD'
+  // In an object, "__proto__" as such would be its prototype.
+  const fields = repeatedHeaders(request).map(
+    ([name, value]) => `${name === '__proto__' ? '["__proto__"]' : literal(name)}: ${literal(value)}`,
+  )
+  if (isSecured) fields.unshift('"authorization": "Bearer " + token')
+  const options: string[] = []
+  if (method !== 'GET') options.push(`method: ${literal(method)}`)
+  if (fields.length > 0) options.push(`headers: { ${fields.join(', ')} }`)
+  // A string would be sent with a content type.
+  if (body && isBodyAllowed)
+    options.push(`body: ${headers['content-type'] ? literal(body) : `new Blob([${literal(body)}])`}`)
+  const given = options.length > 0 ? `, {\n${options.map((option) => `  ${option},\n`).join('')}}` : ''
+  const warning = body && !isBodyAllowed ? `// fetch cannot send the body of this ${method}.\n` : ''
+  return `${warning}const response = await fetch(${literal(`${origin}${path}${query}`)}${given})`
+}
+
+/** Of a request in .NET, these belong to the content. */
+const contentHeader = /^(?:content-.*|allow|expires|last-modified)$/
+const csharpMethods: Partial<Record<string, string>> = { GET: 'Get', POST: 'Post', PUT: 'Put', DELETE: 'Delete' }
+
+/** Statements of C# that repeat a request, with a variable `token` where it needs one. */
+export function toCSharp(origin: string, request: SentRequest, isSecured: boolean): string {
+  const { method, path, query, body } = request
+  const known = csharpMethods[method]
+  const fields = repeatedHeaders(request)
+  const lines = [
+    'using var client = new HttpClient();',
+    `using var request = new HttpRequestMessage(${known ? `HttpMethod.${known}` : `new HttpMethod(${literal(method)})`}, ${literal(`${origin}${path}${query}`)});`,
+  ]
+  if (isSecured) lines.push('request.Headers.TryAddWithoutValidation("authorization", "Bearer " + token);')
+  if (body || fields.some(([name]) => contentHeader.test(name))) {
+    lines.push(`request.Content = new StringContent(${literal(body ?? '')});`)
+    lines.push('request.Content.Headers.Remove("content-type");')
+  }
+  for (const [name, value] of fields)
+    lines.push(
+      `request.${contentHeader.test(name) ? 'Content.' : ''}Headers.TryAddWithoutValidation(${literal(name)}, ${literal(value)});`,
+    )
+  return [...lines, 'using var response = await client.SendAsync(request);'].join('\n')
+}
+
+const byteLength = (text: string) => new TextEncoder().encode(text).length
+const pairs = (entries: Iterable<readonly [string, string]>) =>
+  Array.from(entries, ([name, value]) => ({ name, value }))
+const cutComment = 'The first 16 KiB of the body.'
+
+/** The format HAR 1.2, which the network panel of a browser imports. */
+export const toHar = (origin: string, version: string, entries: readonly JournalEntry[]) => ({
+  log: {
+    version: '1.2',
+    creator: { name: 'todo-item-service', version },
+    entries: entries.map((one) => harEntry(origin, one)),
+  },
+})
+
+function harEntry(origin: string, entry: JournalEntry) {
+  const { time, method, path, query, state, status, milliseconds, request, response, reason, fault } = entry
+  const shared = (message: Message) => ({
+    httpVersion: 'HTTP/1.1',
+    cookies: [],
+    headers: pairs(Object.entries(message.headers)),
+    headersSize: -1,
+    bodySize: sizeOf(message),
+  })
+  const comment = [entry.isSimulated ? reason : '', fault && `switched on: ${fault}`].filter(Boolean).join('; ')
+  return {
+    startedDateTime: time,
+    time: milliseconds,
+    request: {
+      method,
+      url: `${origin}${path}${query}`,
+      ...shared(request),
+      queryString: pairs(new URLSearchParams(query)),
+      ...(request.body && {
+        postData: {
+          mimeType: request.headers['content-type'] ?? '',
+          params: [],
+          text: request.body,
+          ...(request.isTruncated && { comment: cutComment }),
+        },
+      }),
+    },
+    response: {
+      status: status ?? 0,
+      statusText: statuses[status ?? 0] ?? '',
+      ...shared(response),
+      content: {
+        size: sizeOf(response),
+        mimeType: response.headers['content-type'] ?? 'x-unknown',
+        ...(response.body !== null && { text: response.body }),
+        ...(response.isTruncated && { comment: cutComment }),
+      },
+      redirectURL: response.headers.location ?? '',
+    },
+    cache: {},
+    timings: { send: 0, wait: milliseconds, receive: 0 },
+    ...(state !== 'sent' && { _error: (state !== 'pending' && reason) || outcomes[state] }),
+    ...(comment && { comment }),
+  }
+}
+
+const sizeOf = ({ headers, body, isTruncated }: Message) =>
+  Number((isTruncated && headers['content-length']) || byteLength(body ?? ''))
 
 const jsonTokens = /"(?:[^"\\]+|\\.)*"|-?\d[\d.eE+-]*|true|false|null|[[\]{},:]/g
 

@@ -1,6 +1,6 @@
 import { type Answer, admin, base, messageOf, parseExact, send } from './client.ts'
 import { copyButton, field, h, setText } from './dom.ts'
-import { describeStatus, formatBody, statusClass, toCurl } from './format.ts'
+import { describeStatus, formatBody, outcomeClass, toCurl } from './format.ts'
 import { type Item, itemTools } from './item-tools.ts'
 import type { App, View } from './view.ts'
 
@@ -202,7 +202,7 @@ export function itemsView(app: App): View {
     const status = response.status || null
     const badge = h(
       'span',
-      { class: `badge ${status ? `s${statusClass(status)}` : 'none'}` },
+      { class: `badge ${outcomeClass({ state: status ? 'sent' : 'closed', status })}` },
       status ? describeStatus(status) : 'No response',
     )
     const part = (title: string, text: string | undefined) => [

@@ -2,20 +2,25 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { request } from 'node:http'
-import { createRequire } from 'node:module'
-import { suite, type TestContext, test } from 'node:test'
-import type { Page } from 'playwright-core'
+import { suite, test } from 'node:test'
+import {
+  appPages,
+  assertAccessible,
+  clipboard,
+  createItem,
+  live,
+  type Profile,
+  row,
+  rows,
+  send,
+  show,
+} from './support/app-page.ts'
 import { sharedBrowser } from './support/browser.ts'
-import { cleanUp } from './support/cleanup.ts'
 import { type Service, serve, sharedService, start } from './support/cli.ts'
 import { controlToken } from './support/control.ts'
 import { temporaryFolder } from './support/folder.ts'
 import { freePort } from './support/port.ts'
 
-const require = createRequire(import.meta.url)
-const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8')
-
-type Profile = 'a' | 'b'
 const services: Record<Profile, Service> = {
   a: sharedService(['--https-port', '0']),
   b: sharedService([], 'b'),
@@ -26,92 +31,10 @@ let sandboxes = 0
 /** Items, traffic and switches of its own for each test: the address of a new sandbox. */
 const newSandbox = (profile: Profile) => `${services[profile].url}/~test-${++sandboxes}`
 
-const json = { 'content-type': 'application/json' }
-
-async function send(url: string, method = 'GET', body?: unknown, headers: Record<string, string> = {}) {
-  const text = typeof body === 'string' ? body : JSON.stringify(body)
-  const response = await fetch(url, {
-    method,
-    headers: { ...(body !== undefined && json), ...headers },
-    ...(text !== undefined && { body: text }),
-  })
-  return { status: response.status, headers: response.headers, text: await response.text() }
-}
-
-/** Valid bodies of each profile. */
-const newItem = (profile: Profile, name: string) =>
-  profile === 'a' ? { name, isComplete: false } : { id: name, name, notes: 'some notes', done: false }
-
-const createItem = (url: string, profile: Profile, name: string) =>
-  send(`${url}/api/todoitems`, 'POST', newItem(profile, name))
-
 suite('/app in a browser', { concurrency: 3 }, () => {
   const shared = sharedBrowser()
 
-  interface Look {
-    readonly colorScheme?: 'light' | 'dark'
-    readonly width?: number
-  }
-
-  /** Opens a page; after the test it must have had no script error and no request to another origin. */
-  async function open(t: TestContext, url: string, { colorScheme = 'light', width = 1280 }: Look = {}): Promise<Page> {
-    const context = await shared.browser.newContext({
-      colorScheme,
-      viewport: { width, height: 800 },
-      reducedMotion: 'reduce',
-    })
-    const page = await context.newPage()
-    // The tests that run at the same time would share the clipboard.
-    await page.addInitScript(
-      'if (navigator.clipboard) navigator.clipboard.writeText = async (text) => { globalThis.copied = text }',
-    )
-    page.setDefaultTimeout(60_000)
-    const errors: string[] = []
-    const { origin } = new URL(url)
-    page.on('pageerror', (error) => errors.push(error.message))
-    page.on('console', (message) => {
-      // A response that is no success.
-      if (message.type() === 'error' && !/Failed to load resource/.test(message.text())) errors.push(message.text())
-    })
-    page.on('request', (sent) => {
-      if (!/^(?:data|blob):/.test(sent.url()) && new URL(sent.url()).origin !== origin) errors.push(sent.url())
-    })
-    cleanUp(t, async () => {
-      await context.close()
-      assert.deepEqual(errors, [])
-    })
-    await page.goto(url)
-    return page
-  }
-
-  const live = (page: Page) => page.locator('#live.is-live').waitFor()
-
-  async function openView(t: TestContext, base: string, view: string, look?: Look): Promise<Page> {
-    const page = await open(t, `${base}/app#/${view}`, look)
-    await live(page)
-    return page
-  }
-
-  const show = (page: Page, view: string) => page.getByRole('link', { name: view, exact: true }).click()
-  const rows = (page: Page) => page.locator('.rows li:not([hidden])')
-  const row = (page: Page, text: string | RegExp) => page.locator('.rows li:not([hidden])', { hasText: text })
-  const clipboard = (page: Page) => page.evaluate('copied') as Promise<string>
-
-  /** Serious and critical findings of axe-core, and whether the page is larger than the window. */
-  async function assertAccessible(page: Page, what: string): Promise<void> {
-    if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axe)
-    const results = (await page.evaluate("axe.run({ resultTypes: ['violations'] })")) as {
-      violations: { id: string; impact: string; nodes: { html: string }[] }[]
-    }
-    const severe = results.violations
-      .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-      .map(({ id, nodes }) => `${what}: ${id} ${nodes[0]?.html}`)
-    assert.deepEqual(severe, [])
-    for (const size of ['Width', 'Height']) {
-      const overflow = Number(await page.evaluate(`document.documentElement.scroll${size} - inner${size}`))
-      assert.ok(overflow <= 0, `${what}: the ${size} is ${overflow} pixels too large`)
-    }
-  }
+  const { open, openView } = appPages(shared)
 
   const looks = [
     { profile: 'a', colorScheme: 'light', width: 1280 },
@@ -184,11 +107,12 @@ suite('/app in a browser', { concurrency: 3 }, () => {
       await page.getByText('No items yet').waitFor()
 
       await show(page, 'Traffic')
+      await page.getByLabel('Show own requests').click()
       await row(page, /DELETE.*204/).waitFor()
       await assertAccessible(page, 'Traffic')
-      await row(page, new RegExp(`DELETE.*${statuses[0]} `)).click()
+      await row(page, new RegExp(`DELETE.*simulated.*${statuses[0]}`)).click()
       await page.getByRole('heading', { name: `DELETE /api/todoitems/${id}` }).waitFor()
-      await page.locator('.details').getByText('Switched on').waitFor()
+      await page.locator('.details').getByText('Simulated', { exact: true }).waitFor()
       await assertAccessible(page, 'Traffic, details')
       await page.keyboard.press('Escape')
       await page.locator('.details').waitFor({ state: 'hidden' })
@@ -200,68 +124,6 @@ suite('/app in a browser', { concurrency: 3 }, () => {
       await page.locator(profile === 'a' ? '#rule-A10' : '#rule-B6').waitFor()
       await assertAccessible(page, 'Contract')
     })
-
-  test('Traffic shows a request of another client, what was wrong with it, and the rule', async (t) => {
-    const base = newSandbox('a')
-    const page = await openView(t, base, 'traffic')
-    await page.getByText('No requests yet').waitFor()
-    const agent = { 'user-agent': 'curl/8.5.0' }
-    await send(`${base}/api/todoitems?page=2`, 'POST', { name: 7 }, agent)
-    const entry = row(page, '/api/todoitems?page=2')
-    await entry.getByText('400').waitFor()
-    await entry.getByText('curl 8.5.0').waitFor()
-    await entry.click()
-    const details = page.getByRole('region', { name: /^Request \d+$/ })
-    await details.getByText('name must be a string or null.', { exact: true }).waitFor()
-    await details.getByText('isComplete is missing.', { exact: true }).waitFor()
-    await details.getByText('name is a string or null. Absent means null').waitFor()
-    assert.equal(await details.locator('pre').first().textContent(), '{\n  "name": 7\n}')
-    assert.match((await details.locator('pre').last().textContent()) ?? '', /"status": 400,/)
-    await details.getByRole('button', { name: 'Copy as curl' }).click()
-    const command = `curl -i -X POST '${base}/api/todoitems?page=2' -H 'content-type: application/json' --data-raw '{"name":7}'`
-    assert.equal(await clipboard(page), command)
-    const link = page.url()
-    await details.getByRole('link', { name: 'Rule A5' }).click()
-    await page.locator('#rule-A5.is-current').waitFor()
-    await page.goBack()
-    await details.waitFor()
-    const other = await open(t, link)
-    await other.getByText('isComplete is missing.').last().waitFor()
-  })
-
-  test('Traffic filters by text, status and method, in its address too; pauses; clears in each tab', async (t) => {
-    const base = newSandbox('b')
-    await createItem(base, 'b', 'milk')
-    await createItem(base, 'b', 'milk')
-    await send(`${base}/api/todoitems`)
-    const page = await openView(t, base, 'traffic')
-    await page.getByText('3 requests').waitFor()
-    await page.getByLabel('Filter by status').selectOption('4xx')
-    await page.getByText('1 of 3 requests').waitFor()
-    await page.getByLabel('Filter by method').selectOption('GET')
-    await page.getByText('No request matches the filter').waitFor()
-    await page.getByLabel('Filter by method').selectOption('POST')
-    await page.getByLabel('Filter by text').fill('idinuse')
-    assert.equal(await rows(page).count(), 1)
-    const other = await open(t, page.url())
-    await other.getByText('1 of 3 requests').waitFor()
-    assert.equal(await other.getByLabel('Filter by text').inputValue(), 'idinuse')
-    await other.getByLabel('Filter by text').fill('')
-    await other.getByLabel('Filter by status').selectOption('')
-
-    await other.getByRole('button', { name: 'Pause' }).click()
-    await createItem(base, 'b', 'paused')
-    await other.getByText('3 requests, 1 new').waitFor()
-    assert.equal(await rows(other).count(), 2)
-    await other.getByRole('button', { name: 'Resume' }).click()
-    await row(other, /POST.*200/)
-      .nth(1)
-      .waitFor()
-    await other.getByRole('button', { name: 'Clear' }).click()
-    await page.getByText('No requests yet').waitFor()
-    await other.getByText('No requests yet').waitFor()
-    assert.equal((await send(`${base}/__admin/requests`)).text, '[]')
-  })
 
   test('two tabs show the same items and switches, which another client changes', async (t) => {
     const base = newSandbox('a')
@@ -315,7 +177,7 @@ suite('/app in a browser', { concurrency: 3 }, () => {
     await assert.rejects(send(`${base}/api/todoitems`))
     await page.getByText('status 409 after 10 ms delay, the next 1 of 2').waitFor()
     await show(page, 'Traffic')
-    await row(page, /GET.*none/).waitFor()
+    await row(page, /GET.*connection closed/).waitFor()
   })
 
   test('Connect: addresses, a QR code, a token that is accepted, the certificate without its key, the other profile', async (t) => {
@@ -391,8 +253,12 @@ suite('/app in a browser', { concurrency: 3 }, () => {
     await rows(page).nth(3).waitFor()
     for (const index of [0, 1, 2]) {
       await rows(page).nth(index).click()
-      await page.locator('.details pre, .details table').first().waitFor()
+      await page.locator('.details h2').waitFor()
     }
+    await page
+      .getByText(/^All \d+ headers$/)
+      .first()
+      .click()
     await page.locator('.details td').getByText(script).first().waitFor()
     assert.equal(await page.locator('main img, main script').count(), 0)
     assert.equal(await page.evaluate('globalThis.ran'), undefined)
@@ -407,6 +273,7 @@ suite('/app in a browser', { concurrency: 3 }, () => {
     await page.locator('.items li.done').waitFor()
     assert.equal((await send(`${base}/api/todoitems`)).text, '[{"id":9007199254740993,"name":"big","isComplete":true}]')
     await show(page, 'Traffic')
+    await page.getByLabel('Show own requests').click()
     await row(page, 'PUT').click()
     await page.locator('.details pre').getByText('9007199254740993').waitFor()
   })
@@ -440,7 +307,8 @@ suite('/app in a browser', { concurrency: 3 }, () => {
     await page.getByLabel('Filter by text').waitFor()
     await press('/')
     assert.equal(await page.evaluate('document.activeElement.type'), 'search')
-    await press('Tab', 'Tab', 'Tab', 'Tab', 'Tab', 'ArrowDown', 'Enter')
+    await page.getByLabel('Show own requests').focus()
+    await press('Space', 'Tab', 'ArrowDown', 'Enter')
     await page.getByRole('heading', { name: 'PUT /api/todoitems/1' }).waitFor()
     await press('End')
     await page.getByRole('heading', { name: 'DELETE /api/todoitems/1' }).waitFor()

@@ -88,7 +88,8 @@ export const rows = (page: Page) => page.locator('.rows li:not([hidden])')
 export const row = (page: Page, text: string | RegExp) => page.locator('.rows li:not([hidden])', { hasText: text })
 export const clipboard = (page: Page) => page.evaluate('copied') as Promise<string>
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const require = createRequire(import.meta.url)
+const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8')
 
 /** Serious and critical findings of axe-core, and whether the page is larger than the window. */
 export async function assertAccessible(page: Page, what: string): Promise<void> {
