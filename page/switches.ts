@@ -112,9 +112,12 @@ const marked = (sentence: string) =>
       index % 2 === 1 ? h('code', { class: `method ${part.split(' ')[0]?.toLowerCase()}` }, part) : part,
     )
 
-/** The form of a sentence, as the address has it too. `also` has the members of a rule for which there is no field. */
+/**
+ * The form of a sentence, as the address has it too, where `code` would be the one of the view Connect. `also` has the members of
+ * a rule for which there is no field.
+ */
 type Values = Readonly<Record<'kind' | 'how' | 'requests' | Field | 'also', string>>
-type Field = 'next' | 'share' | 'code' | 'fault' | 'delay' | 'maxDelay' | 'rate'
+type Field = 'next' | 'share' | 'status' | 'fault' | 'delay' | 'maxDelay' | 'rate'
 
 const defaultsOf = (kind: string): Values => ({
   ...{
@@ -123,7 +126,7 @@ const defaultsOf = (kind: string): Values => ({
     requests: '',
     next: '2',
     share: '20',
-    code: '',
+    status: '',
   },
   ...{ fault: 'lost', delay: '300', maxDelay: '', rate: '2', also: '' },
 })
@@ -132,7 +135,7 @@ const isShown = ({ kind, how }: Values, name: string) =>
   ({
     next: how === 'next',
     share: how === 'share',
-    code: kind === 'fail',
+    status: kind === 'fail',
     fault: kind === 'drop',
     delay: kind === 'delay',
     maxDelay: kind === 'delay',
@@ -156,7 +159,7 @@ function valuesOf(rule: Rule): Values {
     requests: requestsOf(rule),
     next: `${left ?? defaults.next}`,
     share: share === undefined ? defaults.share : `${percent(share)}`,
-    code: `${code ?? ''}`,
+    status: `${code ?? ''}`,
     fault: fault ?? defaults.fault,
     delay: `${delay ?? defaults.delay}`,
     maxDelay: `${maxDelay ?? ''}`,
@@ -174,7 +177,7 @@ function readAdditions({ also }: Values): FaultRule {
 }
 
 function ruleOf(values: Values): FaultRule {
-  const { kind, how, requests, next, share, code, fault, delay, maxDelay, rate } = values
+  const { kind, how, requests, next, share, status, fault, delay, maxDelay, rate } = values
   const { method, path } = splitRequests(requests)
   const { times, ...also } = readAdditions(values)
   return {
@@ -183,7 +186,7 @@ function ruleOf(values: Values): FaultRule {
     ...(how === 'next' && { times: Number(next) }),
     ...(how === 'share' && times !== undefined && { times }),
     ...(how === 'share' && { share: Number((Number(share) / 100).toFixed(6)) }),
-    ...(kind === 'fail' && code && { code: Number(code) }),
+    ...(kind === 'fail' && status && { code: Number(status) }),
     ...(kind === 'drop' && { fault: fault as NonNullable<FaultRule['fault']> }),
     ...(kind === 'delay' && { delay: Number(delay), ...(maxDelay && { maxDelay: Number(maxDelay) }) }),
     ...(kind === 'slow' && { bytesPerSecond: Math.round(1000 * Number(rate)) }),
@@ -210,7 +213,7 @@ const statusesOf = (operations: Operations) => [...new Set(operations.flatMap(({
 
 /** What is missing in a sentence, or impossible, by field. */
 function problemsOf(values: Values, operations: Operations): Partial<Record<string, string | false>> {
-  const { next, share, requests, code, delay, maxDelay, rate } = values
+  const { next, share, requests, status, delay, maxDelay, rate } = values
   const matching = operationsOf(requests, operations)
   const statuses = statusesOf(matching)
   const { delay: addedDelay, bytesPerSecond } = readAdditions(values)
@@ -218,9 +221,9 @@ function problemsOf(values: Values, operations: Operations): Partial<Record<stri
     next: !isWithin(next, 1, Number.MAX_SAFE_INTEGER) && 'How many? Enter a whole number, 1 or more.',
     share: !(isWithin(share, 0, 100, false) && Number(share) > 0) && 'How many percent? Enter more than 0, up to 100.',
     requests: matching.length === 0 && 'This service has no such operation.',
-    code: code
+    status: status
       ? statuses.length > 0 &&
-        !statuses.includes(Number(code)) &&
+        !statuses.includes(Number(status)) &&
         `These requests can only have ${statuses.join(', ')}.`
       : (addedDelay ?? bytesPerSecond) !== undefined && 'Together with a delay or a rate, choose a status.',
     delay: !isWithin(delay, 0, maxDelayMs) && 'How long? Enter milliseconds, 0 to 60000.',
@@ -251,7 +254,7 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
     next: number('Number of requests'),
     share: number('Percent'),
     requests: h('select', { 'aria-label': 'Which requests' }),
-    code: h('select', { 'aria-label': 'With' }),
+    status: h('select', { 'aria-label': 'With' }),
     fault: select({ 'aria-label': 'When' }, drops),
     delay: number('Milliseconds'),
     maxDelay: number('At most, in milliseconds'),
@@ -287,7 +290,7 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
       part('requests'),
       part('delay', 'by', 'to'),
       part('maxDelay', '', 'ms'),
-      part('code', 'with'),
+      part('status', 'with'),
       part('rate', 'at', 'kB/s'),
       part('fault'),
     ),
@@ -344,9 +347,9 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
     )
     const matching = operationsOf(to.requests, operations)
     fillOptions(
-      inputs.code,
+      inputs.status,
       [['', 'the failure of the store'], ...statusesOf(matching).map((status): Option => [`${status}`, `${status}`])],
-      to.code,
+      to.status,
     )
     for (const name of ['how', 'next', 'share', 'fault', 'delay', 'maxDelay', 'rate'] as const)
       if (inputs[name].value !== to[name]) inputs[name].value = to[name]
@@ -363,9 +366,9 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
     const extra = also ? additionsOf(ruleOf(current)) : ''
     additions.hidden = !extra
     setText(addition, `Also: ${extra}.`)
-    const having = matching.filter(({ statuses }) => statuses.includes(Number(to.code)))
-    note.hidden = kind !== 'fail' || !to.code || having.length === 0 || having.length === matching.length
-    setText(note, `Only these can have ${to.code}: ${having.map(requestsOf).join(', ')}.`)
+    const having = matching.filter(({ statuses }) => statuses.includes(Number(to.status)))
+    note.hidden = kind !== 'fail' || !to.status || having.length === 0 || having.length === matching.length
+    setText(note, `Only these can have ${to.status}: ${having.map(requestsOf).join(', ')}.`)
   }
 
   function update() {
