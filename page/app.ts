@@ -4,7 +4,7 @@ import { connectView } from './connect.ts'
 import { contractView } from './contract.ts'
 import { h, perFrame, setText } from './dom.ts'
 import { itemsView } from './items.ts'
-import { describeRule, switchesView } from './switches.ts'
+import { describeRule, isUsedUp, switchesView } from './switches.ts'
 import { trafficView } from './traffic.ts'
 import type { App, View } from './view.ts'
 
@@ -120,12 +120,12 @@ async function loadRules() {
   if (status !== 200 || !app) return
   app.rules = JSON.parse(text)
   tell('rulesChanged')
-  const active = app.rules.filter(({ times, used }) => times === undefined || used < times)
+  const active = app.rules.filter((rule) => !isUsedUp(rule))
   const count = active.length
   const chip = byId('active')
   chip.hidden = count === 0
   setText(chip, `${count} ${count === 1 ? 'switch' : 'switches'} on`)
-  chip.title = active.map(describeRule).join('\n')
+  chip.title = active.map((rule) => `${describeRule(rule)}${rule.flag ? `, by ${rule.flag}` : ''}`).join('\n')
 }
 
 const refreshRules = perFrame(loadRules)

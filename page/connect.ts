@@ -1,99 +1,355 @@
 import type { Info, ProfileUrls } from '../src/control/schema.ts'
-import { base, currentToken } from './client.ts'
-import { copyButton, h } from './dom.ts'
-import { formatDate } from './format.ts'
+import { admin, base, currentToken, messageOf } from './client.ts'
+import { copyButton, download, field, h, type Option, select, tabs } from './dom.ts'
+import { formatDate, formatTime } from './format.ts'
 import { qrCode } from './qr.ts'
-import { download } from './switches.ts'
 import type { App, View } from './view.ts'
 
-export function connectView(app: App): View {
-  const element = h('section', { class: 'view narrow cards', 'aria-label': 'Connect' })
+/** A kind of client, and the language of its snippet unless another one is chosen. */
+const clients = {
+  machine: ['This machine', 'fetch'],
+  simulator: ['iOS simulator', 'swift'],
+  emulator: ['Android emulator', 'kotlin'],
+  usb: ['Android phone by USB', 'kotlin'],
+  phone: ['Phone in the same network', 'kotlin'],
+} as const
+type Client = keyof typeof clients
 
+interface Request {
+  /** The base address, without a slash at its end. */
+  readonly url: string
+  readonly isSecured: boolean
+  readonly members: readonly Member[]
+}
+
+type Member = readonly [name: string, type: 'long' | 'string' | 'string?' | 'bool']
+/** The items of each profile. */
+const items: Partial<Record<string, readonly Member[]>> = {
+  a: [
+    ['id', 'long'],
+    ['name', 'string?'],
+    ['isComplete', 'bool'],
+  ],
+  b: [
+    ['id', 'string'],
+    ['name', 'string'],
+    ['notes', 'string'],
+    ['done', 'bool'],
+  ],
+}
+const swiftTypes = { long: 'Int64', string: 'String', 'string?': 'String?', bool: 'Bool' }
+const kotlinTypes = { ...swiftTypes, long: 'Long', bool: 'Boolean' }
+const capitalized = (name: string) => `${name.charAt(0).toUpperCase()}${name.slice(1)}`
+
+const languages: Readonly<Record<string, readonly [label: string, write: (request: Request) => string]>> = {
+  fetch: [
+    'fetch',
+    ({ url, isSecured, members }) =>
+      `${isSecured ? 'const headers = { authorization: "Bearer " + token }\n' : ''}const response = await fetch('${url}/api/todoitems'${isSecured ? ', { headers }' : ''})
+if (!response.ok) throw new Error(\`Status \${response.status}\`)
+const items = await response.json() // [{ ${members.map(([name]) => name).join(', ')} }, …]`,
+  ],
+  csharp: [
+    'C# HttpClient',
+    ({ url, isSecured, members }) => `using System.Net.Http.Json;
+
+using var client = new HttpClient { BaseAddress = new Uri("${url}/") };
+${isSecured ? 'client.DefaultRequestHeaders.Authorization = new("Bearer", token);\n' : ''}var items = await client.GetFromJsonAsync<List<TodoItem>>("api/todoitems");
+
+record TodoItem(${members.map(([name, type]) => `${type} ${capitalized(name)}`).join(', ')});`,
+  ],
+  kotlin: [
+    'Kotlin Retrofit',
+    ({ url, isSecured, members }) => `data class TodoItem(
+${members.map(([name, type]) => `    val ${name}: ${kotlinTypes[type]},`).join('\n')}
+)
+
+interface TodoApi {
+    @GET("api/todoitems")
+    suspend fun list(${isSecured ? '@Header("Authorization") authorization: String' : ''}): List<TodoItem>
+}
+
+val api = Retrofit.Builder()
+    .baseUrl("${url}/")
+    .addConverterFactory(GsonConverterFactory.create())
+    .build()
+    .create(TodoApi::class.java)
+
+val items = api.list(${isSecured ? '"Bearer $token"' : ''}) // in a coroutine`,
+  ],
+  swift: [
+    'Swift URLSession',
+    ({ url, isSecured, members }) => `struct TodoItem: Codable {
+${members.map(([name, type]) => `    let ${name}: ${swiftTypes[type]}`).join('\n')}
+}
+
+${isSecured ? 'var' : 'let'} request = URLRequest(url: URL(string: "${url}/api/todoitems")!)
+${isSecured ? 'request.setValue("Bearer \\(token)", forHTTPHeaderField: "Authorization")\n' : ''}let (data, _) = try await URLSession.shared.data(for: request)
+let items = try JSONDecoder().decode([TodoItem].self, from: data)`,
+  ],
+}
+
+const isLoopback = (url: string | URL) => /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(new URL(url).hostname)
+const isSecure = (url: string) => url.startsWith('https:')
+
+function atHost(url: string, hostname: string): string {
+  const changed = new URL(url)
+  changed.hostname = hostname
+  return changed.origin
+}
+
+/** For one token; without `text`, the service makes none. */
+interface Code {
+  readonly instance: string
+  readonly text?: string
+  readonly expiresAt: number
+  readonly error?: string
+}
+
+export function connectView(app: App): View {
+  let client: Client = 'machine'
+  let language = ''
+  let scheme = ''
+  /** The address of this machine that somebody chose for the phone. */
+  let host = ''
+  let code: Code | undefined
+  let expiry: ReturnType<typeof setTimeout> | undefined
+  let drawn = ''
+
+  const clientTabs = tabs(
+    'Client',
+    Object.entries(clients).map(([value, [text]]): Option => [value, text]),
+    (value) => choose({ client: value }),
+  )
+  const schemeTabs = tabs(
+    'Protocol',
+    [
+      ['', 'HTTP'],
+      ['https', 'HTTPS'],
+    ],
+    (value) => choose({ scheme: value }),
+  )
+  const languageTabs = tabs(
+    'Language',
+    Object.entries(languages).map(([value, [text]]): Option => [value, text]),
+    (value) => choose({ language: value }),
+  )
+  const address = h('div', { class: 'stack' })
+  const snippet = h('div', { class: 'card stack' })
+  const snippetCode = h('div', {})
+  snippet.append(h('div', { class: 'line head' }, h('h2', {}, 'List the items'), languageTabs.element), snippetCode)
+  const allow = h('div', { class: 'card stack' })
+  const side = h('div', { class: 'stack' })
+  const head = h('div', { class: 'line head' }, h('h2', {}, 'Base address'), schemeTabs.element)
+  const element = h(
+    'section',
+    { class: 'view wide connect', 'aria-label': 'Connect' },
+    h('h1', {}, 'Connect a client'),
+    clientTabs.element,
+    h(
+      'div',
+      { class: 'columns' },
+      h('div', { class: 'stack' }, h('div', { class: 'card stack' }, head, address), snippet, allow),
+      side,
+    ),
+  )
+
+  function choose(parameters: Readonly<Record<string, string>>) {
+    const all = { client, language, scheme, ...parameters }
+    app.setParameters('connect', all)
+    show(all)
+  }
+
+  function show(parameters: Partial<Record<string, string>>) {
+    const { client: name = '', language: chosen = '' } = parameters
+    client = Object.hasOwn(clients, name) ? (name as Client) : isLoopback(base) ? 'machine' : 'phone'
+    language = Object.hasOwn(languages, chosen) ? chosen : ''
+    scheme = parameters.scheme === 'https' ? 'https' : ''
+    update()
+    if (client === 'phone') openPhone()
+  }
+
+  /** Networks come and go. A code is made only for somebody who looks at it. */
+  async function openPhone() {
+    const { status, text } = await admin('GET', 'info')
+    if (status === 200) app.info = JSON.parse(text)
+    update()
+    const isShown = client === 'phone' && !element.hidden
+    if (isShown && !isValid(code) && !code?.error && isLoopback(base) && urlsFor('phone').length > 0) await newCode()
+  }
+
+  const isValid = (one: Code | undefined) =>
+    one?.text !== undefined && one.instance === app.info.instance && one.expiresAt > Date.now()
+
+  async function newCode() {
+    const { instance } = app.info
+    const answer = await admin('POST', 'codes')
+    clearTimeout(expiry)
+    if (answer.status === 201) {
+      const { code: text, expiresAt } = JSON.parse(answer.text)
+      code = { instance, text, expiresAt: Date.parse(expiresAt) }
+      expiry = setTimeout(update, code.expiresAt - Date.now() + 1)
+    } else code = { instance, expiresAt: 0, error: messageOf(answer) }
+    update()
+  }
+
+  function profileUrls(): ProfileUrls {
+    const { profiles, title } = app.info
+    return profiles.find((profile) => profile.title === title) ?? { title, urls: [base.origin] }
+  }
+
+  /** Origins that such a client reaches, the best first. */
+  function urlsFor(kind: Client): readonly string[] {
+    const { urls, emulatorUrls, networkUrls = urls.filter((url) => !isLoopback(url)) } = profileUrls()
+    if (kind === 'emulator') return emulatorUrls ?? urls.map((url) => (isLoopback(url) ? atHost(url, '10.0.2.2') : url))
+    if (kind === 'usb') return urls.filter(isLoopback).map((url) => atHost(url, 'localhost'))
+    if (kind !== 'phone') return urls
+    return isLoopback(base) ? networkUrls : [...new Set([base.origin, ...networkUrls])]
+  }
+
+  /** Draws only what has changed: somebody may be about to press a button. */
   function update() {
     const { info } = app
+    const state = [info, currentToken(), client, language, scheme, host, code, isValid(code)]
+    if (drawn === JSON.stringify(state)) return
+    drawn = JSON.stringify(state)
+    clientTabs.choose(client)
+    const all = urlsFor(client)
+    const hasBoth = all.some(isSecure) && !all.every(isSecure)
+    schemeTabs.element.hidden = !hasBoth
+    schemeTabs.choose(scheme)
+    const urls = hasBoth ? all.filter((url) => isSecure(url) === (scheme === 'https')) : all
+    const origin = urls.find((url) => new URL(url).hostname === host) ?? urls[0]
     const prefix = info.sandbox ? `/~${info.sandbox}` : ''
-    const own = info.profiles.find(({ title }) => title === info.title) ?? { urls: [base.origin] }
-    const { urls, emulatorUrls = [], networkUrls = [] }: Partial<ProfileUrls> & Pick<ProfileUrls, 'urls'> = own
-    const at = (all: readonly string[]) => all.map((url) => `${url}${prefix}`)
-    element.replaceChildren(
-      h('h1', { class: 'offscreen' }, 'Connect'),
-      h(
-        'div',
-        { class: 'card' },
-        h('h2', {}, 'Base address for a client'),
-        addresses('This machine, iOS simulator', at(urls)),
-        emulatorUrls.length > 0 && addresses('Android emulator', at(emulatorUrls)),
-        networkUrls.length > 0
-          ? addresses('Phone in the same network', at(networkUrls), code(`${networkUrls[0]}${prefix}`))
-          : h(
+    const isReachable = origin !== undefined
+    snippet.hidden = allow.hidden = !isReachable
+    if (isReachable) {
+      const url = `${origin}${prefix}`
+      const shown = language || clients[client][1]
+      languageTabs.choose(shown)
+      const isSecured = info.operations.some(({ operation, secured }) => operation === 'listItems' && secured)
+      const request = { url, isSecured, members: items[info.profile] ?? [] }
+      snippetCode.replaceChildren(codeBlock('GET /api/todoitems', languages[shown]?.[1](request) ?? ''))
+      address.replaceChildren(...addressOf(url, urls))
+      allow.replaceChildren(h('h2', {}, 'What the client must allow'), ...allowances(client, url, info.certificate))
+    } else address.replaceChildren(...unreachable())
+    side.replaceChildren(tokenCard(`${profileUrls().urls[0]}${prefix}`), moreCard(info))
+  }
+
+  function addressOf(url: string, urls: readonly string[]): HTMLElement[] {
+    if (client === 'usb') {
+      const { port } = new URL(url)
+      return [
+        h('p', {}, 'Forward the port of the phone to this machine, each time it is plugged in:'),
+        copyLine(`adb reverse tcp:${port} tcp:${port}`),
+        h('p', {}, 'The base address on the phone is then'),
+        copyLine(url),
+      ]
+    }
+    if (client !== 'phone') return [copyLine(url)]
+    const hosts = urls.map((one): Option => [new URL(one).hostname, new URL(one).hostname])
+    const choice = select({ onchange: chooseHost }, hosts, host)
+    function chooseHost() {
+      host = choice.value
+      update()
+    }
+    return [
+      copyLine(url),
+      ...(hosts.length > 1 ? [field('This machine has several addresses. The phone reaches', choice)] : []),
+      codeBox(`${url}/app`),
+    ]
+  }
+
+  /** The phone opens this page there, and gets a token for the code. */
+  function codeBox(page: string): HTMLElement {
+    const text = isValid(code) ? code?.text : undefined
+    const button = (label: string) => h('button', { type: 'button', class: 'small', onclick: newCode }, label)
+    const says = code?.error
+      ? [h('p', {}, `There is no code: ${code.error} The phone asks for a token.`), button('Try again')]
+      : text
+        ? [
+            h('p', { class: 'mono code' }, text),
+            h(
               'p',
               { class: 'hint' },
-              'To reach it from a phone in the same network, start the service with ',
-              h('code', {}, '--host 0.0.0.0'),
-              '.',
+              `Valid for 5 minutes, until ${formatTime(new Date(code?.expiresAt ?? 0).toISOString())}, for one phone.`,
             ),
-      ),
-      tokenCard(`${urls[0]}${prefix}`),
-      ...(info.certificate ? [certificateCard(info.certificate, urls)] : []),
+            button('New code'),
+          ]
+        : [
+            h('p', {}, code ? 'This code has expired.' : 'Another phone gets its token for this page by a code.'),
+            button(code ? 'New code' : 'Show a code'),
+          ]
+    const image = (text || code?.error) && qrImage(text ? `${page}#/connect?code=${text}` : page)
+    return h(
+      'div',
+      { class: 'phone' },
+      image || undefined,
       h(
         'div',
-        { class: 'card' },
-        h('h2', {}, 'More'),
-        h(
-          'ul',
-          { class: 'links' },
-          h('li', {}, h('a', { href: `${base}swagger/index.html` }, 'Swagger UI'), ': try each operation'),
-          h('li', {}, h('a', { href: '#/contract' }, 'The contract'), ': every rule of this profile'),
-          ...info.profiles
-            .filter(({ title }) => title !== info.title)
-            .map((other) =>
-              h('li', {}, h('a', { href: appOf(other) }, other.title), ': this page of the other profile'),
-            ),
-        ),
+        { class: 'stack' },
+        h('h3', {}, 'This page on the phone'),
         h(
           'p',
-          { class: 'hint' },
-          `todo-item-service ${info.version}, items in ${info.store}, started ${formatDate(info.startedAt)}`,
+          {},
+          image ? 'Scan this with the camera, or open ' : 'Open ',
+          h('code', {}, page),
+          text ? ' there. On the phone, enter this code:' : ' there.',
         ),
+        ...says,
       ),
     )
   }
 
-  update()
-  return { title: 'Connect', element, show: () => {}, rulesChanged: update }
+  function unreachable(): HTMLElement[] {
+    if (client === 'usb')
+      return [
+        h(
+          'p',
+          { class: 'callout warning' },
+          'adb leads to localhost, where the service does not listen. Start it with:',
+        ),
+        copyLine('npm start -- --host localhost'),
+      ]
+    if (profileUrls().isListeningOnNetwork)
+      return [
+        h('p', { class: 'callout warning' }, 'This machine has no network address. Join the network of the phone.'),
+        h('p', {}, h('button', { type: 'button', onclick: openPhone }, 'Look again')),
+      ]
+    return [
+      h('p', { class: 'callout' }, 'The service listens on this machine only. For a phone, start it with:'),
+      copyLine('npm start -- --host 0.0.0.0'),
+    ]
+  }
+
+  return { title: 'Connect', element, show, rulesChanged: () => !element.hidden && update() }
 }
 
-/** The other profile has another port, on the host by which this page was reached. */
-function appOf({ urls }: ProfileUrls): string {
-  const url = new URL(urls.find((one) => one.startsWith(location.protocol)) ?? urls[0] ?? base)
-  url.hostname = location.hostname
-  return `${url.origin}/app`
-}
+const copyLine = (text: string) =>
+  h(
+    'p',
+    { class: 'copyable' },
+    h('code', {}, text),
+    copyButton('Copy', () => text, { class: 'small', 'aria-label': `Copy ${text}` }),
+  )
 
-const addresses = (title: string, urls: readonly string[], extra?: Element) =>
+const codeBlock = (title: string, text: string) =>
   h(
     'div',
-    { class: 'addresses' },
-    h('h3', {}, title),
+    { class: 'snippet' },
     h(
-      'ul',
-      {},
-      urls.map((url) =>
-        h(
-          'li',
-          {},
-          h('code', {}, url),
-          copyButton('Copy', () => url, { class: 'quiet', 'aria-label': `Copy ${url}` }),
-        ),
-      ),
+      'p',
+      { class: 'line' },
+      h('small', {}, title),
+      copyButton('Copy', () => text, { class: 'small', 'aria-label': `Copy ${title}` }),
     ),
-    extra,
+    h('pre', { class: 'command', tabindex: '0' }, text),
   )
 
 const quietZone = 4
 
-/** As an image: dark on light in both colour schemes, as scanners want it. */
-function code(text: string): Element | undefined {
+/** Dark on light in both colour schemes, as scanners want it; undefined where the text is too long. */
+function qrImage(text: string): HTMLElement | undefined {
   const rows = qrCode(text)
   if (!rows) return undefined
   const svg = (name: string, attributes: Readonly<Record<string, string | number>>) => {
@@ -105,55 +361,195 @@ function code(text: string): Element | undefined {
   const path = rows.flatMap((row, y) =>
     row.flatMap((isDark, x) => (isDark ? [`M${x + quietZone} ${y + quietZone}h1v1h-1z`] : [])),
   )
-  const image = svg('svg', {
-    class: 'qr',
-    viewBox: `0 0 ${size} ${size}`,
-    role: 'img',
-    'aria-label': `QR code of ${text}`,
-    'shape-rendering': 'crispEdges',
-  })
+  const image = svg('svg', { viewBox: `0 0 ${size} ${size}`, 'shape-rendering': 'crispEdges' })
   image.append(
     svg('rect', { width: size, height: size, fill: '#fff' }),
     svg('path', { d: path.join(''), fill: '#000' }),
   )
-  return image
+  const box = h('div', { class: 'qr', role: 'img', 'aria-label': `QR code of ${text}` })
+  box.append(image)
+  return box
 }
+
+type Certificate = Info['certificate']
+
+/** Platforms refuse plain HTTP and self-signed certificates until an app says otherwise. */
+function allowances(client: Client, url: string, certificate: Certificate): (HTMLElement | string)[] {
+  const { hostname } = new URL(url)
+  const isAndroid = client === 'emulator' || client === 'usb'
+  const parts: (HTMLElement | false)[] = []
+  if (!isSecure(url)) {
+    if (client === 'machine')
+      return [
+        h(
+          'p',
+          {},
+          'Programs: nothing. Pages in a browser: nothing for those of localhost; for others start the service with ',
+          h('code', {}, '--cors ORIGIN'),
+          '.',
+        ),
+      ]
+  } else if (certificate) {
+    const isDevelopment = certificate.subject === 'CN=localhost'
+    if (client === 'phone' && isDevelopment)
+      return [
+        h(
+          'p',
+          { class: 'callout warning' },
+          `The development certificate is for localhost and 10.0.2.2, so clients reject it for ${hostname}. Use HTTP, or start the service with a certificate of your own: `,
+          h('code', {}, '--tls-cert FILE --tls-key FILE'),
+          '.',
+        ),
+      ]
+    parts.push(certificateBox(certificate))
+    if (client === 'machine')
+      parts.push(
+        copyLine(`curl --cacert localhost.crt ${url}/api/todoitems`),
+        copyLine('NODE_EXTRA_CA_CERTS=localhost.crt node client.js'),
+      )
+  }
+  if (isAndroid || client === 'phone') parts.push(...androidBox(hostname, isSecure(url)))
+  if (client === 'simulator' || client === 'phone') parts.push(...iosBox(hostname, isSecure(url), client === 'phone'))
+  return parts.filter((part) => part !== false)
+}
+
+const androidBox = (hostname: string, isTls: boolean) => [
+  codeBlock(
+    'Android: res/xml/network_security_config.xml',
+    `<network-security-config>
+    <domain-config${isTls ? '' : ' cleartextTrafficPermitted="true"'}>
+        <domain>${hostname}</domain>${
+          isTls
+            ? `
+        <trust-anchors>
+            <certificates src="@raw/localhost" />
+        </trust-anchors>`
+            : ''
+        }
+    </domain-config>
+</network-security-config>`,
+  ),
+  h(
+    'p',
+    { class: 'hint' },
+    ...(isTls ? ['Save the certificate as ', h('code', {}, 'res/raw/localhost.crt'), '. '] : []),
+    'In AndroidManifest.xml, ',
+    h('code', {}, 'application'),
+    ' needs ',
+    h('code', {}, 'android:networkSecurityConfig="@xml/network_security_config"'),
+    ', and the app the permission ',
+    h('code', {}, 'android.permission.INTERNET'),
+    '.',
+  ),
+]
+
+const iosBox = (hostname: string, isTls: boolean, isPhone: boolean) => [
+  codeBlock(
+    'iOS: Info.plist',
+    `<key>NSAppTransportSecurity</key>
+<dict>
+    <key>NSAllowsLocalNetworking</key>
+    <true/>
+</dict>${
+      isPhone
+        ? `
+<key>NSLocalNetworkUsageDescription</key>
+<string>To-do items of a service in this network</string>`
+        : ''
+    }`,
+  ),
+  isPhone && h('p', { class: 'hint' }, 'iOS asks once whether the app may find devices in the local network.'),
+  ...(isTls
+    ? [
+        codeBlock(
+          'iOS, in debug builds: the delegate of the URLSession',
+          `func urlSession(
+    _ session: URLSession,
+    didReceive challenge: URLAuthenticationChallenge
+) async -> (URLSession.AuthChallengeDisposition, URLCredential?) {
+    let space = challenge.protectionSpace
+    guard space.host == "${hostname}", let trust = space.serverTrust else {
+        return (.performDefaultHandling, nil)
+    }
+    return (.useCredential, URLCredential(trust: trust))
+}`,
+        ),
+      ]
+    : []),
+]
+
+const certificateBox = ({ pem, subject, validTo, fingerprint256 }: NonNullable<Certificate>) =>
+  h(
+    'div',
+    { class: 'stack' },
+    h('p', {}, `HTTPS uses the certificate of ${subject}, valid until ${formatDate(validTo)}.`),
+    h(
+      'p',
+      { class: 'line' },
+      h(
+        'button',
+        { type: 'button', onclick: () => download('localhost.crt', pem, 'application/x-x509-ca-cert') },
+        'Save localhost.crt',
+      ),
+    ),
+    h('details', {}, h('summary', {}, 'Fingerprint'), h('p', {}, h('code', {}, `SHA-256 ${fingerprint256}`))),
+  )
 
 function tokenCard(url: string): HTMLElement {
   const token = currentToken()
   const curl = `curl ${url}/secret -H "Authorization: Bearer $TOKEN"`
-  if (!token)
-    return h(
-      'div',
-      { class: 'card' },
-      h('h2', {}, 'Token'),
-      h('p', {}, 'Create one where the service runs: ', h('code', {}, 'npx todo-service token')),
-    )
+  const card = h('div', { class: 'card stack' }, h('h2', {}, 'Token'))
+  if (!token) {
+    card.append(h('p', {}, 'Create one where the service runs:'), copyLine('npx todo-service token'))
+    return card
+  }
   const { name, exp } = claimsOf(token)
-  return h(
-    'div',
-    { class: 'card' },
-    h('h2', {}, 'Token'),
+  const line = (text: string, label: string, copied: string) =>
     h(
       'p',
-      {},
+      { class: 'copyable' },
+      h('code', {}, text),
+      copyButton('Copy', () => copied, { class: 'small', 'aria-label': label }),
+    )
+  card.append(
+    h(
+      'p',
+      { class: 'hint' },
       `For ${name}${exp ? `, valid until ${formatDate(1000 * exp)}` : ''}. `,
       h('code', {}, '/secret'),
       ' and the API description require one.',
     ),
+    line(token, 'Copy token', token),
+    line(curl, 'Copy command', curl.replace('$TOKEN', token)),
+  )
+  return card
+}
+
+const moreCard = (info: Info) =>
+  h(
+    'div',
+    { class: 'card stack' },
+    h('h2', {}, 'More'),
     h(
-      'p',
-      { class: 'copyable' },
-      h('code', { class: 'long' }, token),
-      copyButton('Copy token', () => token),
+      'ul',
+      {},
+      h('li', {}, h('a', { href: `${base}swagger/index.html` }, 'Swagger UI'), ': try each operation'),
+      h('li', {}, h('a', { href: '#/contract' }, 'The contract'), ': every rule of this profile'),
+      info.profiles
+        .filter(({ title }) => title !== info.title)
+        .map((other) => h('li', {}, h('a', { href: appOf(other) }, other.title), ': this page of the other profile')),
     ),
     h(
       'p',
-      { class: 'copyable' },
-      h('code', { class: 'long' }, curl),
-      copyButton('Copy command', () => curl.replace('$TOKEN', token)),
+      { class: 'hint' },
+      `todo-item-service ${info.version}, items in ${info.store}, started ${formatDate(info.startedAt)}`,
     ),
   )
+
+/** The other profile has another port, on the host by which this page was reached. */
+function appOf({ urls }: ProfileUrls): string {
+  const url = urls.find((one) => one.startsWith(location.protocol)) ?? urls[0] ?? base.origin
+  return `${atHost(url, location.hostname)}/app`
 }
 
 interface Claims {
@@ -175,37 +571,4 @@ function claimsOf(token: string): { name: string; exp?: number | undefined } {
   } catch {
     return { name: 'an unknown caller' }
   }
-}
-
-function certificateCard(certificate: NonNullable<Info['certificate']>, urls: readonly string[]): HTMLElement {
-  const { pem, subject, validTo, fingerprint256 } = certificate
-  const https = urls.find((url) => url.startsWith('https:'))
-  const curl = `curl --cacert localhost.crt ${https}/api/todoitems`
-  return h(
-    'div',
-    { class: 'card' },
-    h('h2', {}, 'Certificate'),
-    h(
-      'p',
-      {},
-      `HTTPS uses the certificate of ${subject}, valid until ${formatDate(validTo)}. Clients accept it once they trust this file.`,
-    ),
-    h(
-      'p',
-      { class: 'actions' },
-      h(
-        'button',
-        { type: 'button', onclick: () => download('localhost.crt', pem, 'application/x-x509-ca-cert') },
-        'Save localhost.crt',
-      ),
-    ),
-    https &&
-      h(
-        'p',
-        { class: 'copyable' },
-        h('code', { class: 'long' }, curl),
-        copyButton('Copy command', () => curl),
-      ),
-    h('p', { class: 'hint' }, 'SHA-256 ', h('code', { class: 'wrap' }, fingerprint256)),
-  )
 }

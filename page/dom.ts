@@ -27,6 +27,7 @@ interface Properties extends Listeners {
   readonly rows?: Value
   readonly scope?: Value
   readonly spellcheck?: Value
+  readonly step?: Value
   readonly tabindex?: Value
   readonly title?: Value
   readonly type?: Value
@@ -95,8 +96,12 @@ export function copyButton(label: string, text: () => string, properties: Proper
   async function click() {
     const isCopied = await copy(text())
     button.textContent = isCopied ? 'Copied' : 'Press Ctrl+C'
+    // It would hide the text.
+    button.removeAttribute('aria-label')
     setTimeout(() => {
       button.textContent = label
+      const name = properties['aria-label']
+      if (name) button.setAttribute('aria-label', `${name}`)
     }, copiedForMs)
   }
   return button
@@ -123,3 +128,22 @@ async function copy(text: string): Promise<boolean> {
 /** Text in which backticks enclose code. */
 export const withCode = (text: string): (string | HTMLElement)[] =>
   text.split('`').map((part, index) => (index % 2 === 1 ? h('code', {}, part) : part))
+
+export function download(fileName: string, text: string, type: string): void {
+  const url = URL.createObjectURL(new Blob([text], { type }))
+  h('a', { href: url, download: fileName }).click()
+  setTimeout(() => URL.revokeObjectURL(url), 10_000)
+}
+
+/** Buttons in a group, of which one is pressed; the caller calls `choose` to press another. */
+export function tabs(label: string, options: readonly Option[], onChoose: (value: string) => unknown) {
+  const buttons = options.map(([value, text]) =>
+    h('button', { type: 'button', 'data-value': value, onclick: () => onChoose(value) }, text),
+  )
+  return {
+    element: h('div', { class: 'tabs', role: 'group', 'aria-label': label }, buttons),
+    choose(value: string) {
+      for (const button of buttons) button.setAttribute('aria-pressed', `${button.dataset.value === value}`)
+    },
+  }
+}
