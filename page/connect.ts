@@ -1,9 +1,8 @@
 import type { Info, ProfileUrls } from '../src/control/schema.ts'
 import { admin, base, currentToken, messageOf } from './client.ts'
-import { copyButton, field, h, type Option, select, tabs } from './dom.ts'
+import { copyButton, download, field, h, type Option, select, tabs } from './dom.ts'
 import { formatDate, formatTime } from './format.ts'
 import { qrCode } from './qr.ts'
-import { download } from './switches.ts'
 import type { App, View } from './view.ts'
 
 /** A kind of client, and the language of its snippet unless another one is chosen. */

@@ -23,10 +23,12 @@ interface Properties extends Listeners {
   readonly novalidate?: Value
   readonly pattern?: Value
   readonly placeholder?: Value
+  readonly required?: Value
   readonly role?: Value
   readonly rows?: Value
   readonly scope?: Value
   readonly spellcheck?: Value
+  readonly step?: Value
   readonly tabindex?: Value
   readonly title?: Value
   readonly type?: Value
@@ -122,6 +124,35 @@ async function copy(text: string): Promise<boolean> {
   area.remove()
   if (focused instanceof HTMLElement) focused.focus()
   return isCopied
+}
+
+/** Lets the browser save a file. */
+export function download(fileName: string, text: string, type: string): void {
+  const url = URL.createObjectURL(new Blob([text], { type }))
+  h('a', { href: url, download: fileName }).click()
+  setTimeout(() => URL.revokeObjectURL(url), 10_000)
+}
+
+/** Asks before something is lost, and tells whether to go on. */
+export function ask(title: string, text: string, action: string): Promise<boolean> {
+  const cancel = h('button', { type: 'button', onclick: () => dialog.close() }, 'Cancel')
+  const goOn = h('button', { type: 'button', class: 'danger', onclick: () => dialog.close(action) }, action)
+  const dialog: HTMLDialogElement = h(
+    'dialog',
+    { class: 'stack', 'aria-label': title },
+    h('h2', {}, title),
+    h('p', {}, text),
+    h('p', { class: 'actions' }, cancel, goOn),
+  )
+  document.body.append(dialog)
+  dialog.showModal()
+  cancel.focus()
+  return new Promise((resolve) => {
+    dialog.onclose = () => {
+      dialog.remove()
+      resolve(dialog.returnValue === action)
+    }
+  })
 }
 
 /** Text in which backticks enclose code. */

@@ -1,271 +1,643 @@
 import type { FaultRule, UsedRule } from '../src/control/schema.ts'
-import { admin, base, messageOf } from './client.ts'
-import { field, h, type Option, select } from './dom.ts'
+import { type Answer, admin, base, currentToken, messageOf } from './client.ts'
+import { copyButton, h, type Option, select, setText } from './dom.ts'
+import { toCurl } from './format.ts'
 import type { App, View } from './view.ts'
 
-const connectionFaults: readonly (readonly [NonNullable<FaultRule['fault']>, string])[] = [
-  ['reset', 'connection reset'],
-  ['truncate', 'half of the response'],
-  ['lost', 'executed, no response'],
+type Kind = 'fail' | 'delay' | 'slow' | 'drop'
+
+const kinds: readonly (readonly [kind: Kind, tab: string, verb: string])[] = [
+  ['fail', 'Fail', 'Fail'],
+  ['delay', 'Delay', 'Delay'],
+  ['slow', 'Slow down', 'Send'],
+  ['drop', 'Drop the connection', 'Drop the connection of'],
 ]
-const outcomeNames: Partial<Record<string, string>> = Object.fromEntries(connectionFaults)
 
-const outcomeOf = ({ code, fault, delay, bytesPerSecond: rate }: FaultRule) =>
-  code !== undefined ? `status ${code}` : fault ? outcomeNames[fault] : (delay ?? rate) === undefined ? 'failure' : ''
+const drops: readonly (readonly [NonNullable<FaultRule['fault']>, string])[] = [
+  ['reset', 'without any effect'],
+  ['lost', 'after the request took effect'],
+  ['truncate', 'after half of the response'],
+]
+const dropNames: Partial<Record<string, string>> = Object.fromEntries(drops)
 
-/** A rule as a sentence. */
-export function describeRule(rule: FaultRule & Partial<Pick<UsedRule, 'used'>>): string {
-  const { method, path, times, share, delay, maxDelay, bytesPerSecond, used = 0 } = rule
-  const requests = method || path ? `${method ?? 'every method'} ${path ?? ''}`.trim() : 'every request'
-  const time = maxDelay ? `${delay} to ${maxDelay}` : delay
-  const rate = bytesPerSecond && `${bytesPerSecond} bytes per second`
-  const what = [rate, outcomeOf(rule), time ? `${time} ms delay` : ''].filter(Boolean).join(' after ')
-  const which = [
-    share === undefined ? '' : `${Number((100 * share).toFixed(1))} % of the requests`,
-    timesLeft(times, used),
-  ]
-  return `${requests}: ${what}${which.filter(Boolean).length > 0 ? `, ${which.filter(Boolean).join(', ')}` : ''}`
+/** They are sentences that are filled in. */
+const presets: readonly (readonly [name: string, rules: readonly FaultRule[]])[] = [
+  ['Slow network', [{ delay: 200, maxDelay: 800 }, { bytesPerSecond: 20_000 }]],
+  ['Flaky', [{ share: 0.2 }]],
+  ['Down', [{}]],
+  ['Lost answers', [{ method: 'POST', times: 1, fault: 'lost' }]],
+  ['Slow body', [{ bytesPerSecond: 2000 }]],
+  ['Expired tokens', [{ code: 401 }]],
+]
+
+type Rule = FaultRule & Partial<Pick<UsedRule, 'used'>>
+
+export const isUsedUp = ({ times = Number.POSITIVE_INFINITY, used = 0 }: Rule) => used >= times
+
+const kindOf = ({ code, fault, delay, bytesPerSecond }: FaultRule): Kind => {
+  if (fault) return 'drop'
+  if (code !== undefined || (delay ?? bytesPerSecond) === undefined) return 'fail'
+  return delay === undefined ? 'slow' : 'delay'
 }
 
-const timesLeft = (times: number | undefined, used: number) =>
-  times === undefined ? '' : used >= times ? `used up (${times})` : `the next ${times - used} of ${times}`
+/** `POST /api/todoitems`, `POST`, `* /api/todoitems` or nothing. */
+const requestsOf = ({ method, path }: FaultRule) => [method ?? (path && '*'), path].filter(Boolean).join(' ')
 
-/** The form as the address has it, so that a link can be shared. Nothing is switched on before somebody presses Apply. */
-const defaults = { delay: '', next: '', nextFor: '', nextAs: '', share: '', shareFor: '', shareAs: '' }
+const splitRequests = (requests: string) => {
+  const [, method = '', path = ''] = /^(\S*) ?(.*)$/s.exec(requests) ?? []
+  return { method: method === '*' ? '' : method, path }
+}
 
-type Values = typeof defaults
+function nounOf(kind: Kind, requests: string, isPlural: boolean): string {
+  const s = isPlural ? 's' : ''
+  const { method, path } = splitRequests(requests)
+  if (kind === 'slow') return `response${s}${requests && ` to ${method} ${path}`.trimEnd().replace(/ +/g, ' ')}`
+  if (method && path) return requests
+  return method ? `${method} request${s}` : path ? `request${s} to ${path}` : `request${s}`
+}
+
+const percent = (share: number) => Number((100 * share).toFixed(4))
+const timeOf = ({ delay, maxDelay }: FaultRule) => (maxDelay === undefined ? `${delay}` : `${delay} to ${maxDelay}`)
+const rateOf = (bytesPerSecond: number) => `${bytesPerSecond / 1000} kB/s`
+
+/** What a rule does in addition to what its kind says. */
+function additionsOf(rule: FaultRule): string {
+  const { times, share, delay, bytesPerSecond } = rule
+  const kind = kindOf(rule)
+  const parts = [
+    kind !== 'delay' && delay !== undefined && `after ${timeOf(rule)} ms`,
+    kind !== 'slow' && bytesPerSecond !== undefined && `sent at ${rateOf(bytesPerSecond)}`,
+    times !== undefined && share !== undefined && `at most ${times} ${times === 1 ? 'time' : 'times'}`,
+  ]
+  return parts.filter(Boolean).join(', ')
+}
+
+/** A rule as a sentence. */
+export function describeRule(rule: Rule): string {
+  const { times, share, code, fault = '', bytesPerSecond = 0, used = 0 } = rule
+  const kind = kindOf(rule)
+  const requests = requestsOf(rule)
+  const noun = (isPlural: boolean) => {
+    if (code !== 401 || requests) return nounOf(kind, requests, isPlural)
+    return isPlural ? 'requests that need a token' : 'request that needs a token'
+  }
+  const next = (count: number) => {
+    if (isUsedUp(rule)) return `${count} ${noun(count > 1)}`
+    if (used > 0) return `the next ${count - used} of ${count} ${noun(true)}`
+    return count === 1 ? `the next ${noun(false)}` : `the next ${count} ${noun(true)}`
+  }
+  const which =
+    share !== undefined
+      ? `${percent(share)} % of ${requests ? '' : 'all '}${noun(true)}`
+      : times === undefined
+        ? `every ${noun(false)}`
+        : next(times)
+  // Of all requests, only those get a status whose operations have it.
+  const status =
+    code === undefined ? '' : ` with ${code}${requests.includes('/') || code === 401 ? '' : ' where possible'}`
+  const sentence = {
+    fail: `Fail ${which}${status}`,
+    delay: `Delay ${which} by ${timeOf(rule)} ms`,
+    slow: `Send ${which} at ${rateOf(bytesPerSecond)}`,
+    drop: `Drop the connection of ${which} ${dropNames[fault]}`,
+  }[kind]
+  return [sentence, additionsOf(rule)].filter(Boolean).join(', ')
+}
+
+/** A sentence with its operation as code. */
+const marked = (sentence: string) =>
+  sentence
+    .split(/([A-Z]+ \/\S*)/)
+    .map((part, index) =>
+      index % 2 === 1 ? h('code', { class: `method ${part.split(' ')[0]?.toLowerCase()}` }, part) : part,
+    )
+
+/** The form of a sentence, as the address has it too. `also` has the members of a rule for which there is no field. */
+type Values = Readonly<Record<'kind' | 'how' | 'requests' | Field | 'also', string>>
+type Field = 'next' | 'share' | 'code' | 'fault' | 'delay' | 'maxDelay' | 'rate'
+
+const defaultsOf = (kind: string): Values => ({
+  ...{
+    kind,
+    how: kind === 'delay' || kind === 'slow' ? 'every' : 'next',
+    requests: '',
+    next: '2',
+    share: '20',
+    code: '',
+  },
+  ...{ fault: 'lost', delay: '300', maxDelay: '', rate: '2', also: '' },
+})
+
+const isShown = ({ kind, how }: Values, name: string) =>
+  ({
+    next: how === 'next',
+    share: how === 'share',
+    code: kind === 'fail',
+    fault: kind === 'drop',
+    delay: kind === 'delay',
+    maxDelay: kind === 'delay',
+    rate: kind === 'slow',
+  })[name] ?? true
+
+function valuesOf(rule: Rule): Values {
+  const { times, share, code, fault, delay, maxDelay, bytesPerSecond, used = 0 } = rule
+  const kind = kindOf(rule)
+  const defaults = defaultsOf(kind)
+  // Changing a rule sets `used` to 0, so the number is that of the requests that are left.
+  const left = times === undefined || isUsedUp(rule) ? times : times - used
+  const also: FaultRule = {
+    ...(share !== undefined && left !== undefined && { times: left }),
+    ...(kind !== 'delay' && delay !== undefined && { delay, ...(maxDelay !== undefined && { maxDelay }) }),
+    ...(kind !== 'slow' && bytesPerSecond !== undefined && { bytesPerSecond }),
+  }
+  return {
+    kind,
+    how: share !== undefined ? 'share' : times !== undefined ? 'next' : 'every',
+    requests: requestsOf(rule),
+    next: `${left ?? defaults.next}`,
+    share: share === undefined ? defaults.share : `${percent(share)}`,
+    code: `${code ?? ''}`,
+    fault: fault ?? defaults.fault,
+    delay: `${delay ?? defaults.delay}`,
+    maxDelay: `${maxDelay ?? ''}`,
+    rate: bytesPerSecond === undefined ? defaults.rate : `${bytesPerSecond / 1000}`,
+    also: Object.keys(also).length > 0 ? JSON.stringify(also) : '',
+  }
+}
+
+function readAdditions({ also }: Values): FaultRule {
+  try {
+    return JSON.parse(also || '{}')
+  } catch {
+    return {}
+  }
+}
+
+function ruleOf(values: Values): FaultRule {
+  const { kind, how, requests, next, share, code, fault, delay, maxDelay, rate } = values
+  const { method, path } = splitRequests(requests)
+  return {
+    ...(method && { method }),
+    ...(path && { path }),
+    ...(how === 'next' && { times: Number(next) }),
+    ...(how === 'share' && { share: Number((Number(share) / 100).toFixed(6)) }),
+    ...(kind === 'fail' && code && { code: Number(code) }),
+    ...(kind === 'drop' && { fault: fault as NonNullable<FaultRule['fault']> }),
+    ...(kind === 'delay' && { delay: Number(delay), ...(maxDelay && { maxDelay: Number(maxDelay) }) }),
+    ...(kind === 'slow' && { bytesPerSecond: Math.round(1000 * Number(rate)) }),
+    ...readAdditions(values),
+  }
+}
+
+const maxDelayMs = 60_000
+const isWithin = (text: string, min: number, max: number, isWhole = true) =>
+  text !== '' && Number(text) >= min && Number(text) <= max && (!isWhole || Number.isInteger(Number(text)))
+
+type Operations = App['info']['operations']
+
+/** G1, G2, as the service compares them: neither case nor one trailing slash matters. */
+const normalized = (path: string) => path.toLowerCase().replace(/(?<=.)\/$/, '')
+
+function operationsOf(requests: string, operations: Operations): Operations {
+  const { method, path } = splitRequests(requests)
+  const isPathOf = (known: string) =>
+    normalized(path) === known ||
+    (known.endsWith('/{id}') && normalized(path).replace(/(?<=\/)[^/]+$/, '{id}') === known)
+  return operations.filter(
+    (operation) => (!method || operation.method === method) && (!path || isPathOf(normalized(operation.path))),
+  )
+}
+
+const statusesOf = (operations: Operations) => [...new Set(operations.flatMap(({ statuses }) => statuses))].sort()
+
+/** What is missing in a sentence, or impossible, by field. */
+function problemsOf(values: Values, operations: Operations): Partial<Record<string, string | false>> {
+  const { next, share, requests, code, delay, maxDelay, rate } = values
+  const matching = operationsOf(requests, operations)
+  const statuses = statusesOf(matching)
+  const { delay: addedDelay, bytesPerSecond } = readAdditions(values)
+  const problems = {
+    next: !isWithin(next, 1, Number.MAX_SAFE_INTEGER) && 'How many? Enter a whole number, 1 or more.',
+    share: !(isWithin(share, 0, 100, false) && Number(share) > 0) && 'How many percent? Enter more than 0, up to 100.',
+    requests: matching.length === 0 && 'This service has no such operation.',
+    code: code
+      ? statuses.length > 0 &&
+        !statuses.includes(Number(code)) &&
+        `These requests can only have ${statuses.join(', ')}.`
+      : (addedDelay ?? bytesPerSecond) !== undefined && 'Together with a delay or a rate, choose a status.',
+    delay: !isWithin(delay, 0, maxDelayMs) && 'How long? Enter milliseconds, 0 to 60000.',
+    maxDelay:
+      maxDelay !== '' &&
+      !isWithin(maxDelay, Number(delay), maxDelayMs) &&
+      `Enter ${Number(delay)} to 60000, or nothing for a fixed time.`,
+    rate: !isWithin(rate, 0.001, 10_000, false) && 'How fast? Enter 0.001 to 10000.',
+  }
+  return Object.fromEntries(Object.entries(problems).filter(([name, text]) => text && isShown(values, name)))
+}
+
+/** A sentence as a form: tabs for its kind, then words and controls. */
+function sentenceForm(app: App, given: Values, onChange: () => void) {
+  let { kind, also } = given
+  const messages: HTMLElement[] = []
+  const number = (label: string, list?: string) =>
+    h('input', { type: 'number', min: '0', step: 'any', inputmode: 'decimal', 'aria-label': label, list })
+  const inputs = {
+    how: select({ 'aria-label': 'How many' }, [
+      ['every', 'every'],
+      ['next', 'the next'],
+      ['share', 'a share of'],
+    ]),
+    next: number('Number of requests'),
+    share: number('Percent'),
+    requests: h('select', { 'aria-label': 'Which requests' }),
+    code: h('select', { 'aria-label': 'With' }),
+    fault: select({ 'aria-label': 'When' }, drops),
+    delay: number('Milliseconds'),
+    maxDelay: number('At most, in milliseconds'),
+    rate: number('kB/s', 'rates'),
+  }
+  inputs.maxDelay.placeholder = 'same'
+  const verb = h('span')
+  const tabs = kinds.map(([value, label]) =>
+    h('button', { type: 'button', 'data-kind': value, onclick: () => choose(value) }, label),
+  )
+  const addition = h('span')
+  const additions = h(
+    'p',
+    { class: 'line' },
+    addition,
+    h('button', { type: 'button', class: 'quiet small', onclick: removeAdditions }, 'Remove'),
+  )
+  const note = h('p', { class: 'hint' })
+  const element = h(
+    'fieldset',
+    { class: 'sentence', 'aria-label': 'Sentence', oninput: update },
+    h('div', { class: 'tabs', role: 'group', 'aria-label': 'Kind' }, tabs),
+    h(
+      'div',
+      { class: 'words' },
+      verb,
+      inputs.how,
+      part('next'),
+      part('share', '% of'),
+      part('requests'),
+      part('delay', 'by', 'to'),
+      part('maxDelay', '', 'ms'),
+      part('code', 'with', ''),
+      part('rate', 'at', 'kB/s'),
+      part('fault'),
+    ),
+    additions,
+    note,
+  )
+
+  /** A control between its words, and beside it what is wrong with it. */
+  function part(name: Exclude<keyof typeof inputs, 'how'>, ...words: readonly string[]) {
+    const [before, after] = words.length === 1 ? ['', words[0]] : words
+    const message = h('small', { class: 'problem', id: `problem-${Math.random().toString(36).slice(2)}` })
+    message.dataset.field = name
+    messages.push(message)
+    inputs[name].setAttribute('aria-describedby', message.id)
+    return h('span', { class: 'part', 'data-part': name }, h('span', {}, before, inputs[name], after), message)
+  }
+
+  const values = (): Values => {
+    const { how, next, share, requests, code, fault, delay, maxDelay, rate } = inputs
+    return {
+      ...{ kind, how: how.value, requests: requests.value, next: next.value, share: share.value, code: code.value },
+      ...{ fault: fault.value, delay: delay.value, maxDelay: maxDelay.value, rate: rate.value, also },
+    }
+  }
+
+  function choose(chosen: Kind) {
+    if (chosen === kind) return
+    kind = chosen
+    also = ''
+    inputs.how.value = defaultsOf(kind).how
+    update()
+  }
+
+  function removeAdditions() {
+    also = ''
+    inputs.how.focus()
+    update()
+  }
+
+  /** A value that is not offered stays, with a message, instead of becoming another one. */
+  function fillOptions(target: HTMLSelectElement, options: readonly Option[], value: string) {
+    const all = options.some(([key]) => key === value) ? options : [...options, [value, value] as const]
+    if (all.length !== target.length || all.some(([key, text], i) => !isOption(target.options[i], key, text)))
+      target.replaceChildren(...all.map(([key, text]) => h('option', { value: key }, text)))
+    target.value = value
+  }
+
+  function fill(to: Values) {
+    const { operations } = app.info
+    const { how, next } = to
+    const isPlural = how === 'share' || (how === 'next' && next !== '1')
+    const known = ['', ...operations.map(requestsOf)]
+    const requests = known.includes(to.requests) ? known : [...known, to.requests]
+    const all = how === 'share' ? 'all ' : ''
+    fillOptions(
+      inputs.requests,
+      requests.map((one) => [one, `${one ? '' : all}${nounOf(kind as Kind, one, isPlural)}`]),
+      to.requests,
+    )
+    const matching = operationsOf(to.requests, operations)
+    fillOptions(
+      inputs.code,
+      [['', 'the failure of the store'], ...statusesOf(matching).map((status): Option => [`${status}`, `${status}`])],
+      to.code,
+    )
+    for (const name of ['how', 'next', 'share', 'fault', 'delay', 'maxDelay', 'rate'] as const)
+      if (inputs[name].value !== to[name]) inputs[name].value = to[name]
+    for (const name of ['how', 'fault'] as const) if (inputs[name].selectedIndex < 0) inputs[name].selectedIndex = 0
+    for (const tab of tabs) tab.setAttribute('aria-pressed', `${tab.dataset.kind === kind}`)
+    setText(verb, kinds.find(([value]) => value === kind)?.[2] ?? '')
+    const current = values()
+    for (const one of element.querySelectorAll<HTMLElement>('.part'))
+      one.hidden = !isShown(current, `${one.dataset.part}`)
+    const problems = findProblems()
+    for (const message of messages) {
+      const name = message.dataset.field as Exclude<keyof typeof inputs, 'how'>
+      setText(message, problems[name] || '')
+      if (problems[name]) inputs[name].setAttribute('aria-invalid', 'true')
+      else inputs[name].removeAttribute('aria-invalid')
+    }
+    const extra = also ? additionsOf(ruleOf(current)) : ''
+    additions.hidden = !extra
+    setText(addition, `Also: ${extra}.`)
+    const having = matching.filter(({ statuses }) => statuses.includes(Number(to.code)))
+    note.hidden = kind !== 'fail' || !to.code || having.length === 0 || having.length === matching.length
+    setText(note, `Only these can have ${to.code}: ${having.map(requestsOf).join(', ')}.`)
+  }
+
+  const findProblems = () => problemsOf(values(), app.info.operations)
+
+  function update() {
+    fill(values())
+    onChange()
+  }
+
+  if (!kinds.some(([value]) => value === kind)) kind = 'fail'
+  fill({ ...given, kind })
+
+  return {
+    element,
+    values,
+    isComplete: () => Object.keys(findProblems()).length === 0,
+    focus(isInvalid: boolean) {
+      const field = isInvalid ? element.querySelector<HTMLElement>('[aria-invalid]') : inputs.how
+      field?.focus()
+    },
+  }
+}
+
+const isOption = (option: HTMLOptionElement | undefined, value: string, text: string) =>
+  option?.value === value && option.textContent === text
+
+const strip = ({ id: _, used: _used, flag: _flag, ...rule }: UsedRule): FaultRule => rule
+
+/** What is left of rules, to add them again. */
+const remaining = (rules: readonly UsedRule[]) =>
+  rules
+    .filter((rule) => !isUsedUp(rule))
+    .map((rule) => ({ ...strip(rule), ...(rule.times !== undefined && { times: rule.times - rule.used }) }))
 
 export function switchesView(app: App): View {
-  const { sandbox } = app.info
-  const operations = app.info.operations.map(({ method, path }): Option => [`${method} ${path}`, `${method} ${path}`])
-  const requestOptions: Option[] = [['', 'every request'], ...operations]
-  const number = (name: string, max: number) =>
-    h('input', { type: 'number', name, min: '0', max: `${max}`, inputmode: 'numeric', placeholder: '0' })
-  const inputs = {
-    delay: number('delay', 60_000),
-    next: number('next', 1000),
-    nextFor: select({ name: 'nextFor' }, requestOptions),
-    nextAs: h('select', { name: 'nextAs' }),
-    share: number('share', 100),
-    shareFor: select({ name: 'shareFor' }, requestOptions),
-    shareAs: h('select', { name: 'shareAs' }),
-  }
-  const error = h('p', { class: 'error', role: 'alert' })
-  const active = h('ul', { class: 'active', 'aria-label': 'Switched on' })
+  /** The rule that the form changes. */
+  let editedId: number | undefined
+  let sentences: ReturnType<typeof sentenceForm>[] = []
+  /** The parameters of the address, as JSON. */
+  let shown = ''
+  const rows = new Map<number, { readonly element: HTMLElement; update(rule: UsedRule): void }>()
+
+  const list = h('ul', { class: 'rules', 'aria-label': 'Switched on' })
   const none = h('p', { class: 'hint' }, 'Nothing is switched on: requests get their normal responses.')
-  const off = h('button', { type: 'button', onclick: () => act('DELETE', 'faults') }, 'Switch all off')
+  const several = h(
+    'p',
+    { class: 'hint' },
+    'A request gets the first failure, the first delay and the first rate of those that are about it.',
+  )
+  const allOff = h('button', { type: 'button', class: 'small', onclick: switchAllOff }, 'Switch all off')
+  const listTitle = h('h2', { tabindex: '-1' }, 'Switched on')
+  const listError = h('p', { class: 'error', role: 'alert' })
+
+  const title = h('h2')
+  const presetButtons = presets.map(([name, rules]) =>
+    h('button', { type: 'button', class: 'small', onclick: () => draft(rules.map(valuesOf)) }, name),
+  )
+  const presetLine = h(
+    'div',
+    { class: 'line presets', role: 'group', 'aria-label': 'Presets' },
+    h('span', { class: 'hint' }, 'Presets'),
+    presetButtons,
+  )
+  const forms = h('div', { class: 'stack' })
+  const error = h('p', { class: 'error', role: 'alert' })
+  const submit = h('button', { class: 'primary' })
+  const cancel = h('button', { type: 'button', onclick: () => draft([defaultsOf('fail')]) }, 'Cancel')
+  const command = h('pre', { class: 'command', tabindex: '0', 'aria-label': 'Command' })
+  const commandHint = h('p', { class: 'hint' })
+  const copy = copyButton('Copy', () => `${command.textContent}`, { class: 'small' })
   const form = h(
     'form',
-    { onsubmit: apply, oninput: remember, 'aria-label': 'Delay and failures', novalidate: true },
-    h('fieldset', {}, h('legend', {}, 'Delay'), field('Milliseconds, for every request', inputs.delay)),
-    h(
-      'fieldset',
-      {},
-      h('legend', {}, 'Fail the next'),
-      field('How many', inputs.next),
-      field('Of', inputs.nextFor),
-      field('With', inputs.nextAs),
-    ),
-    h(
-      'fieldset',
-      {},
-      h('legend', {}, 'Fail a share'),
-      field('Percent', inputs.share),
-      field('Of', inputs.shareFor),
-      field('With', inputs.shareAs),
-    ),
+    { class: 'card stack', onsubmit: save, 'aria-label': 'Switch', novalidate: true },
+    title,
+    presetLine,
+    forms,
+    h('div', { class: 'line' }, submit, cancel),
     error,
-    h('p', { class: 'actions' }, h('button', { class: 'primary' }, 'Apply'), off),
+    h('div', { class: 'terminal' }, h('div', { class: 'line' }, commandHint, copy), command),
+    h(
+      'datalist',
+      { id: 'rates' },
+      ['2', '20', '100', '1000'].map((value) => h('option', { value })),
+    ),
   )
-  const file = h('input', {
-    type: 'file',
-    accept: '.json,application/json',
-    class: 'offscreen',
-    id: 'file',
-    onchange: loadItems,
-  })
-  const itemsError = h('p', { class: 'error', role: 'alert' })
-  const name = h('input', {
-    name: 'sandbox',
-    list: 'sandboxes',
-    autocomplete: 'off',
-    spellcheck: 'false',
-    pattern: '[\\w\\-]{1,64}',
-    maxlength: '64',
-    placeholder: 'none',
-  })
-  name.value = sandbox ?? ''
-  const names = h('datalist', { id: 'sandboxes' })
   const element = h(
     'section',
-    { class: 'view narrow cards', 'aria-label': 'Switches' },
+    { class: 'view narrow switches', 'aria-label': 'Switches' },
     h('h1', { class: 'offscreen' }, 'Switches'),
-    h('div', { class: 'card', id: 'switched-on' }, h('h2', {}, 'Switched on'), none, active),
-    h('div', { class: 'card' }, h('h2', {}, 'Delay and failures'), form),
-    h(
-      'div',
-      { class: 'card' },
-      h('h2', {}, 'Items'),
-      h('p', {}, 'Reset brings back the items of the start, switches everything off and empties the traffic.'),
-      h(
-        'p',
-        { class: 'actions' },
-        h('button', { type: 'button', onclick: reset }, 'Reset'),
-        h('button', { type: 'button', onclick: saveItems }, 'Save as JSON'),
-        h('button', { type: 'button', onclick: () => file.click() }, 'Load JSON'),
-        file,
-      ),
-      itemsError,
-    ),
-    h(
-      'div',
-      { class: 'card' },
-      h('h2', {}, 'Sandbox'),
-      app.info.sandboxes
-        ? h(
-            'form',
-            { onsubmit: openSandbox, class: 'inline', 'aria-label': 'Sandbox' },
-            h(
-              'p',
-              {},
-              'A sandbox has items, traffic and switches of its own. A client uses it with ',
-              h('code', {}, '/~NAME'),
-              ' in front of every path, or with the header ',
-              h('code', {}, 'X-Todo-Sandbox: NAME'),
-              '.',
-            ),
-            field('Name', name),
-            names,
-            h('button', {}, 'Open'),
-            sandbox && h('a', { href: `${mainBase()}app#/switches`, class: 'button' }, 'Leave the sandbox'),
-            sandbox && h('p', {}, h('code', {}, `${base}`)),
-          )
-        : h('p', { class: 'hint' }, 'There are no sandboxes: the items are in a database.'),
-    ),
+    h('div', { class: 'card stack' }, h('div', { class: 'line' }, listTitle, allOff), none, list, several, listError),
+    form,
   )
-  file.setAttribute('aria-label', 'JSON file with items')
-  file.setAttribute('tabindex', '-1')
 
-  function mainBase() {
-    return `${base}`.replace(/(?:~|%7e)[^/]*\/$/i, '')
+  /** Fills the form. Nothing is switched on before somebody presses the button. */
+  function draft(all: readonly Values[], id?: number) {
+    editedId = id
+    sentences = all.map((values) => sentenceForm(app, values, changed))
+    forms.replaceChildren(...sentences.map((sentence) => sentence.element))
+    setText(error, '')
+    changed()
   }
 
-  /** An operation has statuses of its own; every request can only fail in its profile's way. */
-  function fillOutcomes(target: HTMLSelectElement, chosen: string, value: string) {
-    const { statuses = [] } = app.info.operations.find(({ method, path }) => `${method} ${path}` === chosen) ?? {}
-    const options: Option[] = [
-      ['', 'a failure of the store'],
-      ...statuses.filter((status) => status >= 400).map((status): Option => [`${status}`, `status ${status}`]),
-      ...connectionFaults,
-    ]
-    target.replaceChildren(...options.map(([key, text]) => h('option', { value: key }, text)))
-    target.value = value
-    if (target.selectedIndex < 0) target.selectedIndex = 0
+  const drafted = () => sentences.map((sentence) => ruleOf(sentence.values()))
+
+  function changed() {
+    const isEdit = editedId !== undefined
+    const isComplete = sentences.every((sentence) => sentence.isComplete())
+    setText(title, isEdit ? 'Change this switch' : 'Add a switch')
+    setText(submit, isEdit ? 'Apply' : sentences.length > 1 ? 'Add both' : 'Add')
+    cancel.hidden = !isEdit && sentences.length === 1
+    presetLine.hidden = isEdit
+    const origin = `${base}`.replace(/\/$/, '')
+    const headers = { 'content-type': 'application/json' }
+    const [method, path] = isEdit ? ['PUT', `/__admin/faults/${editedId}`] : ['POST', '/__admin/faults']
+    const isSecured = currentToken() !== '' && !app.info.token
+    const rules = drafted()
+    const commands = rules.map((rule) =>
+      toCurl(origin, { method, path, query: '', headers, body: JSON.stringify(rule) }, isSecured),
+    )
+    setText(command, isComplete ? commands.join('\n') : '')
+    setText(
+      commandHint,
+      isComplete ? 'From a terminal' : 'The command for a terminal is here when the sentence is complete.',
+    )
+    command.hidden = copy.hidden = !isComplete
+    const text = JSON.stringify(rules)
+    for (const [index, [, preset]] of presets.entries())
+      presetButtons[index]?.setAttribute('aria-pressed', `${!isEdit && JSON.stringify(preset) === text}`)
+    for (const [id, { element: row }] of rows) row.classList.toggle('edited', id === editedId)
+    const parameters: Record<string, string> = Object.assign(
+      {},
+      ...sentences.map((sentence, index) => parametersOf(sentence.values(), index)),
+    )
+    shown = JSON.stringify(parameters)
+    app.setParameters('switches', parameters)
   }
 
-  const values = (): Values => ({
-    delay: inputs.delay.value,
-    next: inputs.next.value,
-    nextFor: inputs.nextFor.value,
-    nextAs: inputs.nextAs.value,
-    share: inputs.share.value,
-    shareFor: inputs.shareFor.value,
-    shareAs: inputs.shareAs.value,
-  })
-
-  function fill(given: Values) {
-    for (const key of ['delay', 'next', 'nextFor', 'share', 'shareFor'] as const) inputs[key].value = given[key]
-    for (const key of ['nextFor', 'shareFor'] as const) if (inputs[key].selectedIndex < 0) inputs[key].selectedIndex = 0
-    fillOutcomes(inputs.nextAs, inputs.nextFor.value, given.nextAs)
-    fillOutcomes(inputs.shareAs, inputs.shareFor.value, given.shareAs)
+  async function save(event: Event) {
+    event.preventDefault()
+    const incomplete = sentences.find((sentence) => !sentence.isComplete())
+    if (incomplete) return incomplete.focus(true)
+    const rules = drafted()
+    if (editedId === undefined) return add(rules, 'Switched on')
+    const response = await admin('PUT', `faults/${editedId}`, JSON.stringify(rules[0]))
+    setText(error, response.status === 204 ? '' : messageOf(response))
+    if (response.status === 204) draft([defaultsOf('fail')])
   }
 
-  function remember() {
-    fill(values())
-    app.setParameters('switches', values())
-  }
-
-  /** The first rule that matches is applied, so a failure has the delay, too. */
-  function rulesOf({ delay, next, nextFor, nextAs, share, shareFor, shareAs }: Values) {
-    const wait: { delay?: number } = Number(delay) > 0 ? { delay: Number(delay) } : {}
-    const rule = (requests: string, outcome: string) => {
-      const [method, path] = requests.split(' ')
-      const failure = /^\d+$/.test(outcome) ? { code: Number(outcome) } : { fault: outcome }
-      // Without code and fault, a delay is all that a rule does.
-      return { ...(method && { method, path }), ...(outcome && { ...failure, ...wait }) }
+  /** Behind the others, which stay as they are. */
+  async function add(rules: readonly FaultRule[], what: string) {
+    const added: UsedRule[] = []
+    for (const rule of rules) {
+      const response = await admin('POST', 'faults', JSON.stringify(rule))
+      if (response.status === 201) added.push(JSON.parse(response.text))
+      setText(error, response.status === 201 ? '' : messageOf(response))
+      if (response.status !== 201) break
     }
-    return [
-      ...(Number(next) > 0 ? [{ times: Number(next), ...rule(nextFor, nextAs) }] : []),
-      ...(Number(share) > 0 ? [{ share: Number(share) / 100, ...rule(shareFor, shareAs) }] : []),
-      ...(wait.delay ? [wait] : []),
-    ]
+    if (added.length > 0)
+      app.notify(`${what}: ${added.map(describeRule).join('; ')}`, { label: 'Undo', run: () => remove(added) })
   }
 
-  async function apply(event: Event) {
-    event.preventDefault()
-    await act('PUT', 'faults', JSON.stringify(rulesOf(values())))
+  /** A rule that is gone already is off as well. */
+  const remove = async (rules: readonly UsedRule[]) =>
+    report(...(await Promise.all(rules.map(({ id }) => admin('DELETE', `faults/${id}`)))))
+
+  function report(...responses: readonly Answer[]) {
+    const failed = responses.find(({ status }) => status !== 204 && status !== 404)
+    setText(listError, failed ? messageOf(failed) : '')
+    return !failed
   }
 
-  async function act(method: string, path: string, body?: string) {
-    const response = await admin(method, path, body)
-    error.textContent = response.status === 204 ? '' : messageOf(response)
+  const offerUndo = (text: string, rules: readonly UsedRule[]) => {
+    const left = remaining(rules)
+    app.notify(text, left.length > 0 ? { label: 'Undo', run: () => add(left, 'Switched on again') } : undefined)
   }
 
-  async function reset() {
-    const response = await admin('POST', 'reset')
-    itemsError.textContent = response.status === 204 ? '' : messageOf(response)
-    if (response.status === 204) app.notify('Items, switches and traffic are as at the start.')
+  async function switchOff(rule: UsedRule) {
+    if (await remove([rule])) offerUndo(`Switched off: ${describeRule(rule)}`, [rule])
   }
 
-  async function saveItems() {
-    const response = await admin('GET', 'items')
-    itemsError.textContent = response.status === 200 ? '' : messageOf(response)
-    if (response.status === 200) download('items.json', response.text, 'application/json')
+  async function switchAllOff() {
+    const { rules } = app
+    const flags = rules.filter(({ flag }) => flag)
+    if (report(await admin('DELETE', 'faults')) && (await remove(flags)))
+      offerUndo('Everything is switched off.', rules)
   }
 
-  async function loadItems() {
-    const [chosen] = file.files ?? []
-    if (!chosen) return
-    const response = await admin('PUT', 'items', await chosen.text())
-    file.value = ''
-    itemsError.textContent = response.status === 204 ? '' : messageOf(response)
-    if (response.status === 204) app.notify(`The items are those of ${chosen.name}.`)
+  function createRow() {
+    let current: UsedRule
+    const sentence = h('p')
+    const state = h('small')
+    const edit = h('button', { type: 'button', class: 'quiet small', onclick: () => startEdit(current) }, 'Edit')
+    const off = h('button', { type: 'button', class: 'small', onclick: () => switchOff(current) }, 'Switch off')
+    return {
+      element: h('li', {}, sentence, state, edit, off),
+      update(rule: UsedRule) {
+        current = rule
+        const text = describeRule(rule)
+        if (sentence.textContent !== text) sentence.replaceChildren(...marked(text))
+        edit.setAttribute('aria-label', `Edit: ${text}`)
+        off.setAttribute('aria-label', `Switch off: ${text}`)
+        this.element.classList.toggle('used-up', isUsedUp(rule))
+        this.element.classList.toggle('edited', rule.id === editedId)
+        const count = rule.used === 0 ? 'not used yet' : `used ${rule.used} ${rule.used === 1 ? 'time' : 'times'}`
+        setText(state, [rule.flag && `by ${rule.flag}`, isUsedUp(rule) ? 'used up' : count].filter(Boolean).join(' · '))
+      },
+    }
   }
 
-  function openSandbox(event: Event) {
-    event.preventDefault()
-    if (!name.reportValidity()) return
-    location.href = `${mainBase()}${name.value ? `~${name.value}/` : ''}app${location.hash}`
+  function startEdit(rule: UsedRule) {
+    draft([valuesOf(rule)], rule.id)
+    sentences[0]?.focus(false)
+    form.scrollIntoView({ block: 'nearest' })
   }
 
   return {
     title: 'Switches',
     element,
     show(given) {
-      fill({ ...defaults, ...given })
-      app.setParameters('switches', values())
+      // A link without a sentence, such as that of the bar, leaves what is being written.
+      if (sentences.length > 0 && ['{}', shown].includes(JSON.stringify(given))) return changed()
+      const all = [draftIn(given, 0)]
+      for (let index = 1; given[`kind${index + 1}`]; index++) all.push(draftIn(given, index))
+      draft(all)
     },
     rulesChanged() {
-      active.replaceChildren(
-        ...app.rules.map((rule) =>
-          h(
-            'li',
-            { class: rule.used >= (rule.times ?? Infinity) ? 'used' : '' },
-            describeRule(rule),
-            rule.flag && h('small', {}, ` by the flag ${rule.flag}`),
-            rule.times === undefined && h('small', {}, ` used ${rule.used} ${rule.used === 1 ? 'time' : 'times'}`),
-          ),
-        ),
-      )
-      none.hidden = active.childElementCount > 0
-      off.disabled = app.rules.every(({ flag }) => flag)
-      names.replaceChildren(...(app.info.sandboxes ?? []).map((value) => h('option', { value })))
+      const ids = new Set(app.rules.map(({ id }) => id))
+      for (const [id, row] of rows) {
+        if (ids.has(id)) continue
+        const hadFocus = row.element.contains(document.activeElement)
+        const next = row.element.nextElementSibling ?? row.element.previousElementSibling
+        row.element.remove()
+        rows.delete(id)
+        if (hadFocus) (next?.querySelector<HTMLElement>('button:last-child') ?? listTitle).focus()
+      }
+      for (const [index, rule] of app.rules.entries()) {
+        const row = rows.get(rule.id) ?? createRow()
+        rows.set(rule.id, row)
+        row.update(rule)
+        if (list.children[index] !== row.element) list.insertBefore(row.element, list.children[index] ?? null)
+      }
+      if (editedId !== undefined && !ids.has(editedId)) {
+        editedId = undefined
+        setText(error, 'The switch that you were changing is off now. Add switches it on again.')
+        changed()
+      }
+      none.hidden = app.rules.length > 0
+      several.hidden = app.rules.length < 2
+      allOff.hidden = app.rules.length === 0
     },
   }
 }
 
-export function download(fileName: string, text: string, type: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type }))
-  h('a', { href: url, download: fileName }).click()
-  setTimeout(() => URL.revokeObjectURL(url), 10_000)
+/** The parameters of a sentence in the address: `next`, of the second sentence `next2`. */
+const nameIn = (name: string, index: number) => (index === 0 ? name : `${name}${index + 1}`)
+
+function parametersOf(values: Values, index: number): Record<string, string> {
+  const defaults = defaultsOf(values.kind)
+  const shown = Object.entries(values).filter(([name, value]) =>
+    name === 'kind'
+      ? index > 0 || value !== 'fail'
+      : value !== '' && isShown(values, name) && value !== defaults[name as keyof Values],
+  )
+  return Object.fromEntries(shown.map(([name, value]) => [nameIn(name, index), value]))
+}
+
+function draftIn(given: Readonly<Partial<Record<string, string>>>, index: number): Values {
+  const defaults = defaultsOf(given[nameIn('kind', index)] ?? 'fail')
+  const entries = Object.entries(defaults).map(([name, value]) => [name, given[nameIn(name, index)] ?? value])
+  return Object.fromEntries(entries)
 }

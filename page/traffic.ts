@@ -1,6 +1,6 @@
 import type { JournalEntry, Message } from '../src/control/schema.ts'
 import { admin, base, messageOf } from './client.ts'
-import { copyButton, h, type Option, perFrame, select, setText, withCode } from './dom.ts'
+import { copyButton, download, h, type Option, perFrame, select, setText, withCode } from './dom.ts'
 import {
   clientName,
   describeStatus,
@@ -15,7 +15,6 @@ import {
   toFetch,
   toHar,
 } from './format.ts'
-import { download } from './switches.ts'
 import type { App, View } from './view.ts'
 
 /** As many as the service keeps. */
