@@ -1,8 +1,8 @@
-import type { Info, JournalEntry, ServiceEvent } from '../src/control/schema.ts'
-import { admin, messageOf, readEvents, useToken } from './client.ts'
+import type { Info, JournalEntry, ProfileUrls, ServiceEvent } from '../src/control/schema.ts'
+import { admin, base, mainBase, messageOf, readEvents, useToken } from './client.ts'
 import { connectView } from './connect.ts'
 import { contractView } from './contract.ts'
-import { h, perFrame, setText } from './dom.ts'
+import { field, h, perFrame, setText } from './dom.ts'
 import { itemsView } from './items.ts'
 import { describeRule, isUsedUp, switchesView } from './switches.ts'
 import { trafficView } from './traffic.ts'
@@ -59,16 +59,80 @@ function route() {
 }
 
 function start(shared: App) {
-  const { title, sandbox } = shared.info
+  const { title, sandbox, sandboxes, profiles } = shared.info
   byId('title').textContent = title
   const chip = byId('sandbox')
-  chip.hidden = !sandbox
-  chip.textContent = `sandbox ${sandbox}`
+  chip.hidden = !sandboxes
+  chip.textContent = sandbox ? `Sandbox ${sandbox}` : 'No sandbox'
+  chip.onclick = chooseSandbox
+  const [other] = profiles.filter((profile) => profile.title !== title)
+  if (other) {
+    const link = h('a', { href: pageOf(other), title: `This page of ${other.title}` }, other.title)
+    byId('other').replaceChildren(link)
+  }
   views = createViews(shared)
   main.replaceChildren(...Object.values(views).map(({ element }) => element))
-  window.addEventListener('hashchange', route)
   route()
-  return views
+}
+
+/** The other profile has another port, on the host by which this page was reached. */
+function pageOf({ urls }: ProfileUrls): string {
+  const url = new URL(urls.find((one) => one.startsWith(location.protocol)) ?? urls[0] ?? base)
+  url.hostname = location.hostname
+  return `${url.origin}/app`
+}
+
+async function chooseSandbox() {
+  const response = await admin('GET', 'info')
+  if (response.status !== 200) return showToast(messageOf(response))
+  const { sandbox, sandboxes = [] }: Info = JSON.parse(response.text)
+  const name = h('input', {
+    autocomplete: 'off',
+    spellcheck: 'false',
+    pattern: '[\\w\\-]{1,64}',
+    maxlength: '64',
+    required: true,
+  })
+  const addressOf = (each: string) => `${mainBase}~${each}/app${location.hash}`
+  const current = (isCurrent: boolean) => (isCurrent ? { 'aria-current': 'page' } : {})
+  const open = (event: Event) => {
+    event.preventDefault()
+    location.href = addressOf(name.value)
+  }
+  const dialog: HTMLDialogElement = h(
+    'dialog',
+    { class: 'sandboxes', 'aria-label': 'Sandbox', onclose: () => dialog.remove() },
+    h(
+      'form',
+      { class: 'stack', onsubmit: open },
+      h('h2', {}, 'Sandbox'),
+      h(
+        'p',
+        {},
+        'A sandbox has items, traffic and switches of its own. A client uses it with ',
+        h('code', {}, '/~NAME'),
+        ' in front of every path, or with the header ',
+        h('code', {}, 'X-Todo-Sandbox: NAME'),
+        '.',
+      ),
+      h(
+        'ul',
+        {},
+        h('li', {}, h('a', { href: `${mainBase}app${location.hash}`, ...current(!sandbox) }, 'No sandbox')),
+        sandboxes.map((each) => h('li', {}, h('a', { href: addressOf(each), ...current(each === sandbox) }, each))),
+      ),
+      field('Another one', name),
+      h(
+        'p',
+        { class: 'actions' },
+        h('button', { type: 'button', onclick: () => dialog.close() }, 'Close'),
+        h('button', { class: 'primary' }, 'Open'),
+      ),
+    ),
+  )
+  document.body.append(dialog)
+  dialog.showModal()
+  name.focus()
 }
 
 /** Everything that may have changed while nobody told us. */
@@ -163,7 +227,7 @@ async function follow() {
       (event) => (waiting ? waiting.push(event) : onEvent(event)),
     )
     document.removeEventListener('visibilitychange', onHide)
-    if (status === 401 || status === 403) return askForToken()
+    if (status === 401 || status === 403) return authorize()
     if (document.hidden) continue
     setOnline(false)
     await new Promise((done) => setTimeout(done, reconnectIntervalMs))
@@ -197,47 +261,85 @@ const showToast: App['notify'] = (text, action) => {
   const toast = addToast(text, ...(action ? [h('button', { type: 'button', onclick: run }, action.label)] : []))
   const expire = () => (toast.matches(':hover, :focus-within') ? setTimeout(expire, toastForMs) : toast.remove())
   setTimeout(expire, toastForMs)
+  return () => toast.remove()
 }
 
-/** Clients on other machines need a token, as for every other request to the control API. */
-function askForToken() {
+/** Clients on other machines need a token, or a code that somebody with access shows them. */
+function askForToken(message = '') {
   setText(byId('live'), 'Not authorised')
-  const input = h('textarea', { rows: '5', autocomplete: 'off', spellcheck: 'false', id: 'token' })
-  const error = h('p', { role: 'alert', class: 'error' })
+  const input = h('textarea', { rows: '4', autocomplete: 'off', spellcheck: 'false', class: 'mono' })
+  const error = h('p', { role: 'alert', class: 'error' }, message)
   const form = h(
     'form',
     {
-      class: 'card token',
+      class: 'card stack token',
       async onsubmit(event) {
         event.preventDefault()
-        // A token copied from a terminal may have line breaks in it.
-        const entered = input.value.replace(/^\s*Bearer +/i, '').replace(/\s+/g, '')
-        useToken(entered, true)
-        const response = await admin('GET', 'info')
-        if (response.status === 200) {
-          follow()
-          return
-        }
-        const [, reason] = /error_description="([^"]*)"/.exec(response.headers.get('www-authenticate') ?? '') ?? []
-        error.textContent =
-          response.status === 401
-            ? `The service rejects this token. ${reason ?? ''}`
-            : response.status === 403
-              ? 'This token is not for this page: create it with --scope control.'
-              : messageOf(response)
+        error.textContent = await enter(input.value)
       },
     },
-    h('h1', {}, 'A token, please'),
-    h('p', {}, 'From another machine this page needs a token. Create one where the service runs:'),
-    h('pre', { class: 'body' }, 'npx todo-service token --scope control'),
-    h('label', { class: 'field' }, h('span', {}, 'Token'), input),
+    h('h1', {}, 'Code or token'),
+    h(
+      'p',
+      {},
+      'From another machine this page needs a code, which the view Connect shows where the service runs, or a token:',
+    ),
+    h('pre', { class: 'command' }, 'npx todo-service token --scope control'),
+    field('Code or token', input),
     error,
-    h('button', { class: 'primary' }, 'Open'),
+    h('p', {}, h('button', { class: 'primary' }, 'Open')),
   )
   views = undefined
-  main.replaceChildren(form)
+  main.replaceChildren(h('div', { class: 'view' }, form))
   input.focus()
 }
+
+const codePattern = /^\w{5}-?\w{5}$/
+
+/** Goes on with a token, or one for a code. Returns what is wrong with it. */
+async function enter(text: string): Promise<string> {
+  // A token copied from a terminal may have line breaks in it.
+  let token = text.replace(/^\s*Bearer +/i, '').replace(/\s+/g, '')
+  if (codePattern.test(token)) {
+    const response = await admin('POST', 'tokens', JSON.stringify({ code: token }))
+    if (response.status !== 201) return messageOf(response)
+    token = JSON.parse(response.text).token
+  }
+  useToken(token, true)
+  const response = await admin('GET', 'info')
+  const [, reason] = /error_description="([^"]*)"/.exec(response.headers.get('www-authenticate') ?? '') ?? []
+  if (response.status === 401) return `The service rejects this token. ${reason ?? ''}`
+  if (response.status === 403) return 'This token is not for this page: create it with --scope control.'
+  if (response.status !== 200) return messageOf(response)
+  follow()
+  return ''
+}
+
+/** Of `#/connect?code=K7M2P-XW9QD`, which a QR code contains. It works once, so the address is better without it. */
+function takeCode(): string {
+  const [view, query] = location.hash.split('?')
+  const parameters = new URLSearchParams(query)
+  const code = parameters.get('code') ?? ''
+  parameters.delete('code')
+  if (code) history.replaceState(null, '', `${view}${parameters.size > 0 ? `?${parameters}` : ''}`)
+  return code
+}
+
+let code = takeCode()
+
+/** With the code of the address, if there is one. */
+async function authorize() {
+  const taken = code
+  code = ''
+  const message = taken ? await enter(taken) : ''
+  if (!taken || message) askForToken(message)
+}
+
+window.addEventListener('hashchange', () => {
+  code = takeCode()
+  if (code && main.querySelector('.token')) authorize()
+  else route()
+})
 
 /** A token of the service is short-lived. After a pause of the page, `synchronize` gets another one. */
 setInterval(async () => {

@@ -2,6 +2,8 @@ import type { ServiceEvent } from '../src/control/schema.ts'
 
 /** The service, or the sandbox, that serves this page; with a slash at the end. */
 export const base = new URL('..', import.meta.url)
+/** The same without the sandbox. */
+export const mainBase = `${base}`.replace(/(?:~|%7e)[^/]*\/$/i, '')
 
 /** From the service for local clients; others enter one, which is kept for this tab. */
 let token = sessionStorage.getItem('token') ?? ''
@@ -26,12 +28,17 @@ export interface Answer {
 }
 
 /** Of this service, relative to `base`. A service that does not respond has the status 0. */
-export async function send(method: string, path: string, body?: string): Promise<Answer> {
+export async function send(
+  method: string,
+  path: string,
+  body?: string,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Answer> {
   try {
     const response = await fetch(new URL(path.replace(/^\//, ''), base), {
       method,
       cache: 'no-store',
-      headers: { ...ownHeaders(), ...(body !== undefined && { 'content-type': 'application/json' }) },
+      headers: { ...ownHeaders(), ...headers, ...(body !== undefined && { 'content-type': 'application/json' }) },
       ...(body !== undefined && { body }),
     })
     return { status: response.status, headers: response.headers, text: await response.text() }
@@ -40,7 +47,8 @@ export async function send(method: string, path: string, body?: string): Promise
   }
 }
 
-export const admin = (method: string, path: string, body?: string) => send(method, `__admin/${path}`, body)
+export const admin = (method: string, path: string, body?: string, headers?: Readonly<Record<string, string>>) =>
+  send(method, `__admin/${path}`, body, headers)
 
 /** The message of a response that is no success. */
 export function messageOf({ status, text }: Answer): string {

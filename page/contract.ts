@@ -49,7 +49,7 @@ export function contractView(app: App): View {
       'li',
       { id: `rule-${id}`, tabindex: '-1' },
       h('h3', { class: 'mono' }, id),
-      h('p', { class: 'sentence' }, withCode(sentence)),
+      h('p', { class: 'text' }, withCode(sentence)),
       h('small', { class: basis === 'spec' ? 'basis' : 'basis badge' }, basis === 'spec' ? 'specified' : 'our choice'),
       state,
     )

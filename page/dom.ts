@@ -23,6 +23,7 @@ interface Properties extends Listeners {
   readonly novalidate?: Value
   readonly pattern?: Value
   readonly placeholder?: Value
+  readonly required?: Value
   readonly role?: Value
   readonly rows?: Value
   readonly scope?: Value
@@ -125,15 +126,38 @@ async function copy(text: string): Promise<boolean> {
   return isCopied
 }
 
-/** Text in which backticks enclose code. */
-export const withCode = (text: string): (string | HTMLElement)[] =>
-  text.split('`').map((part, index) => (index % 2 === 1 ? h('code', {}, part) : part))
-
+/** Lets the browser save a file. */
 export function download(fileName: string, text: string, type: string): void {
   const url = URL.createObjectURL(new Blob([text], { type }))
   h('a', { href: url, download: fileName }).click()
   setTimeout(() => URL.revokeObjectURL(url), 10_000)
 }
+
+/** Asks before something is lost, and tells whether to go on. */
+export function ask(title: string, text: string, action: string): Promise<boolean> {
+  const cancel = h('button', { type: 'button', onclick: () => dialog.close() }, 'Cancel')
+  const goOn = h('button', { type: 'button', class: 'danger', onclick: () => dialog.close(action) }, action)
+  const dialog: HTMLDialogElement = h(
+    'dialog',
+    { class: 'stack', 'aria-label': title },
+    h('h2', {}, title),
+    h('p', {}, text),
+    h('p', { class: 'actions' }, cancel, goOn),
+  )
+  document.body.append(dialog)
+  dialog.showModal()
+  cancel.focus()
+  return new Promise((resolve) => {
+    dialog.onclose = () => {
+      dialog.remove()
+      resolve(dialog.returnValue === action)
+    }
+  })
+}
+
+/** Text in which backticks enclose code. */
+export const withCode = (text: string): (string | HTMLElement)[] =>
+  text.split('`').map((part, index) => (index % 2 === 1 ? h('code', {}, part) : part))
 
 /** Buttons in a group, of which one is pressed; the caller calls `choose` to press another. */
 export function tabs(label: string, options: readonly Option[], onChoose: (value: string) => unknown) {

@@ -1,18 +1,10 @@
 import { type Answer, admin, base, messageOf, parseExact, send } from './client.ts'
 import { copyButton, field, h, setText } from './dom.ts'
-import { describeStatus, toCurl } from './format.ts'
+import { describeStatus, formatBody, outcomeClass, toCurl } from './format.ts'
+import { type Item, itemTools } from './item-tools.ts'
 import type { App, View } from './view.ts'
 
 const path = '/api/todoitems'
-
-/** An item of either profile. Ids of profile A are digits in a string: a number would round them. */
-interface Item {
-  readonly id: string
-  readonly name: string | null
-  readonly notes?: string | null
-  readonly isComplete?: boolean
-  readonly done?: boolean
-}
 
 type Write = readonly [method: string, target: string, body?: string]
 
@@ -21,6 +13,7 @@ interface Shape {
   readonly hasNotes: boolean
   readonly create: (item: Item) => Write
   readonly update: (item: Item) => Write
+  readonly toJson: (item: Item) => string
 }
 
 interface Row {
@@ -28,23 +21,34 @@ interface Row {
   update(item: Item): void
 }
 
+/** An item that the list does not have yet. */
+interface Created {
+  readonly name: string | null
+  /** The ids of all other items. */
+  readonly before: ReadonlySet<string>
+  isFinished: boolean
+}
+
+/** Every digit of the id, as it was sent. */
+const toJsonA = ({ id, name, isComplete }: Item) =>
+  `{"id":${id},"name":${JSON.stringify(name)},"isComplete":${isComplete}}`
+const toJsonB = ({ id, name, notes, done }: Item) => JSON.stringify({ id, name, notes, done })
+
 /** How each profile says it. */
 const shapes: Partial<Record<string, Shape>> = {
   a: {
     done: 'isComplete',
     hasNotes: false,
     create: ({ name }) => ['POST', path, JSON.stringify({ name, isComplete: false })],
-    update: ({ id, name, isComplete }) => [
-      'PUT',
-      `${path}/${id}`,
-      `{"id":${id},"name":${JSON.stringify(name)},"isComplete":${isComplete}}`,
-    ],
+    update: (item) => ['PUT', `${path}/${item.id}`, toJsonA(item)],
+    toJson: toJsonA,
   },
   b: {
     done: 'done',
     hasNotes: true,
     create: ({ id, name, notes }) => ['POST', path, JSON.stringify({ id, name, notes, done: false })],
-    update: ({ id, name, notes, done }) => ['PUT', path, JSON.stringify({ id, name, notes, done })],
+    update: (item) => ['PUT', path, toJsonB(item)],
+    toJson: toJsonB,
   },
 }
 
@@ -66,23 +70,52 @@ const shapeOf = (profile: string): Shape => {
   return shape
 }
 
+const samples = [
+  ['Buy milk', 'two litres'],
+  ['Call the dentist', 'in the morning'],
+  ['Water the plants', 'every Friday'],
+] as const
+
+/** An event about a request comes soon after its response. */
+const entryTimeoutMs = 1000
+
+const isSuccess = ({ status }: Answer) => status >= 200 && status < 300
+
 export function itemsView(app: App): View {
   const shape = shapeOf(app.info.profile)
   const rows = new Map<string, Row>()
+  /** As they were loaded last. */
+  let items: readonly Item[] = []
   const count = h('p', { class: 'count' })
-  const empty = h('p', { class: 'empty', hidden: true }, 'No items yet. Add one above, or let a client create it.')
   const list = h('ul', { class: 'items', 'aria-label': 'To-do items' })
   const last = h('div', { class: 'last' })
   const name = h('input', { name: 'name', autocomplete: 'off', placeholder: 'What is to be done?' })
   const notes = h('input', { name: 'notes', autocomplete: 'off', placeholder: 'Notes' })
   const id = h('input', { name: 'id', autocomplete: 'off', class: 'mono', spellcheck: 'false', value: newId() })
+  const addButton = h('button', { class: 'primary' }, 'Add')
   const form = h(
     'form',
     { class: 'add', onsubmit: add, 'aria-label': 'Add an item' },
     field('New item', name),
     shape.hasNotes && field('Notes', notes),
     shape.hasNotes && field('Id', id),
-    h('button', { class: 'primary' }, 'Add'),
+    addButton,
+  )
+  const tools = itemTools(app, shape.toJson)
+  const sampleButton = h('button', { type: 'button', onclick: addSamples }, 'Add three samples')
+  const [firstName, firstNotes] = samples[0]
+  const command = curlOf(shape.create({ id: 'milk', name: firstName, notes: firstNotes }))
+  const empty = h(
+    'div',
+    { class: 'empty stack', hidden: true },
+    h('p', {}, 'No items yet. Add one above, or let a client create it:'),
+    h(
+      'p',
+      { class: 'copyable' },
+      h('code', {}, command),
+      copyButton('Copy', () => command, { class: 'small' }),
+    ),
+    h('p', {}, sampleButton),
   )
   const element = h(
     'section',
@@ -90,43 +123,148 @@ export function itemsView(app: App): View {
     h('h1', { class: 'offscreen' }, 'Items'),
     form,
     last,
-    count,
+    h('div', { class: 'line head' }, count, tools.element),
+    tools.error,
     empty,
     list,
   )
   let isShown = false
   let isStale = true
   let isLoading = false
+  /** Rows of items that are being created; they go when the list has them. */
+  const created = new Map<HTMLElement, Created>()
+  /** Who waits for the entry of a request. */
+  let entryListeners: (() => void)[] = []
+
+  /** The row is there at once; the fields keep what was typed until the service has it. */
+  async function create(item: Item): Promise<Answer> {
+    const row = h(
+      'li',
+      { class: 'pending', 'aria-busy': 'true' },
+      h('span', { class: 'name' }, item.name ?? ''),
+      h('small', {}, 'Waiting for the service'),
+    )
+    const entry: Created = { name: item.name, before: new Set(rows.keys()), isFinished: false }
+    created.set(row, entry)
+    render()
+    const response = await write(shape.create(item))
+    entry.isFinished = true
+    if (!isSuccess(response)) dropCreated(row)
+    return response
+  }
+
+  function dropCreated(row: HTMLElement) {
+    created.delete(row)
+    row.remove()
+    render()
+  }
 
   async function add(event: Event) {
     event.preventDefault()
-    const { status } = await write(shape.create({ id: id.value, name: name.value, notes: notes.value }))
-    if (status < 200 || status >= 300) return
+    const inputs = [name, notes, id]
+    for (const input of inputs) input.readOnly = true
+    addButton.disabled = true
+    const response = await create({ id: id.value, name: name.value, notes: notes.value })
+    addButton.disabled = false
+    for (const input of inputs) input.readOnly = false
+    if (!isSuccess(response)) return
     name.value = ''
     notes.value = ''
     id.value = newId()
     name.focus()
   }
 
-  /** Through the public API, as any client; shows what was sent, and the answer where it is no success. */
-  async function write([method, target, body]: Write): Promise<Answer> {
-    const response = await send(method, target, body)
-    const isSuccess = response.status >= 200 && response.status < 300
-    const origin = `${base}`.replace(/\/$/, '')
+  async function addSamples() {
+    sampleButton.disabled = true
+    for (const [sample, text] of samples)
+      if (!isSuccess(await create({ id: newId(), name: sample, notes: text }))) break
+    sampleButton.disabled = false
+  }
+
+  function curlOf([method, target, body]: Write): string {
     const headers: Record<string, string> = body === undefined ? {} : { 'content-type': 'application/json' }
-    const curl = () => toCurl(origin, { method, path: target, query: '', headers, body }, app.info.flags.requireAuth)
-    last.replaceChildren(
-      h(
-        'p',
-        { class: isSuccess ? 'exchange' : 'exchange failed' },
-        h('code', {}, `${method} ${decoded(target)}`),
-        h('strong', {}, response.status ? describeStatus(response.status) : 'No response'),
-        copyButton('Copy as curl', curl, { class: 'quiet' }),
-      ),
-    )
-    if (!isSuccess) last.append(h('pre', { class: 'body', role: 'alert' }, answerOf(response, app.isOnline)))
+    const origin = `${base}`.replace(/\/$/, '')
+    return toCurl(origin, { method, path: target, query: '', headers, body }, app.info.flags.requireAuth)
+  }
+
+  /** Through the public API, as any client; shows what was sent, and what came back. */
+  async function write(request: Write): Promise<Answer> {
+    const newest = [...app.entries.keys()].at(-1) ?? 0
+    const response = await send(...request)
+    showExchange(request, response, newest)
     refresh()
     return response
+  }
+
+  /** One line; where the response is no success, a second one says why: the journal knows whether it was simulated. */
+  async function showExchange(request: Write, response: Answer, newest: number) {
+    const [method, target, body] = request
+    const status = response.status || null
+    const badge = h(
+      'span',
+      { class: `badge ${outcomeClass({ state: status ? 'sent' : 'closed', status })}` },
+      status ? describeStatus(status) : 'No response',
+    )
+    const part = (title: string, text: string | undefined) => [
+      h('h3', {}, title),
+      text ? formatBody(text) : h('p', { class: 'hint' }, 'None'),
+    ]
+    const why = h('p', { role: 'alert', class: 'callout error', hidden: true })
+    const exchange = h(
+      'details',
+      { class: 'exchange' },
+      h(
+        'summary',
+        {},
+        h('span', { class: `method ${method.toLowerCase()}` }, method),
+        h('code', {}, decoded(target)),
+        badge,
+      ),
+      h(
+        'div',
+        { class: 'card stack' },
+        ...part('Request body', body),
+        ...part('Response body', status ? response.text : undefined),
+        h(
+          'p',
+          {},
+          copyButton('Copy as curl', () => curlOf(request), { class: 'small' }),
+        ),
+      ),
+    )
+    last.replaceChildren(exchange, why)
+    if (isSuccess(response)) return
+    const entry = status || app.isOnline ? await entryOf(request, newest) : undefined
+    if (entry?.isSimulated) {
+      why.className = 'callout simulated'
+      badge.className = 'badge simulated'
+    }
+    why.textContent = entry?.isSimulated
+      ? `${(entry.reason ?? '').replace('simulated by rule', 'Simulated by the rule').replace(/^s/, 'S')}. The service works.`
+      : reasonOf(response, app.isOnline)
+    why.hidden = false
+  }
+
+  /** The entry of a request of this page in the journal, once it has ended; undefined if there is none for a while. */
+  async function entryOf([method, target, body]: Write, newest: number) {
+    const timeout = Date.now() + entryTimeoutMs
+    for (;;) {
+      const found = [...app.entries.values()].find(
+        ({ id, state, request, ...entry }) =>
+          id > newest &&
+          state !== 'pending' &&
+          request.headers['x-todo-client'] === 'page' &&
+          entry.method === method &&
+          entry.path === target &&
+          (request.isTruncated || (request.body ?? undefined) === body),
+      )
+      const remaining = timeout - Date.now()
+      if (found || remaining <= 0) return found
+      await new Promise<void>((resolve) => {
+        entryListeners.push(resolve)
+        setTimeout(resolve, remaining)
+      })
+    }
   }
 
   function refresh() {
@@ -139,18 +277,23 @@ export function itemsView(app: App): View {
     isLoading = true
     while (isStale && isShown) {
       isStale = false
+      const finished = [...created].filter(([, { isFinished }]) => isFinished)
       const response = await admin('GET', 'items')
-      if (response.status === 200) render(parseExact(response.text) as Item[])
-      else if (response.status !== 0) app.notify(messageOf(response))
+      if (response.status === 200) {
+        items = parseExact(response.text) as Item[]
+        render()
+        for (const [row] of finished) dropCreated(row)
+      } else if (response.status !== 0) app.notify(messageOf(response))
       await new Promise((done) => setTimeout(done, refreshIntervalMs))
     }
     isLoading = false
   }
 
-  function render(items: readonly Item[]) {
+  function render() {
     const ids = new Set(items.map((item) => item.id))
+    // What somebody is typing stays, though the item is gone.
     for (const [key, row] of rows)
-      if (!ids.has(key)) {
+      if (!ids.has(key) && !row.element.classList.contains('is-edited')) {
         row.element.remove()
         rows.delete(key)
       }
@@ -165,15 +308,23 @@ export function itemsView(app: App): View {
       if (row.element === next) next = next.nextElementSibling
       else list.insertBefore(row.element, next)
     }
+    // The event about the item may come before the response.
+    for (const [row, { name, before }] of created)
+      row.hidden = items.some((item) => item.name === name && !before.has(item.id))
+    list.append(...created.keys())
     const done = items.filter((item) => item[shape.done]).length
-    empty.hidden = items.length > 0
+    empty.hidden = list.childElementCount > 0
     setText(count, items.length === 0 ? '' : `${items.length} ${items.length === 1 ? 'item' : 'items'}, ${done} done`)
   }
 
   function itemRow(first: Item): Row {
     let item = first
     let key = JSON.stringify(item)
-    const box = h('input', { type: 'checkbox', onchange: tick })
+    const box = h('input', {
+      type: 'checkbox',
+      onclick: (event) => isPending() && event.preventDefault(),
+      onchange: tick,
+    })
     const title = h('span', { class: 'name' })
     const text = h('span', { class: 'notes' })
     const open = h(
@@ -183,8 +334,16 @@ export function itemsView(app: App): View {
       title,
       text,
     )
-    const remove = h('button', { type: 'button', class: 'quiet remove', onclick: deleteItem }, '✕')
-    const element = h('li', {}, box, open, h('code', { class: 'id', title: item.id }, item.id), remove)
+    const remove = h('button', { type: 'button', class: 'quiet small remove', onclick: deleteItem }, '✕')
+    const element: HTMLElement = h(
+      'li',
+      {},
+      box,
+      open,
+      h('code', { class: 'id', title: item.id }, `id ${item.id}`),
+      remove,
+    )
+    const isPending = () => element.classList.contains('pending')
     show()
 
     function show() {
@@ -198,48 +357,86 @@ export function itemsView(app: App): View {
       element.classList.toggle('done', item[shape.done] === true)
     }
 
-    async function tick() {
-      await write(shape.update({ ...item, [shape.done]: box.checked }))
+    /** The row is dimmed while the service has not answered. */
+    async function update(changed: Item): Promise<boolean> {
+      element.classList.add('pending')
+      element.ariaBusy = 'true'
+      const response = await write(shape.update(changed))
+      element.classList.remove('pending')
+      element.ariaBusy = 'false'
       // Where that was no success, the next list is the same as the last one.
       key = ''
+      return isSuccess(response)
+    }
+
+    async function tick() {
+      await update({ ...item, [shape.done]: box.checked })
     }
 
     async function deleteItem() {
       const neighbour = element.nextElementSibling ?? element.previousElementSibling
+      const following = items.slice(items.findIndex(({ id }) => id === item.id) + 1).map(({ id }) => id)
+      element.hidden = true
+      ;(neighbour?.querySelector<HTMLElement>('.remove') ?? name).focus()
       const { status } = await write(['DELETE', `${path}/${encodeURIComponent(item.id)}`])
-      if (status === 204) (neighbour?.querySelector<HTMLElement>('.remove') ?? name).focus()
+      if (status === 204 || (status === 0 && (await isGone()))) tools.deleted(item, following)
+      else element.hidden = false
+    }
+
+    /** Without a response it may be deleted. */
+    async function isGone(): Promise<boolean> {
+      const response = await admin('GET', 'items')
+      return response.status === 200 && !(parseExact(response.text) as Item[]).some(({ id }) => id === item.id)
     }
 
     function edit() {
-      const newName = h('input', { class: 'rename', autocomplete: 'off', 'aria-label': 'Name' })
+      const newName = h('input', { autocomplete: 'off', 'aria-label': 'Name' })
       newName.value = item.name ?? ''
       const newNotes = h('textarea', { rows: '2', 'aria-label': 'Notes' })
       newNotes.value = item.notes ?? ''
+      const before = [newName.value, newNotes.value]
+      let isOpen = true
+      const cancel = h(
+        'button',
+        // Some browsers give a button no focus, and would take that for leaving the form.
+        { type: 'button', onclick: close, onmousedown: (event) => event.preventDefault() },
+        'Cancel',
+      )
       const form = h(
         'form',
-        { class: 'edit', onsubmit: save, onkeydown: (event) => event.key === 'Escape' && close() },
+        { class: 'edit', onsubmit: save, onfocusout: leave, onkeydown: (event) => event.key === 'Escape' && close() },
         newName,
         shape.hasNotes && newNotes,
         h('button', { class: 'primary' }, 'Save'),
-        h('button', { type: 'button', onclick: close }, 'Cancel'),
+        cancel,
       )
       open.replaceWith(form)
       element.classList.add('is-edited')
       newName.select()
 
-      async function save(event: Event) {
-        event.preventDefault()
+      async function save(event?: Event) {
+        event?.preventDefault()
+        if (isPending()) return
         const value = newName.value === '' && item.name === null ? null : newName.value
-        const { status } = await write(
-          shape.update({ ...item, name: value, ...(shape.hasNotes && { notes: newNotes.value }) }),
-        )
-        if (status === 204) close()
+        const isSaved = await update({ ...item, name: value, ...(shape.hasNotes && { notes: newNotes.value }) })
+        if (isSaved) close()
+      }
+
+      /** Saves what was typed, unless somebody only switched to another window. */
+      function leave({ relatedTarget }: FocusEvent) {
+        if (!isOpen || form.contains(relatedTarget as Node | null) || !document.hasFocus()) return
+        if (newName.value === before[0] && newNotes.value === before[1]) close()
+        else save()
       }
 
       function close() {
+        if (!isOpen) return
+        isOpen = false
+        const hadFocus = form.contains(document.activeElement)
         element.classList.remove('is-edited')
         form.replaceWith(open)
-        open.focus()
+        if (hadFocus) open.focus()
+        refresh()
       }
     }
 
@@ -247,7 +444,7 @@ export function itemsView(app: App): View {
       element,
       update(changed: Item) {
         const changedKey = JSON.stringify(changed)
-        if (changedKey === key) return
+        if (changedKey === key || isPending()) return
         key = changedKey
         item = changed
         show()
@@ -266,6 +463,10 @@ export function itemsView(app: App): View {
       isShown = !element.hidden
       refresh()
     },
+    entriesChanged() {
+      for (const listener of entryListeners) listener()
+      entryListeners = []
+    },
   }
 }
 
@@ -277,13 +478,9 @@ function decoded(target: string): string {
   }
 }
 
-/** The server's own words. */
-function answerOf({ status, text }: Answer, isOnline: boolean): string {
-  if (status === 0 && isOnline) return 'The connection was closed without a response.'
-  if (text === '') return `${describeStatus(status)}, without a body.`
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2)
-  } catch {
-    return text
-  }
+/** In the words of the service. */
+function reasonOf(response: Answer, isOnline: boolean): string {
+  if (response.status === 0 && isOnline) return 'The connection was closed without a response.'
+  if (response.text === '') return `${describeStatus(response.status)}, without a body.`
+  return messageOf(response)
 }

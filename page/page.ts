@@ -62,7 +62,7 @@ async function open(bearer: string) {
   }
   if (!localToken) sessionStorage.setItem('token', bearer)
   form.hidden = true
-  caller.textContent = `You are authorised as ${nameIn(bearer)}`
+  caller.textContent = `Authorised as ${nameIn(bearer)}`
   show(await response.json(), bearer)
 }
 

@@ -18,7 +18,8 @@ export interface App {
   isOnline: boolean
   /** Replaces the parameters of the view in the address, without a new entry in the history. */
   setParameters(view: string, parameters: Readonly<Record<string, string>>): void
-  notify(text: string, action?: Action): void
+  /** Returns what removes the message, which goes by itself, too. */
+  notify(text: string, action?: Action): () => void
 }
 
 export interface View {

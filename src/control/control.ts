@@ -134,7 +134,13 @@ export function control(options: ControlOptions): Control {
       faults,
       itemSchema: options.itemSchema,
       list: items.list,
-      info: () => ({ ...options.info(), instance, sandbox: name, sandboxes: openSandbox && [...sandboxes.keys()] }),
+      info: () => ({
+        ...options.info(),
+        instance,
+        sandbox: name,
+        sandboxes: openSandbox && [...sandboxes.keys()],
+        hasChanged,
+      }),
       newToken: options.newToken,
       codes,
       clearJournal() {

@@ -190,6 +190,8 @@ export interface SandboxInfo extends ProfileInfo {
   readonly sandbox?: string | undefined
   /** Undefined where there are none. */
   readonly sandboxes?: readonly string[] | undefined
+  /** Whether the items were written since the start, or the last reset. */
+  readonly hasChanged: boolean
 }
 
 /** GET /__admin/info shows this to the page. */

@@ -52,7 +52,7 @@ export const appPageRoutes = (): Route[] => [
   ...fileRoutes('/app', {
     ...pageFiles('app.js', 'client.js', 'dom.js', 'format.js', 'qr.js', 'design.css', 'icon.svg'),
     // The views.
-    ...pageFiles('items.js', 'traffic.js', 'switches.js', 'connect.js', 'contract.js'),
+    ...pageFiles('items.js', 'item-tools.js', 'traffic.js', 'switches.js', 'connect.js', 'contract.js'),
     ...pageFiles('items.css', 'traffic.css', 'switches.css', 'connect.css', 'contract.css'),
   }),
 ]

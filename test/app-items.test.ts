@@ -1,0 +1,334 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { suite, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import {
+  appPages,
+  assertAccessible,
+  clipboard,
+  createItem,
+  live,
+  type Profile,
+  send,
+  show,
+} from './support/app-page.ts'
+import { sharedBrowser } from './support/browser.ts'
+import { type Service, serve, sharedService } from './support/cli.ts'
+import { temporaryFolder } from './support/folder.ts'
+
+const services: Record<Profile, Service> = { a: sharedService([]), b: sharedService([], 'b') }
+let sandboxes = 0
+const newSandbox = (profile: Profile) => `${services[profile].url}/~items-${++sandboxes}`
+const list = async (base: string) => (await send(`${base}/__admin/items`)).text
+const names = async (base: string) => JSON.parse(await list(base)).map(({ name }: { name: string }) => name)
+const putRule = (base: string, rule: object) => send(`${base}/__admin/faults`, 'PUT', [rule])
+
+const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true })
+const dialog = (page: Page) => page.getByRole('dialog')
+const toast = (page: Page) => page.locator('.toast')
+const item = (page: Page, name: string) => page.locator('.items li', { hasText: name })
+const fileOf = (text: string) => ({ name: 'mine.json', mimeType: 'application/json', buffer: Buffer.from(text) })
+
+suite('/app: items', { concurrency: 3 }, () => {
+  const { open, openView } = appPages(sharedBrowser())
+
+  for (const profile of ['a', 'b'] as const)
+    test(`profile ${profile}: Reset of a file asks, Cancel keeps everything, Undo restores every item`, async (t) => {
+      const file = join(temporaryFolder(t), 'todo.db')
+      const { url } = await serve(t, ['--data', file], {}, profile)
+      const items = Array.from({ length: 258 }, (_, index) =>
+        profile === 'a'
+          ? { id: 2 * index + 5, name: `Item ${index}`, isComplete: index % 2 === 0 }
+          : { id: `id ${index}`, name: `Item ${index}`, notes: 'some', done: index % 2 === 0 },
+      )
+      await send(`${url}/__admin/items`, 'PUT', items)
+      await putRule(url, { method: 'DELETE', code: 400 })
+      const before = await list(url)
+      const page = await openView(t, url, 'items')
+      await page.getByText('258 items').waitFor()
+      await button(page, 'Reset').click()
+      await dialog(page).getByText(`258 items in the file ${file} are deleted.`).waitFor()
+      await dialog(page).getByText('the rules for failures are removed and the traffic is emptied').waitFor()
+      assert.equal(await page.evaluate('document.activeElement.textContent'), 'Cancel')
+      await assertAccessible(page, 'the question')
+      await page.keyboard.press('Enter')
+      await dialog(page).waitFor({ state: 'hidden' })
+      await button(page, 'Reset').click()
+      await dialog(page).waitFor()
+      await page.keyboard.press('Escape')
+      await dialog(page).waitFor({ state: 'hidden' })
+      assert.equal(await list(url), before)
+
+      await button(page, 'Reset').click()
+      await button(page, 'Delete 258 items').click()
+      await toast(page).getByText('258 items deleted').waitFor()
+      assert.equal(JSON.parse(await list(url)).length, profile === 'a' ? 0 : 3)
+      await toast(page).getByRole('button', { name: 'Undo' }).click()
+      await page.getByText('258 items brought back').waitFor()
+      assert.equal(await list(url), before)
+      await page.getByText('258 items, 129 done').waitFor()
+      await page.getByRole('button', { name: /^Undo reset/ }).waitFor({ state: 'hidden' })
+    })
+
+  test('Undo stays when its message is gone, and asks where items have changed since', async (t) => {
+    const base = newSandbox('a')
+    await createItem(base, 'a', 'first')
+    const page = await openView(t, base, 'items')
+    await button(page, 'Reset').click()
+    await button(page, 'Delete 1 item').click()
+    await page.locator('.toast').evaluate('(toast) => toast.remove()')
+    const undo = button(page, 'Undo reset: bring back 1 item')
+    await undo.waitFor()
+    await createItem(base, 'a', 'since')
+    await item(page, 'since').waitFor()
+    await undo.click()
+    await dialog(page).getByText('1 item in memory is deleted. 1 item of before come').waitFor()
+    await button(page, 'Cancel').click()
+    assert.deepEqual(await names(base), ['since'])
+    await undo.click()
+    await button(page, 'Replace 1 item').click()
+    await item(page, 'first').waitFor()
+    assert.deepEqual(await names(base), ['first'])
+    // What went by that comes back, too.
+    await button(page, 'Undo undo: bring back 1 item').click()
+    await item(page, 'since').waitFor()
+    assert.deepEqual(await names(base), ['since'])
+  })
+
+  for (const profile of ['a', 'b'] as const)
+    test(`profile ${profile}: in memory, Reset of the items of the start asks nothing`, async (t) => {
+      const base = newSandbox(profile)
+      const before = await list(base)
+      const page = await openView(t, base, 'items')
+      await button(page, 'Reset').click()
+      await toast(page).getByText('as at the start').waitFor()
+      assert.equal(await dialog(page).count(), 0)
+      assert.equal(await list(base), before)
+      // An empty journal does not mean that there is nothing to lose.
+      await createItem(base, profile, 'mine')
+      await send(`${base}/__admin/requests`, 'DELETE')
+      await item(page, 'mine').waitFor()
+      await button(page, 'Reset').click()
+      await button(page, `Delete ${profile === 'a' ? '1 item' : '4 items'}`).waitFor()
+    })
+
+  test('saves the items, and asks before it loads others in their place', async (t) => {
+    const base = newSandbox('a')
+    await createItem(base, 'a', 'keep me')
+    const before = await list(base)
+    const page = await openView(t, base, 'items')
+    const download = page.waitForEvent('download')
+    await button(page, 'Save').click()
+    const saved = await (await download).path()
+    assert.equal(readFileSync(saved, 'utf8'), before)
+    const input = page.locator('.tools').getByLabel('JSON file with items')
+    const loaded = '[{"id":9007199254740993,"name":"other","isComplete":true}]'
+    await input.setInputFiles(fileOf(loaded))
+    await dialog(page).getByText('1 item in memory is deleted. The items of mine.json take their place.').waitFor()
+    await button(page, 'Cancel').click()
+    assert.equal(await list(base), before)
+    await input.setInputFiles(fileOf(loaded))
+    // What happens while somebody reads the question counts.
+    await dialog(page).waitFor()
+    await createItem(base, 'a', 'meanwhile')
+    await button(page, 'Replace 1 item').click()
+    await button(page, 'Replace 2 items').click()
+    await toast(page).getByText('The items are those of mine.json.').waitFor()
+    assert.equal(await list(base), loaded)
+    await button(page, 'Undo load: bring back 2 items').click()
+    await item(page, 'keep me').waitFor()
+    assert.deepEqual(await names(base), ['keep me', 'meanwhile'])
+    await input.setInputFiles(fileOf('[{"id":1}]'))
+    await button(page, 'Replace 2 items').click()
+    await page.getByText('isComplete is missing').waitFor()
+    assert.deepEqual(await names(base), ['keep me', 'meanwhile'])
+  })
+
+  for (const profile of ['a', 'b'] as const)
+    test(`profile ${profile}: a deleted item is gone at once, and Undo restores it in its place`, async (t) => {
+      const base = newSandbox(profile)
+      await send(`${base}/__admin/items`, 'PUT', [])
+      for (const name of ['one', 'two', 'three']) await createItem(base, profile, name)
+      const before = await list(base)
+      const page = await openView(t, base, 'items')
+      await putRule(base, { method: 'DELETE', delay: 2000 })
+      await button(page, 'Delete two').click()
+      await item(page, 'two').waitFor({ state: 'hidden' })
+      assert.equal(await list(base), before)
+      await toast(page).getByText('“two” deleted').waitFor()
+      await createItem(base, profile, 'four')
+      await toast(page).getByRole('button', { name: 'Undo' }).click()
+      await page.getByText('“two” brought back').waitFor()
+      assert.deepEqual(await names(base), ['one', 'two', 'three', 'four'])
+      assert.deepEqual(JSON.parse(await list(base)).slice(0, 3), JSON.parse(before))
+      // The item is deleted, though nobody said so.
+      await putRule(base, { method: 'DELETE', fault: 'lost' })
+      await button(page, 'Delete three').click()
+      await page.getByRole('alert').getByText('Simulated by').waitFor()
+      await button(page, 'Undo delete: bring back “three”').click()
+      await page.getByText('“three” brought back').waitFor()
+      assert.deepEqual(await names(base), ['one', 'two', 'three', 'four'])
+      // It is not deleted.
+      await putRule(base, { method: 'DELETE', code: 400 })
+      await button(page, 'Delete three').click()
+      await page.getByRole('alert').getByText('Simulated by the rule for DELETE').waitFor()
+      await item(page, 'three').waitFor()
+      assert.equal(await page.getByRole('button', { name: /^Undo/ }).count(), 0)
+    })
+
+  test('a write that is under way is shown, and the last exchange opens', async (t) => {
+    const base = newSandbox('a')
+    const page = await openView(t, base, 'items')
+    await putRule(base, { delay: 1000 })
+    await page.getByLabel('New item').fill('slow')
+    await page.getByLabel('New item').press('Enter')
+    await page.locator('.items li.pending', { hasText: 'slow' }).waitFor()
+    assert.ok(await button(page, 'Add').isDisabled())
+    await page.getByRole('checkbox', { name: 'Done: slow' }).waitFor()
+    assert.equal(await page.locator('.items li:not([hidden])').count(), 1)
+    assert.equal(await page.locator('.items .id').textContent(), 'id 1')
+    await page.getByRole('checkbox', { name: 'Done: slow' }).click()
+    await page.locator('.items li.pending').waitFor()
+    await page.locator('.items li.done:not(.pending)').waitFor()
+    await page.locator('.exchange summary', { hasText: 'PUT/api/todoitems/1204 No Content' }).click()
+    await page.locator('.exchange pre', { hasText: '"isComplete": true' }).waitFor()
+    await button(page, 'Copy as curl').click()
+    assert.match(await clipboard(page), /^curl -i -X PUT 'http:.*\/~items-\d+\/api\/todoitems\/1'/)
+    const [entry] = JSON.parse((await send(`${base}/__admin/requests`)).text)
+    assert.equal(entry.request.headers['x-todo-client'], 'page')
+    await page.getByLabel('New item').fill('x'.repeat(2_000_000))
+    await page.getByLabel('New item').press('Enter')
+    await page.getByRole('alert').getByText(/large/).waitFor()
+    assert.equal((await page.getByLabel('New item').inputValue()).length, 2_000_000)
+  })
+
+  test('a simulated failure is not taken for one of the service', async (t) => {
+    const base = newSandbox('b')
+    const page = await openView(t, base, 'items')
+    await putRule(base, { method: 'PUT', times: 1, code: 400 })
+    await page.getByRole('checkbox', { name: 'Done: Develop apps' }).click()
+    await page.getByRole('alert').getByText('Simulated by the rule for PUT any path: 400').waitFor()
+    await page.locator('.exchange .badge.simulated', { hasText: '400 Bad Request' }).waitFor()
+    await page.locator('.items li:not(.done)', { hasText: 'Develop apps' }).waitFor()
+    await page.getByLabel('New item').fill('no notes')
+    await button(page, 'Add').click()
+    await page.getByRole('alert').getByText('TodoItemNameAndNotesRequired').waitFor()
+    assert.equal(await page.locator('.last').getByText('Simulated').count(), 0)
+  })
+
+  test('Escape ends an edit; leaving it saves what was changed, and nothing else', async (t) => {
+    const base = newSandbox('b')
+    const page = await openView(t, base, 'items')
+    const writes = async () => JSON.parse((await send(`${base}/__admin/requests`)).text).length
+    const edit = async (name: string) => {
+      await button(page, name).click()
+      return page.getByRole('textbox', { name: 'Name' })
+    }
+    const field = await edit('Edit Develop apps Use your favourite editor')
+    await field.fill('thrown away')
+    await field.press('Escape')
+    await button(page, 'Edit Develop apps Use your favourite editor').waitFor()
+    await edit('Edit Develop apps Use your favourite editor')
+    await page.getByLabel('New item').click()
+    await field.waitFor({ state: 'hidden' })
+    assert.equal(await writes(), 0)
+    await (await edit('Edit Develop apps Use your favourite editor')).fill('kept')
+    await page.locator('.items').getByRole('textbox', { name: 'Notes' }).fill('these, too')
+    await page.getByLabel('New item').click()
+    await button(page, 'Edit kept these, too').waitFor()
+    assert.equal(await writes(), 1)
+    // What cannot be saved stays, and what somebody else deletes.
+    await putRule(base, { method: 'PUT', code: 400 })
+    await (await edit('Edit kept these, too')).fill('typed')
+    await page.getByLabel('New item').click()
+    await page.getByRole('alert').getByText('Simulated').waitFor()
+    await send(`${base}/__admin/items`, 'PUT', [])
+    await item(page, 'Publish apps').waitFor({ state: 'hidden' })
+    assert.equal(await field.inputValue(), 'typed')
+    await field.press('Escape')
+    await page.getByText('No items yet').waitFor()
+  })
+
+  for (const profile of ['a', 'b'] as const)
+    test(`profile ${profile}: without items it offers samples, and a command that works`, async (t) => {
+      const base = newSandbox(profile)
+      await send(`${base}/__admin/items`, 'PUT', [])
+      const page = await openView(t, base, 'items')
+      await button(page, 'Copy').click()
+      const [, url = '', , body = ''] = /'(.*?)' -H '(.*?)' --data-raw '(.*)'/.exec(await clipboard(page)) ?? []
+      assert.ok((await send(url, 'POST', body)).status < 300)
+      await item(page, 'Buy milk').waitFor()
+      await button(page, 'Delete Buy milk').click()
+      await button(page, 'Add three samples').click()
+      await page.getByText('3 items, 0 done').waitFor()
+      assert.equal((await names(base)).length, 3)
+    })
+
+  test('the bar names the sandbox, opens another and leaves it; it links to the other profile', async (t) => {
+    const base = services.a.url
+    const page = await open(t, `${base}/app#/traffic`)
+    await page.route('**/__admin/info', async (route) => {
+      const response = await route.fetch()
+      const info = await response.json()
+      info.profiles.push({ title: 'Profile B', urls: ['http://localhost:5000', 'https://localhost:5001'] })
+      await route.fulfill({ response, json: info })
+    })
+    await page.reload()
+    await live(page)
+    const link = page.getByRole('banner').getByRole('link', { name: 'Profile B' })
+    assert.equal(await link.getAttribute('href'), 'http://127.0.0.1:5000/app')
+    await button(page, 'No sandbox').click()
+    await assertAccessible(page, 'Sandbox')
+    await dialog(page).getByLabel('Another one').fill('of course not')
+    await button(page, 'Open').click()
+    await dialog(page).getByLabel('Another one').fill('mine')
+    await button(page, 'Open').click()
+    await page.waitForURL(`${base}/~mine/app#/traffic`)
+    await live(page)
+    await createItem(`${base}/~mine`, 'a', 'in the sandbox')
+    await show(page, 'Items')
+    await item(page, 'in the sandbox').waitFor()
+    await button(page, 'Sandbox mine').click()
+    await dialog(page).getByRole('link', { name: 'No sandbox' }).click()
+    await page.waitForURL(`${base}/app#/items`)
+    await button(page, 'No sandbox').click()
+    await dialog(page).getByRole('link', { name: 'mine', exact: true }).click()
+    await item(page, 'in the sandbox').waitFor()
+  })
+
+  test('there is no choice of sandboxes where the items are in a file', async (t) => {
+    const { url } = await serve(t, ['--data', join(temporaryFolder(t), 'todo.db')])
+    const page = await openView(t, url, 'items')
+    assert.equal(await button(page, 'No sandbox').count(), 0)
+  })
+
+  test('on another host a code is as good as a token, typed or in the address', async (t) => {
+    const { url } = await serve(t, [])
+    const elsewhere = url.replace('127.0.0.1', 'elsewhere.test')
+    const newCode = async () => JSON.parse((await send(`${url}/__admin/codes`, 'POST')).text).code
+    const page = await open(t, `${elsewhere}/app`)
+    const field = page.getByLabel('Code or token')
+    await field.fill('22222-22222')
+    await button(page, 'Open').click()
+    await page.getByText('The code is wrong, or was used').waitFor()
+    await assertAccessible(page, 'Code or token')
+    await field.fill(` ${(await newCode()).toLowerCase()} `)
+    await button(page, 'Open').click()
+    await live(page)
+
+    const code = await newCode()
+    const other = await open(t, `${elsewhere}/app#/traffic?status=4xx&code=${code}`)
+    await live(other)
+    assert.equal(other.url(), `${elsewhere}/app#/traffic?status=4xx`)
+    await other.reload()
+    await live(other)
+
+    const late = await open(t, `${elsewhere}/app#/connect?code=${code}`)
+    await late.getByText('The code is wrong, or was used').waitFor()
+    assert.equal(late.url(), `${elsewhere}/app#/connect`)
+    await late.evaluate(`location.hash = '#/items?code=${await newCode()}'`)
+    await live(late)
+    assert.equal(late.url(), `${elsewhere}/app#/items`)
+  })
+})
