@@ -1,6 +1,6 @@
 import type { FaultRule, UsedRule } from '../src/control/schema.ts'
 import { type Answer, admin, base, currentToken, messageOf } from './client.ts'
-import { copyButton, h, type Option, select, setText } from './dom.ts'
+import { copyButton, h, type Option, select, setText, tabs } from './dom.ts'
 import { toCurl } from './format.ts'
 import type { App, View } from './view.ts'
 
@@ -167,7 +167,7 @@ function valuesOf(rule: Rule): Values {
 
 function readAdditions({ also }: Values): FaultRule {
   try {
-    return JSON.parse(also || '{}')
+    return Object(JSON.parse(also || '{}'))
   } catch {
     return {}
   }
@@ -176,16 +176,18 @@ function readAdditions({ also }: Values): FaultRule {
 function ruleOf(values: Values): FaultRule {
   const { kind, how, requests, next, share, code, fault, delay, maxDelay, rate } = values
   const { method, path } = splitRequests(requests)
+  const { times, ...also } = readAdditions(values)
   return {
     ...(method && { method }),
     ...(path && { path }),
     ...(how === 'next' && { times: Number(next) }),
+    ...(how === 'share' && times !== undefined && { times }),
     ...(how === 'share' && { share: Number((Number(share) / 100).toFixed(6)) }),
     ...(kind === 'fail' && code && { code: Number(code) }),
     ...(kind === 'drop' && { fault: fault as NonNullable<FaultRule['fault']> }),
     ...(kind === 'delay' && { delay: Number(delay), ...(maxDelay && { maxDelay: Number(maxDelay) }) }),
     ...(kind === 'slow' && { bytesPerSecond: Math.round(1000 * Number(rate)) }),
-    ...readAdditions(values),
+    ...also,
   }
 }
 
@@ -195,16 +197,12 @@ const isWithin = (text: string, min: number, max: number, isWhole = true) =>
 
 type Operations = App['info']['operations']
 
-/** G1, G2, as the service compares them: neither case nor one trailing slash matters. */
-const normalized = (path: string) => path.toLowerCase().replace(/(?<=.)\/$/, '')
-
+/** G1, G2: neither case nor one trailing slash of a path matters. It may be that of one item. */
 function operationsOf(requests: string, operations: Operations): Operations {
   const { method, path } = splitRequests(requests)
-  const isPathOf = (known: string) =>
-    normalized(path) === known ||
-    (known.endsWith('/{id}') && normalized(path).replace(/(?<=\/)[^/]+$/, '{id}') === known)
+  const paths = [path, path.replace(/[^/]+\/?$/, '{id}')].map((one) => one.toLowerCase().replace(/(?<=.)\/$/, ''))
   return operations.filter(
-    (operation) => (!method || operation.method === method) && (!path || isPathOf(normalized(operation.path))),
+    (operation) => (!method || operation.method === method) && (!path || paths.includes(operation.path.toLowerCase())),
   )
 }
 
@@ -235,10 +233,13 @@ function problemsOf(values: Values, operations: Operations): Partial<Record<stri
   return Object.fromEntries(Object.entries(problems).filter(([name, text]) => text && isShown(values, name)))
 }
 
+const invalid = '[aria-invalid=true]'
+let lastProblem = 0
+
 /** A sentence as a form: tabs for its kind, then words and controls. */
 function sentenceForm(app: App, given: Values, onChange: () => void) {
   let { kind, also } = given
-  const messages: HTMLElement[] = []
+  const parts: [name: Name, part: HTMLElement, message: HTMLElement][] = []
   const number = (label: string, list?: string) =>
     h('input', { type: 'number', min: '0', step: 'any', inputmode: 'decimal', 'aria-label': label, list })
   const inputs = {
@@ -256,10 +257,13 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
     maxDelay: number('At most, in milliseconds'),
     rate: number('kB/s', 'rates'),
   }
+  type Name = keyof typeof inputs
   inputs.maxDelay.placeholder = 'same'
   const verb = h('span')
-  const tabs = kinds.map(([value, label]) =>
-    h('button', { type: 'button', 'data-kind': value, onclick: () => choose(value) }, label),
+  const kindTabs = tabs(
+    'Kind',
+    kinds.map(([value, label]) => [value, label]),
+    choose,
   )
   const addition = h('span')
   const additions = h(
@@ -272,18 +276,18 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
   const element = h(
     'fieldset',
     { class: 'sentence', 'aria-label': 'Sentence', oninput: update },
-    h('div', { class: 'tabs', role: 'group', 'aria-label': 'Kind' }, tabs),
+    kindTabs.element,
     h(
       'div',
       { class: 'words' },
       verb,
       inputs.how,
       part('next'),
-      part('share', '% of'),
+      part('share', '', '% of'),
       part('requests'),
       part('delay', 'by', 'to'),
       part('maxDelay', '', 'ms'),
-      part('code', 'with', ''),
+      part('code', 'with'),
       part('rate', 'at', 'kB/s'),
       part('fault'),
     ),
@@ -292,24 +296,20 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
   )
 
   /** A control between its words, and beside it what is wrong with it. */
-  function part(name: Exclude<keyof typeof inputs, 'how'>, ...words: readonly string[]) {
-    const [before, after] = words.length === 1 ? ['', words[0]] : words
-    const message = h('small', { class: 'problem', id: `problem-${Math.random().toString(36).slice(2)}` })
-    message.dataset.field = name
-    messages.push(message)
+  function part(name: Name, before = '', after = '') {
+    const message = h('small', { class: 'problem', id: `problem-${++lastProblem}` })
     inputs[name].setAttribute('aria-describedby', message.id)
-    return h('span', { class: 'part', 'data-part': name }, h('span', {}, before, inputs[name], after), message)
+    const all = h('span', { class: 'part' }, h('span', {}, before, inputs[name], after), message)
+    parts.push([name, all, message])
+    return all
   }
 
-  const values = (): Values => {
-    const { how, next, share, requests, code, fault, delay, maxDelay, rate } = inputs
-    return {
-      ...{ kind, how: how.value, requests: requests.value, next: next.value, share: share.value, code: code.value },
-      ...{ fault: fault.value, delay: delay.value, maxDelay: maxDelay.value, rate: rate.value, also },
-    }
+  const values = () => {
+    const entries = Object.entries(inputs).map(([name, { value }]) => [name, value])
+    return { ...Object.fromEntries(entries), kind, also } as Values
   }
 
-  function choose(chosen: Kind) {
+  function choose(chosen: string) {
     if (chosen === kind) return
     kind = chosen
     also = ''
@@ -326,8 +326,7 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
   /** A value that is not offered stays, with a message, instead of becoming another one. */
   function fillOptions(target: HTMLSelectElement, options: readonly Option[], value: string) {
     const all = options.some(([key]) => key === value) ? options : [...options, [value, value] as const]
-    if (all.length !== target.length || all.some(([key, text], i) => !isOption(target.options[i], key, text)))
-      target.replaceChildren(...all.map(([key, text]) => h('option', { value: key }, text)))
+    target.replaceChildren(...all.map(([key, text]) => h('option', { value: key }, text)))
     target.value = value
   }
 
@@ -352,17 +351,14 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
     for (const name of ['how', 'next', 'share', 'fault', 'delay', 'maxDelay', 'rate'] as const)
       if (inputs[name].value !== to[name]) inputs[name].value = to[name]
     for (const name of ['how', 'fault'] as const) if (inputs[name].selectedIndex < 0) inputs[name].selectedIndex = 0
-    for (const tab of tabs) tab.setAttribute('aria-pressed', `${tab.dataset.kind === kind}`)
+    kindTabs.choose(kind)
     setText(verb, kinds.find(([value]) => value === kind)?.[2] ?? '')
     const current = values()
-    for (const one of element.querySelectorAll<HTMLElement>('.part'))
-      one.hidden = !isShown(current, `${one.dataset.part}`)
-    const problems = findProblems()
-    for (const message of messages) {
-      const name = message.dataset.field as Exclude<keyof typeof inputs, 'how'>
+    const problems = problemsOf(current, operations)
+    for (const [name, all, message] of parts) {
+      all.hidden = !isShown(current, name)
       setText(message, problems[name] || '')
-      if (problems[name]) inputs[name].setAttribute('aria-invalid', 'true')
-      else inputs[name].removeAttribute('aria-invalid')
+      inputs[name].setAttribute('aria-invalid', `${Boolean(problems[name])}`)
     }
     const extra = also ? additionsOf(ruleOf(current)) : ''
     additions.hidden = !extra
@@ -371,8 +367,6 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
     note.hidden = kind !== 'fail' || !to.code || having.length === 0 || having.length === matching.length
     setText(note, `Only these can have ${to.code}: ${having.map(requestsOf).join(', ')}.`)
   }
-
-  const findProblems = () => problemsOf(values(), app.info.operations)
 
   function update() {
     fill(values())
@@ -385,16 +379,10 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
   return {
     element,
     values,
-    isComplete: () => Object.keys(findProblems()).length === 0,
-    focus(isInvalid: boolean) {
-      const field = isInvalid ? element.querySelector<HTMLElement>('[aria-invalid]') : inputs.how
-      field?.focus()
-    },
+    isComplete: () => !element.querySelector(invalid),
+    focus: () => (element.querySelector<HTMLElement>(invalid) ?? inputs.how).focus(),
   }
 }
-
-const isOption = (option: HTMLOptionElement | undefined, value: string, text: string) =>
-  option?.value === value && option.textContent === text
 
 const strip = ({ id: _, used: _used, flag: _flag, ...rule }: UsedRule): FaultRule => rule
 
@@ -510,7 +498,7 @@ export function switchesView(app: App): View {
   async function save(event: Event) {
     event.preventDefault()
     const incomplete = sentences.find((sentence) => !sentence.isComplete())
-    if (incomplete) return incomplete.focus(true)
+    if (incomplete) return incomplete.focus()
     const rules = drafted()
     if (editedId === undefined) return add(rules, 'Switched on')
     const response = await admin('PUT', `faults/${editedId}`, JSON.stringify(rules[0]))
@@ -581,7 +569,7 @@ export function switchesView(app: App): View {
 
   function startEdit(rule: UsedRule) {
     draft([valuesOf(rule)], rule.id)
-    sentences[0]?.focus(false)
+    sentences[0]?.focus()
     form.scrollIntoView({ block: 'nearest' })
   }
 

@@ -362,7 +362,13 @@ export function trafficView(app: App): View {
   async function clearAll() {
     const response = await admin('DELETE', 'requests')
     if (response.status !== 204) app.notify(messageOf(response))
-    else if (isPaused) togglePause()
+    else if (isPaused) {
+      list.replaceChildren()
+      rows.clear()
+      shown = []
+      if (opened) close()
+      update()
+    }
   }
 
   function saveHar() {

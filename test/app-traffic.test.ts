@@ -173,6 +173,26 @@ suite('the view Traffic', { concurrency: 3 }, () => {
     assert.equal(await rows(page).count(), 2)
   })
 
+  test('a paused list keeps what has ended, but no pending request that was forgotten; Clear empties it', async (t) => {
+    const base = newSandbox('a')
+    const page = await openView(t, base, 'traffic')
+    const client = new AbortController()
+    cleanUp(t, async () => client.abort())
+    await send(`${base}/api/todoitems`)
+    send(`${base}/weatherforecast`, 'GET', undefined, { prefer: 'wait=50' }, client.signal).catch(() => {})
+    await row(page, 'pending').waitFor()
+    await page.getByRole('button', { name: 'Pause' }).click()
+    await send(`${base}/__admin/requests`, 'DELETE')
+    await row(page, 'pending').waitFor({ state: 'detached' })
+    assert.equal(await rows(page).count(), 1)
+    await page.getByRole('button', { name: 'Clear' }).click()
+    await page.getByText('No requests yet').waitFor()
+    await send(`${base}/api/todoitems`)
+    await page.getByText('0 requests, 1 new').waitFor()
+    await page.getByRole('button', { name: 'Resume' }).click()
+    await page.getByText('1 request', { exact: true }).waitFor()
+  })
+
   test('a simulated response has the rule or preference that made it, and nothing was wrong', async (t) => {
     const base = newSandbox('a')
     await send(`${base}/__admin/faults`, 'PUT', [{ method: 'POST', path: '/api/todoitems', times: 1, code: 400 }])

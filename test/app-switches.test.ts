@@ -1,0 +1,297 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import {
+  appPages,
+  assertAccessible,
+  clipboard,
+  createItem,
+  live,
+  type Profile,
+  send,
+  show,
+} from './support/app-page.ts'
+import { sharedBrowser } from './support/browser.ts'
+import { type Service, serve, sharedService } from './support/cli.ts'
+
+const services: Record<Profile, Service> = { a: sharedService([]), b: sharedService([], 'b') }
+let sandboxes = 0
+const newSandbox = (profile: Profile) => `${services[profile].url}/~switches-${++sandboxes}`
+
+interface UsedRule {
+  readonly id: number
+  readonly used: number
+  readonly flag?: string
+}
+const rulesOf = async (base: string): Promise<UsedRule[]> => JSON.parse((await send(`${base}/__admin/faults`)).text)
+const ruleRow = (page: Page, text: string) => page.locator('.rules li', { hasText: text })
+const add = (page: Page) => page.getByRole('button', { name: 'Add', exact: true }).click()
+const post = { method: 'POST', path: '/api/todoitems' }
+
+/** Sends the request of a command of the page. */
+async function execute(command: string) {
+  const [, method, url = '', header, body] =
+    /^curl -i -X (\w+) '([^']+)' -H '([^']+)' --data-raw '([^']*)'$/.exec(command) ?? []
+  assert.equal(header, 'content-type: application/json', command)
+  return send(url, method, body)
+}
+
+suite('/app: switches', { concurrency: 3 }, () => {
+  const { open, openView } = appPages(sharedBrowser())
+
+  test('rules of the API and of flags are rows; each is switched off alone, or all at once', async (t) => {
+    const { url } = await serve(t, ['--fail', 'POST:20%', '--delay', '1-2'])
+    await send(`${url}/__admin/faults`, 'PUT', [
+      { ...post, times: 3, code: 503 },
+      { method: 'GET', path: '/weatherforecast', times: 1, code: 500 },
+      { method: 'GET', path: '/api/todoitems/7', bytesPerSecond: 2048 },
+      { method: 'PUT', share: 0.5, times: 2, fault: 'truncate', delay: 10 },
+    ])
+    await createItem(url, 'a', 'milk')
+    await send(`${url}/weatherforecast`)
+    const page = await openView(t, url, 'switches')
+    const texts = () => page.locator('.rules li p').allTextContents()
+    await ruleRow(page, 'Fail the next 2 of 3 POST').waitFor()
+    assert.deepEqual(await texts(), [
+      'Fail the next 2 of 3 POST /api/todoitems with 503',
+      'Fail 1 GET /weatherforecast with 500',
+      'Send every response to GET /api/todoitems/7 at 2.048 kB/s',
+      'Drop the connection of 50 % of PUT requests after half of the response, after 10 ms, at most 2 times',
+      'Fail 20 % of POST requests',
+      'Delay every request by 1 to 2 ms',
+    ])
+    await ruleRow(page, 'Fail the next 2 of 3').getByText('used 1 time').waitFor()
+    await page.locator('.rules li.used-up', { hasText: 'weatherforecast' }).getByText('used up').waitFor()
+    await ruleRow(page, 'Fail 20 %').getByText('by --fail').waitFor()
+    await ruleRow(page, 'Delay every request').getByText('by --delay').waitFor()
+    const chip = page.getByRole('link', { name: '5 switches on' })
+    await chip.waitFor()
+    assert.match(`${await chip.getAttribute('title')}`, /^Fail the next 2 of 3 POST.*Delay every.*ms, by --delay$/s)
+
+    await page.getByRole('button', { name: 'Switch off: Delay every request by 1 to 2 ms' }).click()
+    await page.getByRole('link', { name: '4 switches on' }).waitFor()
+    await page.getByRole('button', { name: 'Switch off: Send every response to GET' }).click()
+    await page.getByRole('link', { name: '3 switches on' }).waitFor()
+    assert.deepEqual(
+      (await rulesOf(url)).map(({ used, flag }) => [used, flag]),
+      [
+        [1, undefined],
+        [1, undefined],
+        [0, undefined],
+        [0, '--fail'],
+      ],
+    )
+    await page.getByRole('button', { name: 'Switch all off' }).click()
+    await page.getByText('Nothing is switched on').waitFor()
+    assert.deepEqual(await rulesOf(url), [])
+    await page.getByRole('button', { name: 'Undo' }).last().click()
+    await page.getByRole('link', { name: '3 switches on' }).waitFor()
+    assert.deepEqual((await texts())[0], 'Fail the next 2 POST /api/todoitems with 503')
+  })
+
+  test('Add adds a rule and leaves the others; editing changes one', async (t) => {
+    const base = newSandbox('b')
+    await send(`${base}/__admin/faults`, 'PUT', [
+      { ...post, times: 1, code: 409 },
+      { ...post, times: 5, code: 400, delay: 1 },
+    ])
+    for (const name of ['one', 'two']) await createItem(base, 'b', name)
+    const page = await openView(t, base, 'switches')
+    await page.getByRole('button', { name: 'Delay', exact: true }).click()
+    await page.getByLabel('Milliseconds', { exact: true }).fill('1')
+    await add(page)
+    await ruleRow(page, 'Delay every request by 1 ms').waitFor()
+    const used = { ...post, times: 1, code: 409, id: 1, used: 1 }
+    assert.deepEqual(await rulesOf(base), [
+      used,
+      { ...post, times: 5, code: 400, delay: 1, id: 2, used: 2 },
+      { delay: 1, id: 3, used: 0 },
+    ])
+    await page.getByRole('button', { name: 'Edit: Fail the next 3 of 5 POST' }).click()
+    assert.equal(await page.getByLabel('Number of requests').inputValue(), '3')
+    await page.getByText('Also: after 1 ms.').waitFor()
+    // Another view in between changes nothing, whichever link leads back.
+    for (const link of ['Switches', '2 switches on'] as const) {
+      await show(page, 'Traffic')
+      await page.getByLabel('Filter by text').waitFor()
+      await page.getByRole('link', { name: link, exact: link === 'Switches' }).click()
+      await page.getByRole('button', { name: 'Apply' }).waitFor()
+    }
+    // A rule with a delay has no failure without a status.
+    await page.getByLabel('With', { exact: true }).selectOption('')
+    await page.getByText('choose a status').waitFor()
+    await page.getByLabel('With', { exact: true }).selectOption('409')
+    await page.getByLabel('How many').selectOption('every')
+    await page.getByRole('button', { name: 'Apply' }).click()
+    await ruleRow(page, 'Fail every POST /api/todoitems with 409, after 1 ms').waitFor()
+    assert.deepEqual(await rulesOf(base), [
+      used,
+      { ...post, code: 409, delay: 1, id: 2, used: 0 },
+      { delay: 1, id: 3, used: 0 },
+    ])
+    await page.getByRole('button', { name: 'Edit: Delay every' }).click()
+    await send(`${base}/__admin/faults/3`, 'DELETE')
+    await page.getByText('The switch that you were changing is off now').waitFor()
+    await page.getByRole('button', { name: 'Add', exact: true }).waitFor()
+  })
+
+  test('a sentence is in the address, says what is missing, and has its command', async (t) => {
+    const base = newSandbox('b')
+    const page = await openView(t, base, 'switches')
+    await page.getByLabel('Which requests').selectOption('POST /api/todoitems')
+    await page.getByLabel('With', { exact: true }).selectOption('409')
+    const count = page.getByLabel('Number of requests')
+    for (const wrong of ['', '0', '1.5']) {
+      await count.fill(wrong)
+      await add(page)
+      assert.equal(await page.evaluate('document.activeElement.ariaLabel'), 'Number of requests')
+      await page.getByText('How many? Enter a whole number, 1 or more.').waitFor()
+      await page.getByText('when the sentence is complete').waitFor()
+    }
+    await count.fill('3')
+    await page.getByText('How many? Enter').waitFor({ state: 'hidden' })
+    await page.getByLabel('Which requests').selectOption('GET /api/todoitems')
+    await page.getByText('These requests can only have 400, 412, 500, 503.').waitFor()
+    await add(page)
+    assert.equal(await page.getByLabel('With', { exact: true }).inputValue(), '409')
+    assert.deepEqual(await rulesOf(base), [])
+    await page.getByLabel('Which requests').selectOption('POST /api/todoitems')
+
+    const broken = await openView(t, base, 'switches?kind=x&how=x&also=null&requests=X+/y')
+    await broken.getByText('This service has no such operation.').waitFor()
+    const other = await open(t, page.url())
+    await live(other)
+    await other.getByRole('button', { name: 'Copy', exact: true }).click()
+    assert.equal((await execute(await clipboard(other))).status, 201)
+    await add(other)
+    await page.getByText('2 switches on').waitFor()
+    const rule = { ...post, times: 3, code: 409, used: 0 }
+    assert.deepEqual(await rulesOf(base), [
+      { id: 1, ...rule },
+      { id: 2, ...rule },
+    ])
+    assert.equal((await createItem(base, 'b', 'milk')).text, 'TodoItemIDInUse')
+    await ruleRow(page, 'Fail the next 2 of 3 POST /api/todoitems with 409').waitFor()
+  })
+
+  test('each kind of sentence, by its button and by its command', async (t) => {
+    const base = newSandbox('a')
+    const page = await openView(t, base, 'switches')
+    const kind = (name: string) => page.getByRole('button', { name, exact: true }).click()
+    const sentences: [sentence: string, rule: object, fill: () => Promise<unknown>][] = [
+      ['Fail the next 2 requests', { times: 2 }, async () => {}],
+      [
+        'Fail 12.5 % of all requests with 404 where possible',
+        { share: 0.125, code: 404 },
+        async () => {
+          await page.getByLabel('How many').selectOption('share')
+          await page.getByLabel('Percent').fill('12.5')
+          await page.getByLabel('With', { exact: true }).selectOption('404')
+          await page.getByText('Only these can have 404: GET /api/todoitems/{id}').waitFor()
+        },
+      ],
+      [
+        'Delay every GET /api/todoitems by 100 to 800 ms',
+        { method: 'GET', path: '/api/todoitems', delay: 100, maxDelay: 800 },
+        async () => {
+          await kind('Delay')
+          await page.getByLabel('Which requests').selectOption('GET /api/todoitems')
+          await page.getByLabel('At most').fill('100')
+          await page.getByText('Enter 300 to 60000').waitFor()
+          await page.getByLabel('Milliseconds', { exact: true }).fill('100')
+          await page.getByLabel('At most').fill('800')
+        },
+      ],
+      [
+        'Send every response to GET /api/todoitems at 0.5 kB/s',
+        { method: 'GET', path: '/api/todoitems', bytesPerSecond: 500 },
+        async () => {
+          await kind('Slow down')
+          await page.getByLabel('kB/s').fill('0')
+          await page.getByText('How fast?').waitFor()
+          await page.getByLabel('kB/s').fill('0.5')
+        },
+      ],
+      [
+        'Drop the connection of the next GET /api/todoitems without any effect',
+        { method: 'GET', path: '/api/todoitems', times: 1, fault: 'reset' },
+        async () => {
+          await kind('Drop the connection')
+          await page.getByLabel('Number of requests').fill('1')
+          await page.getByLabel('When').selectOption('reset')
+        },
+      ],
+    ]
+    for (const [index, [sentence, rule, fill]] of sentences.entries()) {
+      await fill()
+      await add(page)
+      await ruleRow(page, sentence).waitFor()
+      await page.getByRole('button', { name: 'Copy', exact: true }).click()
+      assert.equal((await execute(await clipboard(page))).status, 201)
+      const rules = await rulesOf(base)
+      assert.deepEqual(rules.slice(-2), [
+        { id: 2 * index + 1, ...rule, used: 0 },
+        { id: 2 * index + 2, ...rule, used: 0 },
+      ])
+    }
+  })
+
+  test('a preset shows its sentences and commands, and is added by one button', async (t) => {
+    const base = newSandbox('a')
+    const page = await openView(t, base, 'switches')
+    const presets: [name: string, button: string, ...rules: object[]][] = [
+      ['Slow network', 'Add both', { delay: 200, maxDelay: 800 }, { bytesPerSecond: 20_000 }],
+      ['Flaky', 'Add', { share: 0.2 }],
+      ['Down', 'Add', {}],
+      ['Lost answers', 'Add', { method: 'POST', times: 1, fault: 'lost' }],
+      ['Slow body', 'Add', { bytesPerSecond: 2000 }],
+      ['Expired tokens', 'Add', { code: 401 }],
+    ]
+    for (const [name, button, ...rules] of presets) {
+      await page.getByRole('button', { name, exact: true }).click()
+      assert.deepEqual(await rulesOf(base), [])
+      await page.locator(`.presets [aria-pressed=true]`, { hasText: name }).waitFor()
+      const commands = `${await page.getByLabel('Command').textContent()}`.split('\n')
+      for (const command of commands) assert.equal((await execute(command)).status, 201)
+      const byCommand = (await rulesOf(base)).map(({ id: _, ...rule }) => rule)
+      assert.deepEqual(
+        byCommand,
+        rules.map((rule) => ({ ...rule, used: 0 })),
+      )
+      await send(`${base}/__admin/faults`, 'DELETE')
+      // The address has both sentences.
+      await page.reload()
+      await live(page)
+      await page.getByRole('button', { name: button, exact: true }).click()
+      await page
+        .locator('.rules li')
+        .nth(rules.length - 1)
+        .waitFor()
+      const byButton = (await rulesOf(base)).map(({ id: _, ...rule }) => rule)
+      assert.deepEqual(byButton, byCommand)
+      await page.getByRole('button', { name: 'Switch all off' }).click()
+      await page.getByText('Nothing is switched on').waitFor()
+    }
+  })
+
+  for (const look of [{ width: 1280 }, { colorScheme: 'dark', width: 360 }] as const)
+    test(`${look.width} pixels: rows, an incomplete sentence, a preset and a change are accessible`, async (t) => {
+      const base = newSandbox('a')
+      await send(`${base}/__admin/faults`, 'PUT', [
+        { ...post, times: 1, code: 503 },
+        { share: 0.1, times: 3, fault: 'lost', delay: 5 },
+      ])
+      await createItem(base, 'a', 'milk')
+      const page = await openView(t, base, 'switches', look)
+      await page.locator('.rules li.used-up').waitFor()
+      await page.getByLabel('Number of requests').fill('')
+      await page.getByText('How many? Enter a whole number').waitFor()
+      await assertAccessible(page, 'An incomplete sentence')
+      await page.getByRole('button', { name: 'Slow network' }).click()
+      await page.getByRole('button', { name: 'Add both' }).waitFor()
+      await assertAccessible(page, 'A preset')
+      await page.getByRole('button', { name: 'Edit: Drop' }).click()
+      await page.getByText('Also: after 5 ms, at most').waitFor()
+      await assertAccessible(page, 'A change')
+    })
+})
