@@ -210,7 +210,10 @@ suite('the view Connect', { concurrency: 3 }, () => {
     await choose(page, 'Copy token')
     const authorization = `Bearer ${await clipboard(page)}`
     assert.match((await send(`${base}/secret`, 'GET', undefined, { authorization })).text, /Hello developer/)
-    assert.equal(await page.getByRole('link', { name: 'Profile B' }).getAttribute('href'), 'http://127.0.0.1:5000/app')
+    assert.equal(
+      await page.locator('.connect').getByRole('link', { name: 'Profile B' }).getAttribute('href'),
+      'http://127.0.0.1:5000/app',
+    )
     assert.equal(
       await page.getByRole('link', { name: 'Swagger UI' }).getAttribute('href'),
       `${base}/swagger/index.html`,
