@@ -1,6 +1,6 @@
 import type { JournalEntry, Message } from '../src/control/schema.ts'
 import { admin, base, messageOf } from './client.ts'
-import { copyButton, download, h, type Option, perFrame, select, setText, withCode } from './dom.ts'
+import { copyButton, download, h, type Option, perFrame, select, setText, tabs, withCode } from './dom.ts'
 import {
   clientName,
   describeStatus,
@@ -362,7 +362,13 @@ export function trafficView(app: App): View {
   async function clearAll() {
     const response = await admin('DELETE', 'requests')
     if (response.status !== 204) app.notify(messageOf(response))
-    else if (isPaused) togglePause()
+    else if (isPaused) {
+      list.replaceChildren()
+      rows.clear()
+      shown = []
+      if (opened) close()
+      update()
+    }
   }
 
   function saveHar() {
@@ -460,13 +466,11 @@ function addOption(field: HTMLSelectElement, value: string) {
   if (![...field.options].some((option) => option.value === value)) field.append(h('option', { value }, value))
 }
 
-type Part = 'Request' | 'Response'
-
 interface Look {
   /** The chosen one, where there is room for one of them. */
-  part: Part | undefined
+  part: string | undefined
   /** The parts with all headers. */
-  readonly unfolded: Set<Part>
+  readonly unfolded: Set<string>
 }
 
 function describeOutcome(row: Row): string {
@@ -489,26 +493,23 @@ function detailsOf(row: Row, app: App, look: Look, close: () => void): HTMLEleme
   const shownPart = look.part ?? (request.body ? 'Request' : 'Response')
   const exchange = h(
     'div',
-    { class: 'exchange', 'data-part': shownPart },
+    { class: 'sides', 'data-part': shownPart },
     partOf('Request', request, look, request.body ? '' : 'No body.'),
     partOf('Response', response, look, noResponse(entry)),
   )
-  const tabs = (['Request', 'Response'] as const).map((part) => {
-    const button = h(
-      'button',
-      {
-        type: 'button',
-        'aria-pressed': `${part === shownPart}`,
-        onclick() {
-          look.part = part
-          exchange.dataset.part = part
-          for (const tab of tabs) tab.setAttribute('aria-pressed', `${tab === button}`)
-        },
-      },
-      part,
-    )
-    return button
-  })
+  const choice = tabs(
+    'Part',
+    [
+      ['Request', 'Request'],
+      ['Response', 'Response'],
+    ],
+    (part) => {
+      look.part = part
+      exchange.dataset.part = part
+      choice.choose(part)
+    },
+  )
+  choice.choose(shownPart)
   return [
     h(
       'div',
@@ -548,7 +549,7 @@ function detailsOf(row: Row, app: App, look: Look, close: () => void): HTMLEleme
       ? simulation(entry)
       : fault && h('div', { class: 'callout warning' }, h('h3', {}, 'Switched on'), h('p', {}, fault)),
     !entry.isSimulated && (reason || errors || rules.length > 0) && wrongWith(entry, app),
-    h('div', { class: 'tabs', role: 'group', 'aria-label': 'Part' }, tabs),
+    choice.element,
     exchange,
     met.length > 0 &&
       h(
@@ -616,7 +617,7 @@ function wrongWith({ reason, errors = {}, rules, state }: JournalEntry, app: App
 const tellingHeader =
   /^(?:content-type|location|etag|prefer|preference-applied|retry-after|allow|www-authenticate|if-(?:none-)?match|origin|access-control-.*|x-todo-.*|x-forwarded-.*)$/
 
-function partOf(part: Part, { headers, body, isTruncated }: Message, look: Look, remark: string): HTMLElement {
+function partOf(part: string, { headers, body, isTruncated }: Message, look: Look, remark: string): HTMLElement {
   const all = Object.entries(headers)
   const telling = all.filter(([name]) => tellingHeader.test(name))
   const block = body ? formatBody(body) : h('p', { class: 'hint' }, remark)
@@ -633,7 +634,7 @@ function partOf(part: Part, { headers, body, isTruncated }: Message, look: Look,
   unfold.open = look.unfolded.has(part)
   return h(
     'section',
-    { class: 'part', 'aria-label': part, 'data-part': part },
+    { class: 'side', 'aria-label': part, 'data-part': part },
     h('h3', {}, part),
     block,
     telling.length > 0 && headersTable(telling),

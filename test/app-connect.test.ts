@@ -103,18 +103,20 @@ suite('the view Connect', { concurrency: 3 }, () => {
     await assertAccessible(page, 'Connect, HTTPS')
   })
 
-  /** Gives the service other network addresses. */
-  async function setNetwork(page: Page, network: Pick<ProfileUrls, 'isListeningOnNetwork' | 'networkUrls'>) {
+  /** Changes what the service says about itself. */
+  async function changeInfo(page: Page, profilesOf: (profiles: readonly ProfileUrls[]) => readonly ProfileUrls[]) {
     await page.unroute('**/__admin/info')
     await page.route('**/__admin/info', async (route) => {
-      const response = await route.fetch()
-      const info: Info = await response.json()
-      await route.fulfill({
-        response,
-        json: { ...info, profiles: info.profiles.map((urls) => ({ ...urls, ...network })) },
-      })
+      // Undefined where the test has ended and closed the page.
+      const response = await route.fetch().catch(() => undefined)
+      const info: Info | undefined = await response?.json().catch(() => undefined)
+      if (response && info)
+        await route.fulfill({ response, json: { ...info, profiles: profilesOf(info.profiles) } }).catch(() => {})
     })
   }
+
+  const setNetwork = (page: Page, network: Pick<ProfileUrls, 'isListeningOnNetwork' | 'networkUrls'>) =>
+    changeInfo(page, (profiles) => profiles.map((urls) => ({ ...urls, ...network })))
 
   test('a phone gets the page and a code by QR code, only when somebody looks', async (t) => {
     const base = newSandbox('a')
@@ -201,18 +203,17 @@ suite('the view Connect', { concurrency: 3 }, () => {
   test('has a token that is accepted, Swagger UI and the other profile', async (t) => {
     const base = services.a.url
     const page = await open(t, `${base}/app#/connect`)
-    await page.route('**/__admin/info', async (route) => {
-      const response = await route.fetch()
-      const info = await response.json()
-      info.profiles.push({ title: 'Profile B', urls: ['http://localhost:5000', 'https://localhost:5001'] })
-      await route.fulfill({ response, json: info })
-    })
+    const other = { title: 'Profile B', urls: ['http://localhost:5000', 'https://localhost:5001'] }
+    await changeInfo(page, (profiles) => [...profiles, other])
     await page.reload()
     await page.getByText('For developer, valid until').waitFor()
     await choose(page, 'Copy token')
     const authorization = `Bearer ${await clipboard(page)}`
     assert.match((await send(`${base}/secret`, 'GET', undefined, { authorization })).text, /Hello developer/)
-    assert.equal(await page.getByRole('link', { name: 'Profile B' }).getAttribute('href'), 'http://127.0.0.1:5000/app')
+    assert.equal(
+      await page.locator('.connect').getByRole('link', { name: 'Profile B' }).getAttribute('href'),
+      'http://127.0.0.1:5000/app',
+    )
     assert.equal(
       await page.getByRole('link', { name: 'Swagger UI' }).getAttribute('href'),
       `${base}/swagger/index.html`,

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { request } from 'node:http'
 import { suite, test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { appPages, clipboard, createItem, type Profile, row, rows, send, show } from './support/app-page.ts'
@@ -129,7 +131,11 @@ suite('the view Traffic', { concurrency: 3 }, () => {
     await send(`${base}/api/todoitems`)
     await row(page, '200').waitFor()
     assert.equal(await timers(), 0)
-    const response = send(`${base}/api/todoitems/7`, 'GET', undefined, { prefer: 'wait=3' })
+    // It is pending until its body is there.
+    const body = JSON.stringify({ id: 7, name: 'late', isComplete: false })
+    const headers = { 'content-type': 'application/json', 'content-length': body.length }
+    const upload = request(`${base}/api/todoitems/7`, { method: 'PUT', headers })
+    upload.write(body.slice(0, 5))
     const pending = row(page, /\/7.*pending/)
     await pending.click()
     await detailsOf(page).getByText('None so far.').waitFor()
@@ -140,7 +146,9 @@ suite('the view Traffic', { concurrency: 3 }, () => {
     assert.equal(await timers(), 1)
     // The button keeps the focus while its content changes.
     await pending.getByRole('button').focus()
-    await response
+    upload.end(body.slice(5))
+    const [response] = await once(upload, 'response')
+    response.resume()
     await detailsOf(page).getByText('404 Not Found').waitFor()
     await row(page, /\/7.*404/).waitFor()
     assert.match(String(await page.evaluate('document.activeElement.textContent')), /\/7.*404/)
@@ -171,6 +179,26 @@ suite('the view Traffic', { concurrency: 3 }, () => {
     await detailsOf(page).getByText('None: the connection was closed.').waitFor()
     await page.getByLabel('Filter by status').selectOption('none')
     assert.equal(await rows(page).count(), 2)
+  })
+
+  test('a paused list keeps what has ended, but no pending request that was forgotten; Clear empties it', async (t) => {
+    const base = newSandbox('a')
+    const page = await openView(t, base, 'traffic')
+    const client = new AbortController()
+    cleanUp(t, async () => client.abort())
+    await send(`${base}/api/todoitems`)
+    send(`${base}/weatherforecast`, 'GET', undefined, { prefer: 'wait=50' }, client.signal).catch(() => {})
+    await row(page, 'pending').waitFor()
+    await page.getByRole('button', { name: 'Pause' }).click()
+    await send(`${base}/__admin/requests`, 'DELETE')
+    await row(page, 'pending').waitFor({ state: 'detached' })
+    assert.equal(await rows(page).count(), 1)
+    await page.getByRole('button', { name: 'Clear' }).click()
+    await page.getByText('No requests yet').waitFor()
+    await send(`${base}/api/todoitems`)
+    await page.getByText('0 requests, 1 new').waitFor()
+    await page.getByRole('button', { name: 'Resume' }).click()
+    await page.getByText('1 request', { exact: true }).waitFor()
   })
 
   test('a simulated response has the rule or preference that made it, and nothing was wrong', async (t) => {
@@ -249,32 +277,32 @@ suite('the view Traffic', { concurrency: 3 }, () => {
     await send(`${base}/api/todoitems`, 'POST', { name: 'milk', isComplete: false }, { 'x-custom': 'of mine' })
     const page = await openView(t, base, 'traffic')
     await rows(page).click()
-    const [request, response] = (['Request', 'Response'] as const).map((name) =>
+    const [sent, received] = (['Request', 'Response'] as const).map((name) =>
       detailsOf(page).getByRole('region', { name, exact: true }),
     )
-    assert.ok(request && response)
-    const [left, right] = [await request.boundingBox(), await response.boundingBox()]
+    assert.ok(sent && received)
+    const [left, right] = [await sent.boundingBox(), await received.boundingBox()]
     assert.ok(left && right)
     assert.equal(left.y, right.y)
     assert.ok(left.x + left.width < right.x)
-    await request.getByRole('row', { name: 'content-type' }).waitFor()
-    await response.getByRole('row', { name: 'location' }).waitFor()
-    assert.equal(await request.getByRole('row', { name: 'x-custom' }).count(), 0)
-    const body = await request.locator('pre').boundingBox()
-    const headers = await request.locator('table').first().boundingBox()
+    await sent.getByRole('row', { name: 'content-type' }).waitFor()
+    await received.getByRole('row', { name: 'location' }).waitFor()
+    assert.equal(await sent.getByRole('row', { name: 'x-custom' }).count(), 0)
+    const body = await sent.locator('pre').boundingBox()
+    const headers = await sent.locator('table').first().boundingBox()
     assert.ok(body && headers && body.y < headers.y)
-    await request.getByText(/^All \d+ headers$/).click()
-    await request.getByRole('row', { name: 'x-custom of mine' }).waitFor()
+    await sent.getByText(/^All \d+ headers$/).click()
+    await sent.getByRole('row', { name: 'x-custom of mine' }).waitFor()
     await detailsOf(page).getByRole('link', { name: 'item 1 created' }).click()
     await page.getByRole('button', { name: 'Edit milk' }).waitFor()
 
     await show(page, 'Traffic')
     await page.setViewportSize({ width: 390, height: 800 })
-    await request.locator('pre').waitFor()
-    assert.ok(await response.isHidden())
+    await sent.locator('pre').waitFor()
+    assert.ok(await received.isHidden())
     await detailsOf(page).getByRole('button', { name: 'Response', exact: true }).click()
-    await response.locator('pre').waitFor()
-    assert.ok(await request.isHidden())
+    await received.locator('pre').waitFor()
+    assert.ok(await sent.isHidden())
     await detailsOf(page).getByRole('button', { name: 'Close' }).click()
     await rows(page).first().waitFor()
   })

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { promisify } from 'node:util'
-import { gzip } from 'node:zlib'
+import { brotliCompress, gzip } from 'node:zlib'
 import { matchesEtag } from '../http/conditional.ts'
 import type { HandlerInput } from '../http/request.ts'
 import { empty, type Response } from '../http/response.ts'
@@ -50,10 +50,12 @@ export const appPageRoutes = (): Route[] => [
     execute: (input) => htmlResponse(input, 'app.html', 'no-cache'),
   }),
   ...fileRoutes('/app', {
-    ...pageFiles('app.js', 'client.js', 'dom.js', 'format.js', 'qr.js', 'design.css', 'icon.svg'),
+    ...pageFiles('app.js', 'client.js', 'dom.js', 'format.js', 'qr.js', 'icon.svg'),
     // The views.
     ...pageFiles('items.js', 'item-tools.js', 'traffic.js', 'switches.js', 'connect.js', 'contract.js'),
-    ...pageFiles('items.css', 'traffic.css', 'switches.css', 'connect.css', 'contract.css'),
+    'app.css': ['design', ...['items', 'traffic', 'switches', 'connect', 'contract']].map((name) =>
+      pageFile(`${name}.css`),
+    ),
   }),
 ]
 
@@ -62,23 +64,39 @@ type Input = Pick<HandlerInput<unknown, unknown>, 'request' | 'pathPrefix'>
 interface Encoded {
   readonly etag: string
   readonly plain: Buffer
-  readonly gzipped: Buffer
+  /** By content coding, in order of preference. */
+  readonly compressed: ReadonlyMap<string, () => Promise<Buffer>>
 }
 
-const compress = promisify(gzip)
+const codings = { br: promisify(brotliCompress), gzip: promisify(gzip) }
+/** Brotli takes seconds for larger ones. */
+const maxBrotliBytes = 100_000
 
-const encode = async (plain: Buffer): Promise<Encoded> => ({
-  etag: createHash('sha256').update(plain).digest('base64url').slice(0, 20),
-  plain,
-  gzipped: await compress(plain),
-})
+/** Compressed when it is first asked for. */
+function encode(plain: Buffer): Encoded {
+  const compressed = new Map<string, () => Promise<Buffer>>()
+  for (const [coding, compress] of Object.entries(codings)) {
+    if (coding === 'br' && plain.length > maxBrotliBytes) continue
+    let result: Promise<Buffer> | undefined
+    compressed.set(coding, () => {
+      result ??= compress(plain)
+      return result
+    })
+  }
+  return { etag: createHash('sha256').update(plain).digest('base64url').slice(0, 20), plain, compressed }
+}
 
-/** A file is compressed at its first request, once for all profiles and sandboxes. */
+type Files = string | URL | readonly URL[]
+
+/** Files are read at their first request, once for all profiles and sandboxes. */
 const encodedFiles = new Map<string, Promise<Encoded>>()
 
-function encodedFile(file: string | URL): Promise<Encoded> {
-  const name = `${file}`
-  const encoded = encodedFiles.get(name) ?? readFile(file).then(encode)
+function encodedFile(files: Files): Promise<Encoded> {
+  const name = `${files}`
+  const all = Array.isArray(files) ? files : [files]
+  const encoded =
+    encodedFiles.get(name) ??
+    Promise.all(all.map((file) => readFile(file))).then((contents) => encode(Buffer.concat(contents)))
   encodedFiles.set(name, encoded)
   // A file that could not be read now may be read later.
   encoded.catch(() => encodedFiles.delete(name))
@@ -91,7 +109,7 @@ const types: Readonly<Record<string, string>> = {
   svg: 'image/svg+xml',
 }
 
-function fileRoutes(path: string, files: Readonly<Record<string, string | URL>>): Route[] {
+function fileRoutes(path: string, files: Readonly<Record<string, Files>>): Route[] {
   return Object.entries(files).map(([name, file]) =>
     route({
       operation: `get ${name}`,
@@ -113,7 +131,7 @@ async function htmlResponse(
 ): Promise<Response> {
   const all: Readonly<Record<string, string>> = { prefix: input.pathPrefix, ...values }
   const html = (await readFile(pageFile(name), 'utf8')).replace(/\{(\w+)\}/g, (text, key) => all[key] ?? text)
-  return respond(input, 'text/html; charset=utf-8', await encode(Buffer.from(html)), cacheControl)
+  return respond(input, 'text/html; charset=utf-8', encode(Buffer.from(html)), cacheControl)
 }
 
 /** Swagger UI draws its icons as data: images. */
@@ -129,10 +147,18 @@ const contentSecurityPolicy = [
 ].join('; ')
 
 /** A client that has this version already gets 304. */
-function respond({ request }: Input, type: string, { etag, plain, gzipped }: Encoded, cacheControl: string): Response {
-  const isGzipped = /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/i.test(request.header('accept-encoding') ?? '')
+async function respond(
+  { request }: Input,
+  type: string,
+  { etag, plain, compressed }: Encoded,
+  cacheControl: string,
+): Promise<Response> {
+  const accepted = request.header('accept-encoding') ?? ''
+  const coding = [...compressed.keys()].find((name) =>
+    new RegExp(`\\b${name}\\b(?!\\s*;\\s*q=0(?:\\.0*)?\\s*(?:,|$))`, 'i').test(accepted),
+  )
   const headers = {
-    etag: `"${etag}${isGzipped ? '-gzip' : ''}"`,
+    etag: `"${etag}${coding ? `-${coding}` : ''}"`,
     'cache-control': cacheControl,
     vary: 'Accept-Encoding',
     'content-security-policy': contentSecurityPolicy,
@@ -143,7 +169,7 @@ function respond({ request }: Input, type: string, { etag, plain, gzipped }: Enc
   if (ifNoneMatch !== undefined && matchesEtag(ifNoneMatch, headers.etag)) return { status: 304, headers }
   return {
     status: 200,
-    headers: { ...headers, 'content-type': type, ...(isGzipped && { 'content-encoding': 'gzip' }) },
-    body: [isGzipped ? gzipped : plain],
+    headers: { ...headers, 'content-type': type, ...(coding && { 'content-encoding': coding }) },
+    body: [(coding && (await compressed.get(coding)?.())) || plain],
   }
 }
