@@ -302,7 +302,7 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
   function part(name: Name, before = '', after = '') {
     const message = h('small', { class: 'problem', id: `problem-${++lastProblem}` })
     inputs[name].setAttribute('aria-describedby', message.id)
-    const all = h('span', { class: 'part' }, h('span', {}, before, inputs[name], after), message)
+    const all = h('span', { class: 'slot' }, h('span', {}, before, inputs[name], after), message)
     parts.push([name, all, message])
     return all
   }
