@@ -1,5 +1,5 @@
 /*
- * Runs test files beside one PostgreSQL server:
+ * Runs test files beside one PostgreSQL server, with one unpacked browser:
  *   node dist/test/run.js                 all but the slow ones
  *   node dist/test/run.js slow            the slow ones
  *   node dist/test/run.js http contract   the files whose path begins with one of these
@@ -8,6 +8,7 @@ import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { shareChromium } from './support/browser.ts'
 import { spawnTied } from './support/child-process.ts'
 import { shareCluster } from './support/postgres.ts'
 
@@ -27,7 +28,7 @@ if (files.length === 0) {
   process.exit(1)
 }
 
-const { environment, remove } = await shareCluster()
+const shared = [await shareCluster(), shareChromium()]
 const flags = [
   ...['--enable-source-maps', '--throw-deprecation', '--test', `--test-concurrency=${concurrency}`],
   // Far above what any test takes on a busy machine: one that hangs fails, and is named.
@@ -41,10 +42,10 @@ const reporters = [format, join(directory, 'support/slowest-files.js')].flatMap(
 ])
 const tests = spawnTied(process.execPath, [...flags, ...reporters, ...files], {
   stdio: 'inherit',
-  env: { ...process.env, ...environment },
+  env: Object.assign({}, process.env, ...shared.map(({ environment }) => environment)),
 })
 // The terminal sends its signals to the tests, too: the server is removed when they have ended.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => tests.kill(signal))
 const [code] = await once(tests, 'exit')
-await remove()
+for (const { remove } of shared) await remove()
 process.exitCode = code ?? 1

@@ -250,7 +250,7 @@ suite('what is different', { concurrency: true }, () => {
             await page.locator('#live.is-live').waitFor()
             await page.getByLabel('New item').fill('from the page')
             await page.getByLabel('New item').press('Enter')
-            await page.locator('.items li', { hasText: 'from the page' }).waitFor()
+            await page.locator('.items li:visible', { hasText: 'from the page' }).waitFor()
             await createClient(service.url).send('POST', items, { name: 'from elsewhere', isComplete: true })
             await page.locator('.items li', { hasText: 'from elsewhere' }).waitFor()
           })

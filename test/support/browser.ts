@@ -1,7 +1,8 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import chromium from '@sparticuz/chromium'
 import { type Browser, type Page, chromium as playwright } from 'playwright-core'
 
@@ -18,15 +19,47 @@ const installed = [
   '/usr/bin/google-chrome',
 ]
 
-/** Starts Chromium: on Linux x64 the one of the npm package, unpacked into a temporary directory; elsewhere an installed one. */
-export async function launch(args: readonly string[]): Promise<{ browser: Browser; close(): Promise<void> }> {
+/** What tells the test files into which directory the first of them unpacks Chromium. */
+const sharedVariable = 'TODO_TEST_CHROMIUM'
+
+/** A directory that test files share, so that Chromium is unpacked once: that takes longer than to start it. */
+export function shareChromium() {
+  const directory = temporaryDirectory()
+  return { environment: { [sharedVariable]: directory }, remove: () => rmSync(directory, { recursive: true }) }
+}
+
+function temporaryDirectory(): string {
   const directory = mkdtempSync(join(tmpdir(), 'todo-service-'))
   removeAtExit(directory)
+  return directory
+}
+
+/** The Chromium of the npm package, in this directory. */
+async function unpack(directory: string): Promise<string> {
+  const executable = join(directory, 'executable')
   const { TMPDIR } = process.env
+  try {
+    mkdirSync(join(directory, 'unpacking'))
+  } catch {
+    while (!existsSync(executable)) await sleep(50)
+    return readFileSync(executable, 'utf8')
+  }
   process.env.TMPDIR = directory
+  const path = await chromium.executablePath()
+  if (TMPDIR === undefined) delete process.env.TMPDIR
+  else process.env.TMPDIR = TMPDIR
+  // Whoever waits for the file must find all of it.
+  writeFileSync(`${executable}.new`, path)
+  renameSync(`${executable}.new`, executable)
+  return path
+}
+
+/** Starts Chromium: on Linux x64 the one of the npm package, elsewhere an installed one. */
+export async function launch(args: readonly string[]): Promise<{ browser: Browser; close(): Promise<void> }> {
+  const directory = temporaryDirectory()
   const isPackaged = process.platform === 'linux' && process.arch === 'x64' && !process.env.CHROME_PATH
   const executablePath = isPackaged
-    ? await chromium.executablePath()
+    ? await unpack(process.env[sharedVariable] ?? directory)
     : installed.find((path) => path && existsSync(path))
   if (!executablePath)
     throw new Error('The documentation page is tested in a browser: install Chrome, or set CHROME_PATH.')
@@ -35,8 +68,6 @@ export async function launch(args: readonly string[]): Promise<{ browser: Browse
     args: ['--no-sandbox', '--disable-gpu', ...args],
     timeout: 120_000,
   })
-  if (TMPDIR === undefined) delete process.env.TMPDIR
-  else process.env.TMPDIR = TMPDIR
   return {
     browser,
     async close() {
