@@ -129,6 +129,8 @@ export function itemsView(app: App): View {
     list,
   )
   let isShown = false
+  /** The id in the address, until its item is shown. */
+  let wanted = ''
   let isStale = true
   let isLoading = false
   /** Rows of items that are being created; they go when the list has them. */
@@ -313,6 +315,12 @@ export function itemsView(app: App): View {
       row.hidden = items.some((item) => item.name === name && !before.has(item.id))
     list.append(...created.keys())
     const done = items.filter((item) => item[shape.done]).length
+    const found = rows.get(wanted)?.element
+    if (found) {
+      wanted = ''
+      found.scrollIntoView({ block: 'center' })
+      found.querySelector<HTMLElement>('.open')?.focus()
+    }
     empty.hidden = list.childElementCount > 0
     setText(count, items.length === 0 ? '' : `${items.length} ${items.length === 1 ? 'item' : 'items'}, ${done} done`)
   }
@@ -455,8 +463,9 @@ export function itemsView(app: App): View {
   return {
     title: 'Items',
     element,
-    show() {
+    show({ id = '' }) {
       isShown = true
+      wanted = id
       refresh()
     },
     itemsChanged() {

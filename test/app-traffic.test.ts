@@ -294,7 +294,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
     await sent.getByText(/^All \d+ headers$/).click()
     await sent.getByRole('row', { name: 'x-custom of mine' }).waitFor()
     await detailsOf(page).getByRole('link', { name: 'item 1 created' }).click()
-    await page.getByRole('button', { name: 'Edit milk' }).waitFor()
+    await page.getByRole('button', { name: 'Edit milk' }).and(page.locator(':focus')).waitFor()
 
     await show(page, 'Traffic')
     await page.setViewportSize({ width: 390, height: 800 })
