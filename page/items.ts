@@ -312,8 +312,8 @@ export function itemsView(app: App): View {
     }
     // The event about the item may come before the response.
     for (const [row, { name, before }] of created)
-      row.hidden = items.some((item) => item.name === name && !before.has(item.id))
-    list.append(...created.keys())
+      if (items.some((item) => item.name === name && !before.has(item.id))) row.remove()
+      else list.append(row)
     const done = items.filter((item) => item[shape.done]).length
     const found = rows.get(wanted)?.element
     if (found) {
