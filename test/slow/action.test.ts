@@ -92,7 +92,7 @@ suite('action.yml', { skip, concurrency: true }, () => {
     const checkout = temporaryFolder(t)
     for (const name of ['package.json', 'package-lock.json', '.npmrc', 'tsconfig.json', 'tsconfig.build.json'])
       cpSync(join(root, name), join(checkout, name))
-    for (const name of ['scripts', 'src']) cpSync(join(root, name), join(checkout, name), { recursive: true })
+    for (const name of ['page', 'scripts', 'src']) cpSync(join(root, name), join(checkout, name), { recursive: true })
     const { code, stderr } = await runStep(t, install, checkout)
     assert.equal(code, 0, stderr)
     const passed = await runStep(t, verify, checkout, { url: await serve(t), profile: 'a' })
