@@ -535,9 +535,6 @@ const moreCard = (info: Info) =>
       {},
       h('li', {}, h('a', { href: `${base}swagger/index.html` }, 'Swagger UI'), ': try each operation'),
       h('li', {}, h('a', { href: '#/contract' }, 'The contract'), ': every rule of this profile'),
-      info.profiles
-        .filter(({ title }) => title !== info.title)
-        .map((other) => h('li', {}, h('a', { href: appOf(other) }, other.title), ': this page of the other profile')),
     ),
     h(
       'p',
@@ -545,12 +542,6 @@ const moreCard = (info: Info) =>
       `todo-item-service ${info.version}, items in ${info.store}, started ${formatDate(info.startedAt)}`,
     ),
   )
-
-/** The other profile has another port, on the host by which this page was reached. */
-function appOf({ urls }: ProfileUrls): string {
-  const url = urls.find((one) => one.startsWith(location.protocol)) ?? urls[0] ?? base.origin
-  return `${atHost(url, location.hostname)}/app`
-}
 
 interface Claims {
   readonly unique_name?: string
