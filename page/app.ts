@@ -267,7 +267,14 @@ const showToast: App['notify'] = (text, action) => {
 /** Clients on other machines need a token, or a code that somebody with access shows them. */
 function askForToken(message = '') {
   setText(byId('live'), 'Not authorised')
-  const input = h('textarea', { rows: '4', autocomplete: 'off', spellcheck: 'false', class: 'mono' })
+  const input = h('textarea', {
+    ...{ rows: '4', autocomplete: 'off', spellcheck: 'false', class: 'mono' },
+    onkeydown(event) {
+      if (event.key !== 'Enter') return
+      event.preventDefault()
+      input.form?.requestSubmit()
+    },
+  })
   const error = h('p', { role: 'alert', class: 'error' }, message)
   const form = h(
     'form',

@@ -396,6 +396,13 @@ const remaining = (rules: readonly UsedRule[]) =>
     .map((rule) => ({ ...strip(rule), ...(rule.times !== undefined && { times: rule.times - rule.used }) }))
 
 export function switchesView(app: App): View {
+  let dismiss = () => {}
+  /** One message at a time: the next one makes it untrue. */
+  const say: App['notify'] = (text, action) => {
+    dismiss()
+    dismiss = app.notify(text, action)
+    return dismiss
+  }
   /** The rule that the form changes. */
   let editedId: number | undefined
   let sentences: ReturnType<typeof sentenceForm>[] = []
@@ -519,7 +526,7 @@ export function switchesView(app: App): View {
       if (response.status !== 201) break
     }
     if (added.length > 0)
-      app.notify(`${what}: ${added.map(describeRule).join('; ')}`, { label: 'Undo', run: () => remove(added) })
+      say(`${what}: ${added.map(describeRule).join('; ')}`, { label: 'Undo', run: () => remove(added) })
   }
 
   /** A rule that is gone already is off as well. */
@@ -534,7 +541,7 @@ export function switchesView(app: App): View {
 
   const offerUndo = (text: string, rules: readonly UsedRule[]) => {
     const left = remaining(rules)
-    app.notify(text, left.length > 0 ? { label: 'Undo', run: () => add(left, 'Switched on again') } : undefined)
+    say(text, left.length > 0 ? { label: 'Undo', run: () => add(left, 'Switched on again') } : undefined)
   }
 
   async function switchOff(rule: UsedRule) {

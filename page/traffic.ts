@@ -32,7 +32,7 @@ const statusOptions: readonly Option[] = [
   ['pending', 'Pending'],
   ['none', 'No response'],
 ]
-const methodOptions = ['', 'GET', 'POST', 'PUT', 'DELETE', 'HEAD', 'OPTIONS'].map(
+const methodOptions = ['', 'GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS'].map(
   (name): Option => [name, name || 'Method'],
 )
 
@@ -122,7 +122,7 @@ export function trafficView(app: App): View {
       { class: 'toolbar', role: 'group', 'aria-label': 'Filter and control' },
       text,
       filters,
-      h('div', { class: 'line choices' }, status, method, client, rule, h('label', {}, simulated, 'Simulated')),
+      h('div', { class: 'line choices' }, status, method, client, rule, h('label', {}, simulated, 'Simulated, slowed')),
       h(
         'div',
         { class: 'line actions' },
@@ -302,7 +302,7 @@ export function trafficView(app: App): View {
     (parameters.status === '' || outcomeGroup(entry) === parameters.status) &&
     (parameters.client === '' || nameOfClient(entry) === parameters.client) &&
     (parameters.rule === '' || entry.rules.includes(parameters.rule)) &&
-    (parameters.simulated === '' || entry.isSimulated === true) &&
+    (parameters.simulated === '' || entry.fault !== undefined) &&
     (parameters.text === '' || searched(entry, button).includes(parameters.text.toLowerCase()))
 
   const searched = ({ request, response, client }: JournalEntry, button: HTMLElement) =>
@@ -494,7 +494,7 @@ function detailsOf(row: Row, app: App, look: Look, close: () => void): HTMLEleme
   const exchange = h(
     'div',
     { class: 'sides', 'data-part': shownPart },
-    partOf('Request', request, look, request.body ? '' : 'No body.'),
+    partOf('Request', request, look, noBody(request)),
     partOf('Response', response, look, noResponse(entry)),
   )
   const choice = tabs(
@@ -559,6 +559,14 @@ function detailsOf(row: Row, app: App, look: Look, close: () => void): HTMLEleme
         met.flatMap((id, index) => [index > 0 && ', ', h('a', { href: `#/contract?rule=${id}` }, id)]),
       ),
   ].filter((part) => part instanceof HTMLElement)
+}
+
+/** A request that is rejected by its head is not read further. */
+function noBody({ body, headers }: Message): string {
+  if (body) return ''
+  const length = headers['content-length'] ?? '0'
+  if (length === '0' && !headers['transfer-encoding']) return 'No body.'
+  return `The service did not keep the body${length === '0' ? '' : `, ${length} bytes`}: copies are without it.`
 }
 
 const noResponse = ({ state, response }: JournalEntry) =>

@@ -110,7 +110,10 @@ async function resetService(
   const client = createClient(url, { insecure: token === undefined })
   const headers = { ...commandHeader, 'x-todo-sandbox': sandbox, authorization: token && `Bearer ${token}` }
   const send = (method: string, path: string) => client.send(method, `/__admin${path}`, undefined, headers)
-  const readItems = async () => JSON.parse((await send('GET', '/items')).text) as readonly unknown[]
+  const readItems = async () => {
+    const response = await send('GET', '/items')
+    return response.status === 200 ? (JSON.parse(response.text) as readonly unknown[]) : response
+  }
   try {
     // Nothing is changed on a server that is not known to be ours.
     const response = await send('GET', '/info')
@@ -118,6 +121,7 @@ async function resetService(
     if (!info) return failure(describeRejection(response, client))
     const what = `${sandbox === undefined ? '' : `Sandbox ${sandbox} of `}${info.title} at ${url}`
     const items = yes || !info.isPersistent ? [] : await readItems()
+    if ('status' in items) return failure(describeRejection(items, client))
     const starting = info.startingItems.map((item) => JSON.stringify(item))
     if (items.some((item) => !starting.includes(JSON.stringify(item)))) {
       const [count, them] = items.length === 1 ? ['1 item', 'it'] : [`${items.length} items`, 'them']
@@ -128,7 +132,8 @@ async function resetService(
     }
     const outcome = await send('POST', '/reset')
     if (outcome.status !== 204) return failure(describeRejection(outcome, client))
-    return { message: `${what} is reset: it has ${(await readItems()).length} items now.`, isReset: true }
+    const now = await readItems()
+    return { message: `${what} is reset${'status' in now ? '' : `: it has ${now.length} items now`}.`, isReset: true }
   } catch (cause) {
     if (!(cause instanceof NoResponseError)) throw cause
     return failure(`No server responds at ${url} (${cause.message}): check the URL, or start the service.`)

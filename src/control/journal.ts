@@ -156,7 +156,8 @@ export class Journal {
       ...(fault?.description && { fault: fault.description }),
     }
     entry.request = { ...entry.request, body: firstBytes(context.bodyBytes) }
-    if (sent) entry.response = { headers: sent.headers, body: firstBytes(sent.body) }
+    const hasBody = sent && context.method !== 'HEAD'
+    if (sent) entry.response = { headers: sent.headers, body: hasBody ? firstBytes(sent.body) : undefined }
     this.#take(entry, sizeOf(entry.request.body) + sizeOf(entry.response.body))
     this.changed(entry, outcome.item)
   }

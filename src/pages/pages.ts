@@ -72,11 +72,11 @@ const codings = { br: promisify(brotliCompress), gzip: promisify(gzip) }
 /** Brotli takes seconds for larger ones. */
 const maxBrotliBytes = 100_000
 
-/** Compressed when it is first asked for. */
-function encode(plain: Buffer): Encoded {
+/** Compressed when it is first asked for; with Brotli only what is asked for again and again. */
+function encode(plain: Buffer, isKept: boolean): Encoded {
   const compressed = new Map<string, () => Promise<Buffer>>()
   for (const [coding, compress] of Object.entries(codings)) {
-    if (coding === 'br' && plain.length > maxBrotliBytes) continue
+    if (coding === 'br' && (!isKept || plain.length > maxBrotliBytes)) continue
     let result: Promise<Buffer> | undefined
     compressed.set(coding, () => {
       result ??= compress(plain)
@@ -96,7 +96,7 @@ function encodedFile(files: Files): Promise<Encoded> {
   const all = Array.isArray(files) ? files : [files]
   const encoded =
     encodedFiles.get(name) ??
-    Promise.all(all.map((file) => readFile(file))).then((contents) => encode(Buffer.concat(contents)))
+    Promise.all(all.map((file) => readFile(file))).then((contents) => encode(Buffer.concat(contents), true))
   encodedFiles.set(name, encoded)
   // A file that could not be read now may be read later.
   encoded.catch(() => encodedFiles.delete(name))
@@ -131,7 +131,7 @@ async function htmlResponse(
 ): Promise<Response> {
   const all: Readonly<Record<string, string>> = { prefix: input.pathPrefix, ...values }
   const html = (await readFile(pageFile(name), 'utf8')).replace(/\{(\w+)\}/g, (text, key) => all[key] ?? text)
-  return respond(input, 'text/html; charset=utf-8', encode(Buffer.from(html)), cacheControl)
+  return respond(input, 'text/html; charset=utf-8', encode(Buffer.from(html), false), cacheControl)
 }
 
 /** Swagger UI draws its icons as data: images. */

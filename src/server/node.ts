@@ -399,10 +399,13 @@ class Connection {
   abort(withReset: boolean): void {
     this.state.overload.load.inFlight--
     this.#isClosing = true
-    // Only TCP has a reset: neither TLS nor a stream in the process.
-    if (withReset && this.#socket instanceof Socket && !(this.#socket instanceof TLSSocket))
-      this.#socket.resetAndDestroy()
-    else this.#socket.destroy()
+    // Responses before this one are sent by then.
+    setImmediate(() => {
+      // Only TCP has a reset: neither TLS nor a stream in the process.
+      if (withReset && this.#socket instanceof Socket && !(this.#socket instanceof TLSSocket))
+        this.#socket.resetAndDestroy()
+      else this.#socket.destroy()
+    })
   }
 
   #handleNext(): void {
@@ -467,6 +470,8 @@ class NodeRequest implements Request {
   isChunked: boolean
   hasUpgrade: boolean
   readonly #connection: Connection
+  /** Called when the client has the whole response, for whoever listens. */
+  #sent: (() => unknown) | undefined
 
   constructor(
     incoming: IncomingMessage,
@@ -630,12 +635,18 @@ class NodeRequest implements Request {
   }
 
   onEnd(ended: (how: Ending) => void): void {
+    if (this.incoming.socket.closed) {
+      // Whoever listens has to return before.
+      queueMicrotask(() => ended('aborted'))
+      return
+    }
     this.#connection.unsent ??= new Set()
     const { unsent } = this.#connection
     unsent.add(ended)
+    this.#sent = () => unsent.delete(ended) && ended('sent')
     this.outgoing.once('finish', () => {
       // Node emits it for what it could not write, too.
-      if (!this.incoming.socket.destroyed && unsent.delete(ended)) ended('sent')
+      if (!this.incoming.socket.destroyed) this.#sent?.()
     })
   }
 
@@ -717,7 +728,9 @@ class NodeRequest implements Request {
       for (let start = 0; start < part.length; start += writeSizeBytes) {
         const piece = part.subarray(start, start + writeSizeBytes)
         if (corkedBytes === 0) outgoing.socket?.cork()
-        isDrained = outgoing.write(piece)
+        // A client that has it all may close the connection before the response is ended.
+        const isLast = part === body.at(-1) && start + writeSizeBytes >= part.length
+        isDrained = outgoing.write(piece, (error) => isLast && !error && this.#sent?.())
         corkedBytes += piece.length
         if (corkedBytes >= writeSizeBytes) await flush()
       }

@@ -141,6 +141,20 @@ suite('reset', { concurrency: 4 }, () => {
     )
   })
 
+  test('exits with 1 and the reason where the items cannot be read', async (t) => {
+    const { url } = await serve(t, ['--data', join(temporaryFolder(t), 'todo.db')])
+    const other = await otherServer(t, async ({ url: path = '' }, response) => {
+      if (path === '/__admin/info') response.end(await (await fetch(url + path)).text())
+      else
+        response.writeHead(503, { 'content-type': 'application/problem+json' }).end('{"title":"The database is down."}')
+    })
+    assert.deepEqual(await run(t, ['reset', other.url]), {
+      code: 1,
+      stdout: '',
+      stderr: `todo-service: ${other.url} is not reset: The database is down.\n`,
+    })
+  })
+
   for (const store of ['a file', 'a database'] as const)
     test(`asks before it deletes items in ${store}`, async (t) => {
       const file = join(temporaryFolder(t), 'todo.db')

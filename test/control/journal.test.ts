@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
 import { get, type IncomingMessage } from 'node:http'
 import { suite, type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { connect } from 'node:tls'
 import { profiles } from '../../src/app.ts'
 import type { Client } from '../../src/verify/client.ts'
-import { serve, sharedService } from '../support/cli.ts'
+import { cleanUp } from '../support/cleanup.ts'
+import { node, serve, sharedService } from '../support/cli.ts'
 import { createClient } from '../support/client.ts'
 import {
   developmentToken,
@@ -345,15 +348,19 @@ suite('size of the journals', () => {
   })
 
   test('does not count what was removed while it was pending', async (t) => {
-    const { url } = await serve(t, [])
+    const { url, running } = await serve(t, [], {}, 'a', node)
     const client = createClient(url)
-    const body = numbered('x'.repeat(20_000))
+    const body = JSON.stringify(numbered('x'.repeat(20_000)))
     const count = 540
-    const send = () => client.send('POST', itemsPath, body, { prefer: 'wait=5' })
-    const responses = Array.from({ length: count }, send)
-    while ((await journalOf(client)).length < count);
+    const left = new AbortController()
+    const headers = { 'content-type': 'application/json', prefer: 'wait=60' }
+    const send = () => fetch(url + itemsPath, { method: 'POST', body, headers, signal: left.signal })
+    const requests = Array.from({ length: count }, send)
+    while ((await journalOf(client)).length < count) await sleep(100)
     await client.send('DELETE', '/__admin/requests')
-    for (const { status } of await Promise.all(responses)) assert.equal(status, 201)
+    left.abort()
+    await Promise.allSettled(requests)
+    while ((running.stdout.match(/ aborted /g)?.length ?? 0) < count) await sleep(20)
     for (const path of ['/1', '/2']) await client.send('GET', path)
     assert.deepEqual(
       (await journalOf(client)).map(({ path }) => path),
@@ -376,17 +383,17 @@ suite('requests in flight', { concurrency: true }, () => {
     const client = newSandbox(a)
     const stream = await EventStream.open(t, client)
     const body = JSON.stringify(numbered('x'))
-    const raw = sendRaw(t, client, 'POST', 'Prefer: wait=1', body)
+    const raw = sendRaw(t, client, 'POST', 'Prefer: wait=3', body)
     const pending = await stream.next()
     const { id, state, status, milliseconds, request, response, fault, met } = pending.data
     assert.deepEqual([state, status, milliseconds, met], ['pending', null, 0, []])
     assert.deepEqual([request?.body, response], [body, { headers: {}, body: null }])
-    assert.equal(fault, 'Prefer: wait=1')
+    assert.equal(fault, 'Prefer: wait=3')
     assert.deepEqual(await journalOf(client), [pending.data])
     assert.deepEqual(await raw.responses(1), [201])
     const sent = await stream.next()
     assert.deepEqual([sent.data.id, sent.data.state, sent.data.status], [id, 'sent', 201])
-    assert.ok(sent.id > pending.id && Number(sent.data.milliseconds) >= 990)
+    assert.ok(sent.id > pending.id && Number(sent.data.milliseconds) >= 2_990)
     assert.equal((await stream.next()).event, 'item')
     assert.deepEqual(await journalOf(client), [sent.data])
     for (const [lastId, events] of [
@@ -446,6 +453,86 @@ suite('requests in flight', { concurrency: true }, () => {
     const { data } = await stream.next()
     assert.deepEqual([data.state, data.status, data.response?.body], ['aborted', null, null])
     assert.match(`${data.reason}`, /before the end of the response \(200\)\.$/)
+  })
+
+  test('over HTTPS are sent where the client closes the connection with the last byte', async (t) => {
+    const { url, running } = await serve(t, ['--https-port', '0'])
+    const items = Array.from({ length: 2_000 }, (_, id) => ({ id, ...numbered('x'.repeat(1_000)) }))
+    const client = createClient(url)
+    await client.send('PUT', '/__admin/items', items)
+    const [, port] = (await running.prints(/https:\/\/127\.0\.0\.1:(\d+)/)) as unknown as [string, string]
+    const { length } = (await client.send('GET', itemsPath)).text
+    const download = () =>
+      new Promise<void>((resolve, reject) => {
+        const socket = connect({ port: Number(port), host: '127.0.0.1', rejectUnauthorized: false })
+        cleanUp(t, () => socket.destroy())
+        let received = 0
+        socket.on('error', reject)
+        socket.on('data', (data) => {
+          received += data.length
+          if (received < length) return
+          socket.destroy()
+          resolve()
+        })
+        socket.write(`GET ${itemsPath} HTTP/1.1\r\nHost: localhost\r\n\r\n`)
+      })
+    await repeat(40, download)
+    while ((await journalOf(client)).some(({ state }) => state === 'pending')) await sleep(10)
+    assert.deepEqual([...new Set((await journalOf(client)).map(({ state }) => state))], ['sent'])
+  })
+
+  test('of a client that leaves while its token is verified are aborted, also where they open a sandbox', async (t) => {
+    const { url, port } = await serve(t, ['--require-auth'])
+    const authorization = `Bearer ${await developmentToken(a)}`
+    for (let round = 0; round < 10; round++) {
+      const raw = new RawConnection(t, port)
+      const head = `Host: localhost\r\nAuthorization: ${authorization}\r\nX-Todo-Sandbox: s${round}`
+      raw.socket.write(`GET ${itemsPath} HTTP/1.1\r\n${head}\r\n\r\n`, () => raw.socket.resetAndDestroy())
+      await new Promise((closed) => raw.socket.once('close', closed))
+    }
+    for (let round = 0; round < 10; round++) {
+      const client = createClient(`${url}/~s${round}`)
+      while ((await journalOf(client)).some(({ state }) => state === 'pending')) await sleep(10)
+    }
+  })
+
+  test('before one whose connection is closed are sent', async (t) => {
+    const client = newSandbox(a)
+    const { pathname } = new URL(client.url)
+    for (const fault of ['lost', 'reset']) {
+      const raw = new RawConnection(t, a.port)
+      const head = 'HTTP/1.1\r\nHost: localhost\r\n'
+      raw.socket.on('error', () => {})
+      const closed = new Promise((resolve) => raw.socket.once('close', resolve))
+      raw.socket.write(`GET ${pathname}${itemsPath} ${head}\r\nGET ${pathname}/ ${head}Prefer: fault=${fault}\r\n\r\n`)
+      await closed
+    }
+    while ((await journalOf(client)).some(({ state }) => state === 'pending')) await sleep(10)
+    assert.deepEqual(
+      (await journalOf(client)).map(({ path, state }) => [path, state]),
+      [
+        [itemsPath, 'sent'],
+        ['/', 'closed'],
+        [itemsPath, 'sent'],
+        ['/', 'closed'],
+      ],
+    )
+  })
+
+  test('have a limit for the bodies of those that are delayed', async (t) => {
+    const { url } = await serve(t, [], {}, 'a', node)
+    const body = JSON.stringify(numbered('x'.repeat(1_000_000)))
+    const headers = { 'content-type': 'application/json', prefer: 'wait=60' }
+    const stop = new AbortController()
+    const statuses: number[] = []
+    const sent = Array.from({ length: 80 }, async () => {
+      const { status } = await fetch(url + itemsPath, { method: 'POST', headers, body, signal: stop.signal })
+      statuses.push(status)
+      // 67 bodies are less than 64 MiB.
+      if (statuses.length === 80 - 67) stop.abort()
+    })
+    await Promise.allSettled(sent)
+    assert.deepEqual(statuses, Array(80 - 67).fill(503))
   })
 
   test('behind a response that is not sent yet are aborted, too', async (t) => {
