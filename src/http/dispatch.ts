@@ -145,7 +145,9 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     const accessError = hooks?.findAccessError?.(context)
     if (accessError) return accessError
     if (route || typeof match !== 'object') return undefined
-    return empty(request.method === 'OPTIONS' ? 204 : 405, { allow: match.resource.allow })
+    const { allow } = match.resource
+    if (request.method === 'OPTIONS') return empty(204, { allow })
+    return { ...empty(405, { allow }), reason: `This path offers ${allow}.` }
   }
 
   function readInput(context: RequestContext, route: Route, segment: string | undefined, open?: Open): void {
