@@ -2,6 +2,8 @@ import type { ServiceEvent } from '../src/control/schema.ts'
 
 /** The service, or the sandbox, that serves this page; with a slash at the end. */
 export const base = new URL('..', import.meta.url)
+/** The same without the slash. */
+export const baseUrl = `${base}`.replace(/\/$/, '')
 /** The same without the sandbox. */
 export const mainBase = `${base}`.replace(/(?:~|%7e)[^/]*\/$/i, '')
 

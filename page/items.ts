@@ -1,4 +1,4 @@
-import { type Answer, admin, base, messageOf, parseExact, send } from './client.ts'
+import { type Answer, admin, baseUrl, messageOf, parseExact, send } from './client.ts'
 import { copyButton, field, h, setText } from './dom.ts'
 import { describeStatus, formatBody, outcomeClass, toCurl } from './format.ts'
 import { type Item, itemTools } from './item-tools.ts'
@@ -185,8 +185,7 @@ export function itemsView(app: App): View {
 
   function curlOf([method, target, body]: Write): string {
     const headers: Record<string, string> = body === undefined ? {} : { 'content-type': 'application/json' }
-    const origin = `${base}`.replace(/\/$/, '')
-    return toCurl(origin, { method, path: target, query: '', headers, body }, app.info.flags.requireAuth)
+    return toCurl(baseUrl, { method, path: target, query: '', headers, body }, app.info.flags.requireAuth)
   }
 
   /** Through the public API, as any client; shows what was sent, and what came back. */

@@ -1,5 +1,5 @@
 import type { FaultRule, UsedRule } from '../src/control/schema.ts'
-import { type Answer, admin, base, currentToken, messageOf } from './client.ts'
+import { type Answer, admin, baseUrl, currentToken, messageOf } from './client.ts'
 import { copyButton, h, type Option, select, setText, tabs } from './dom.ts'
 import { toCurl } from './format.ts'
 import type { App, View } from './view.ts'
@@ -479,13 +479,12 @@ export function switchesView(app: App): View {
     setText(submit, isEdit ? 'Apply' : sentences.length > 1 ? 'Add both' : 'Add')
     cancel.hidden = !isEdit && sentences.length === 1
     presetLine.hidden = isEdit
-    const origin = `${base}`.replace(/\/$/, '')
     const headers = { 'content-type': 'application/json' }
     const [method, path] = isEdit ? ['PUT', `/__admin/faults/${editedId}`] : ['POST', '/__admin/faults']
     const isSecured = currentToken() !== '' && !app.info.token
     const rules = drafted()
     const commands = rules.map((rule) =>
-      toCurl(origin, { method, path, query: '', headers, body: JSON.stringify(rule) }, isSecured),
+      toCurl(baseUrl, { method, path, query: '', headers, body: JSON.stringify(rule) }, isSecured),
     )
     setText(command, isComplete ? commands.join('\n') : '')
     setText(

@@ -1,5 +1,5 @@
 import type { JournalEntry, Message } from '../src/control/schema.ts'
-import { admin, base, messageOf } from './client.ts'
+import { admin, baseUrl, messageOf } from './client.ts'
 import { copyButton, download, h, type Option, perFrame, select, setText, tabs, withCode } from './dom.ts'
 import {
   clientName,
@@ -65,7 +65,6 @@ const formatElapsed = (row: Row) =>
 /** Durations differ by orders of magnitude. */
 const barLength = (milliseconds: number) => Math.log1p(milliseconds)
 
-const origin = `${base}`.replace(/\/$/, '')
 const noFilter = { text: '', status: '', method: '', client: '', rule: '', simulated: '' }
 
 export function trafficView(app: App): View {
@@ -243,7 +242,7 @@ export function trafficView(app: App): View {
   function showEmpty(isFiltered: boolean) {
     if (empty.dataset.filtered === `${isFiltered}`) return
     empty.dataset.filtered = `${isFiltered}`
-    const command = `curl -i ${origin}/api/todoitems`
+    const command = `curl -i ${baseUrl}/api/todoitems`
     empty.replaceChildren(
       ...(isFiltered
         ? [
@@ -373,7 +372,7 @@ export function trafficView(app: App): View {
 
   function saveHar() {
     const entries = shown.filter(({ row }) => !row.hidden).map(({ entry }) => entry)
-    const har = toHar(origin, app.info.version, entries)
+    const har = toHar(baseUrl, app.info.version, entries)
     download('traffic.har', JSON.stringify(har, null, 2), 'application/json')
   }
 
@@ -489,7 +488,7 @@ function detailsOf(row: Row, app: App, look: Look, close: () => void): HTMLEleme
   const isSecured = operation?.secured === true && status !== 401
   const sent = { method, path, query, headers: request.headers, body: request.body }
   const copyAs = (name: string, format: typeof toCurl) =>
-    copyButton(name, () => format(origin, sent, isSecured), { class: 'small', 'aria-label': `Copy as ${name}` })
+    copyButton(name, () => format(baseUrl, sent, isSecured), { class: 'small', 'aria-label': `Copy as ${name}` })
   const shownPart = look.part ?? (request.body ? 'Request' : 'Response')
   const exchange = h(
     'div',

@@ -3,15 +3,13 @@ import { readFileSync } from 'node:fs'
 import { suite, test } from 'node:test'
 import type { Page } from 'playwright-core'
 import type { Info, ProfileUrls } from '../src/control/schema.ts'
-import { appPages, assertAccessible, clipboard, live, type Profile, send, show } from './support/app-page.ts'
+import { appPages, appServices, assertAccessible, clipboard, live, send, show } from './support/app-page.ts'
 import { sharedBrowser } from './support/browser.ts'
-import { serve, sharedService } from './support/cli.ts'
+import { serve } from './support/cli.ts'
 import { controlToken } from './support/control.ts'
 import { temporaryFolder } from './support/folder.ts'
 
-const services = { a: sharedService(['--https-port', '0']), b: sharedService([], 'b') }
-let sandboxes = 0
-const newSandbox = (profile: Profile) => `${services[profile].url}/~connect-${++sandboxes}`
+const { services, newSandbox } = appServices('connect', ['--https-port', '0'])
 const choose = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click()
 const block = (page: Page, title: string | RegExp) => page.locator('.snippet', { hasText: title }).locator('pre')
 const snippetOf = async (page: Page) => `${await block(page, 'GET /api/todoitems').textContent()}`

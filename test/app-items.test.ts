@@ -3,23 +3,12 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import type { Page } from 'playwright-core'
-import {
-  appPages,
-  assertAccessible,
-  clipboard,
-  createItem,
-  live,
-  type Profile,
-  send,
-  show,
-} from './support/app-page.ts'
+import { appPages, appServices, assertAccessible, clipboard, createItem, live, send, show } from './support/app-page.ts'
 import { sharedBrowser } from './support/browser.ts'
-import { type Service, serve, sharedService } from './support/cli.ts'
+import { serve } from './support/cli.ts'
 import { temporaryFolder } from './support/folder.ts'
 
-const services: Record<Profile, Service> = { a: sharedService([]), b: sharedService([], 'b') }
-let sandboxes = 0
-const newSandbox = (profile: Profile) => `${services[profile].url}/~items-${++sandboxes}`
+const { services, newSandbox } = appServices('items')
 const list = async (base: string) => (await send(`${base}/__admin/items`)).text
 const names = async (base: string) => JSON.parse(await list(base)).map(({ name }: { name: string }) => name)
 const putRule = (base: string, rule: object) => send(`${base}/__admin/faults`, 'PUT', [rule])
@@ -180,7 +169,7 @@ suite('/app: items', { concurrency: 3 }, () => {
   test('a write that is under way is shown, and the last exchange opens', async (t) => {
     const base = newSandbox('a')
     const page = await openView(t, base, 'items')
-    await putRule(base, { delay: 1000 })
+    await putRule(base, { delay: 5000 })
     await page.getByLabel('New item').fill('slow')
     await page.getByLabel('New item').press('Enter')
     await page.locator('.items li.pending', { hasText: 'slow' }).waitFor()

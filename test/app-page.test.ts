@@ -4,31 +4,23 @@ import { request } from 'node:http'
 import { suite, test } from 'node:test'
 import {
   appPages,
+  appServices,
   assertAccessible,
   clipboard,
   createItem,
   live,
-  type Profile,
   row,
   rows,
   send,
   show,
 } from './support/app-page.ts'
 import { sharedBrowser } from './support/browser.ts'
-import { type Service, serve, sharedService, start } from './support/cli.ts'
+import { serve, start } from './support/cli.ts'
 import { controlToken } from './support/control.ts'
 import { temporaryFolder } from './support/folder.ts'
 import { freePort } from './support/port.ts'
 
-const services: Record<Profile, Service> = {
-  a: sharedService(['--https-port', '0']),
-  b: sharedService([], 'b'),
-}
-
-let sandboxes = 0
-
-/** Items, traffic and switches of its own for each test: the address of a new sandbox. */
-const newSandbox = (profile: Profile) => `${services[profile].url}/~test-${++sandboxes}`
+const { services, newSandbox } = appServices('test', ['--https-port', '0'])
 
 suite('/app in a browser', { concurrency: 3 }, () => {
   const shared = sharedBrowser()

@@ -1,22 +1,11 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import type { Page } from 'playwright-core'
-import {
-  appPages,
-  assertAccessible,
-  clipboard,
-  createItem,
-  live,
-  type Profile,
-  send,
-  show,
-} from './support/app-page.ts'
+import { appPages, appServices, assertAccessible, clipboard, createItem, live, send, show } from './support/app-page.ts'
 import { sharedBrowser } from './support/browser.ts'
-import { type Service, serve, sharedService } from './support/cli.ts'
+import { serve } from './support/cli.ts'
 
-const services: Record<Profile, Service> = { a: sharedService([]), b: sharedService([], 'b') }
-let sandboxes = 0
-const newSandbox = (profile: Profile) => `${services[profile].url}/~switches-${++sandboxes}`
+const { newSandbox } = appServices('switches')
 
 interface UsedRule {
   readonly id: number

@@ -4,15 +4,11 @@ import { readFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { suite, test } from 'node:test'
 import type { Page } from 'playwright-core'
-import { appPages, clipboard, createItem, type Profile, row, rows, send, show } from './support/app-page.ts'
+import { appPages, appServices, clipboard, createItem, row, rows, send, show } from './support/app-page.ts'
 import { sharedBrowser } from './support/browser.ts'
 import { cleanUp } from './support/cleanup.ts'
-import { sharedService } from './support/cli.ts'
 
-const services = { a: sharedService(['--https-port', '0']), b: sharedService([], 'b') }
-let sandboxes = 0
-/** A journal of its own for each test. */
-const newSandbox = (profile: Profile) => `${services[profile].url}/~traffic-${++sandboxes}`
+const { newSandbox } = appServices('traffic', ['--https-port', '0'])
 
 const detailsOf = (page: Page) => page.getByRole('region', { name: /^Request \d+$/ })
 

@@ -35,7 +35,7 @@ export class Faults {
     return this.#rules
   }
 
-  /** Whether so many rules can be added. */
+  /** Tells whether `count` more rules are allowed. */
   hasRoomFor(count: number): boolean {
     return this.#rules.filter(({ flag }) => !flag).length + count <= maxRules
   }

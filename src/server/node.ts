@@ -470,7 +470,7 @@ class NodeRequest implements Request {
   isChunked: boolean
   hasUpgrade: boolean
   readonly #connection: Connection
-  /** Called when the client has the whole response, for whoever listens. */
+  /** To be called when the whole response was handed to the operating system; undefined where nobody listens. */
   #sent: (() => unknown) | undefined
 
   constructor(
@@ -730,7 +730,7 @@ class NodeRequest implements Request {
         if (corkedBytes === 0) outgoing.socket?.cork()
         // A client that has it all may close the connection before the response is ended.
         const isLast = part === body.at(-1) && start + writeSizeBytes >= part.length
-        isDrained = outgoing.write(piece, (error) => isLast && !error && this.#sent?.())
+        isDrained = outgoing.write(piece, this.#sent && isLast ? (error) => !error && this.#sent?.() : undefined)
         corkedBytes += piece.length
         if (corkedBytes >= writeSizeBytes) await flush()
       }

@@ -5,6 +5,7 @@ import type { TestContext } from 'node:test'
 import type { Page } from 'playwright-core'
 import type { sharedBrowser } from './browser.ts'
 import { cleanUp } from './cleanup.ts'
+import { type Service, sharedService } from './cli.ts'
 
 export type Profile = 'a' | 'b'
 
@@ -105,4 +106,12 @@ export async function assertAccessible(page: Page, what: string): Promise<void> 
     const overflow = Number(await page.evaluate(`document.documentElement.scroll${size} - inner${size}`))
     assert.ok(overflow <= 0, `${what}: the ${size} is ${overflow} pixels too large`)
   }
+}
+
+/** Services of both profiles, and for each test items, traffic and switches of its own: the address of a new sandbox. */
+export function appServices(sandboxPrefix: string, argsOfA: readonly string[] = []) {
+  const services: Record<Profile, Service> = { a: sharedService(argsOfA), b: sharedService([], 'b') }
+  let sandboxes = 0
+  const newSandbox = (profile: Profile) => `${services[profile].url}/~${sandboxPrefix}-${++sandboxes}`
+  return { services, newSandbox }
 }
