@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs'
-import { checks, rules } from '../src/verify/index.ts'
+import { profileA, profileB, rules } from '../src/verify/index.ts'
 
 const chapters = { G: 'Common rules', A: 'Profile A', B: 'Profile B', S: 'Sample endpoints, served by both profiles' }
 
@@ -9,7 +9,7 @@ export function contractPage(): string {
     const rows = rules
       .filter(({ id }) => id.startsWith(letter))
       .map(({ id, basis, sentence }) => {
-        const checksOfRule = [...checks.a, ...checks.b].filter(({ rule }) => rule === id)
+        const checksOfRule = [...profileA.checks, ...profileB.checks].filter(({ rule }) => rule === id)
         const count = new Set(checksOfRule.map(({ name }) => name)).size
         return `| ${id} | ${basis} | ${sentence} | ${count} |\n`
       })

@@ -1,3 +1,4 @@
+import { nearestWord } from '../config/options.ts'
 import { version } from '../version.ts'
 import type { Command, Process } from './command.ts'
 
@@ -46,11 +47,15 @@ export async function main(process: Process): Promise<number> {
     stdout.write(command.help)
     return 0
   }
-  const outcome = command
-    ? await command.run(args, process)
-    : { problems: [`Unknown ${name.startsWith('-') ? 'flag' : 'command'} ${name}.`] }
+  const outcome = command ? await command.run(args, process) : { problems: [unknown(name)] }
   if (typeof outcome === 'number') return outcome
   for (const problem of outcome.problems) stderr.write(`todo-service: ${problem}\n`)
   stderr.write(`Help: todo-service ${command ? `${name} ` : ''}--help\n`)
   return 2
+}
+
+function unknown(name: string): string {
+  if (name.startsWith('-')) return `Unknown flag ${name}.`
+  const nearest = nearestWord(name, Object.keys(commands))
+  return `Unknown command ${name}.${nearest ? ` Did you mean ${nearest}?` : ''}`
 }

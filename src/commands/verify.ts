@@ -1,6 +1,9 @@
-import { writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { extname, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import {
   choice,
+  file,
   flagsOnly,
   integer,
   option,
@@ -11,34 +14,60 @@ import {
   toggle,
 } from '../config/options.ts'
 import { bearerToken } from '../config/token-options.ts'
-import { CannotVerify, type Verification, verify as verifyServer } from '../verify/index.ts'
+import {
+  CannotVerify,
+  type Contract,
+  defineContract,
+  parseWaivers,
+  type Verification,
+  verify as verifyServer,
+  type Waiver,
+} from '../verify/index.ts'
 import { json } from '../verify/report/json.ts'
 import { junit } from '../verify/report/junit.ts'
 import { markdown } from '../verify/report/markdown.ts'
 import { type Colorize, pretty, totals } from '../verify/report/pretty.ts'
 import type { Command, Process } from './command.ts'
 
+const ruleIds = (help: string) =>
+  option('RULES', 'rule ids separated by commas, such as A8,S*', help, (rules) =>
+    /^[\w*-]+(?:,[\w*-]+)*$/.test(rules) ? rules.split(',') : undefined,
+  )
+
 const options = {
   ...flagsOnly({
     profile: choice('a|b', ['a', 'b'], 'the contract to check'),
-    only: option(
-      'RULES',
-      'rule ids separated by commas, such as A8,S*',
-      'ids of the rules to check, * is a wildcard: A8,S* (all)',
-      (rules) => (/^[\w*]+(?:,[\w*]+)*$/.test(rules) ? rules.split(',') : undefined),
-    ),
+    contract: text('FILE', 'a JavaScript file', 'another contract, instead of --profile: a module that exports it'),
+    only: ruleIds('ids of the rules to check, * is a wildcard: A8,S* (all)'),
+    except: ruleIds('ids of rules that the server may break: their failures are counted apart'),
+    waivers: text('FILE', 'a file name', 'the same in a file, with reasons (verify.waivers.json, if there is one)'),
     strict: toggle('count deviations from choices as failures'),
+    quick: toggle('check only what is specified, and leave out the checks that take long'),
     bail: toggle('stop at the first failure'),
+    seed: integer('N', 0, 2 ** 31, 'seed of the generated texts and sequences (1)'),
+    wait: integer('SECONDS', 0, 3600, 'wait for a server that is starting (0)'),
+    fresh: toggle('the server was started for this run and may lose its items: check what only a fresh server shows'),
+    'public-url': text('URL', 'a URL', 'the URL that the server gives its clients, in Location (that of the server)'),
     reset: toggle(
       'also check what only a fresh server shows, on a todo-service in development: resets it, restores its items',
     ),
     report: choice('FORMAT', ['pretty', 'json', 'junit', 'markdown'], 'pretty, json, junit or markdown (pretty)'),
-    out: text('FILE', 'a file name', 'file for the report (standard output)'),
+    out: text(
+      'FILE',
+      'a file name',
+      'file for the report; .xml (JUnit), .json and .md choose its format (standard output)',
+    ),
     timeout: integer('MS', 1, 600_000, 'response timeout in milliseconds (10000)'),
-    insecure: toggle('accept a self-signed certificate'),
+    insecure: toggle('accept any certificate'),
+    ca: file('a readable file in PEM format', 'certificates of the authorities to trust, PEM', (pem) =>
+      pem.includes('BEGIN CERTIFICATE') ? pem : undefined,
+    ),
   }),
-  token: bearerToken('a token that the server accepts, for the rules about tokens'),
+  token: bearerToken('a token that the server accepts; sent to the items, too, if they require one'),
+  'other-token': bearerToken('a token of another caller, for what must differ between callers'),
 }
+
+const defaultWaiversFile = 'verify.waivers.json'
 
 export const verify: Command = {
   help: `Checks any running server against the contract, and cites the rule behind each failure.
@@ -47,18 +76,20 @@ development: faults and the journal are cleared, the items are restored at the e
 
 Usage
   todo-service verify URL --profile a|b [flags]
+  todo-service verify URL --contract FILE [flags]
 
 Flags, defaults in brackets
 ${optionsHelp(options)}
 Exit codes
-  0   every check of a specified rule passed
+  0   every check of a specified rule passed, or its failure is waived
   1   a check failed
   2   the server could not be checked, or not to the end: no server, no HTTP, wrong usage
 
 Examples
   todo-service verify http://localhost:5080 --profile a
+  todo-service verify http://localhost:5000 --profile b --wait 30 --except 'S*'
   todo-service verify https://localhost:5001 --profile b --insecure --only 'B*'
-  todo-service verify "$URL" --profile a --token "$TOKEN" --report junit --out contract.xml
+  todo-service verify "$URL" --profile a --token "$TOKEN" --out contract.xml
 `,
 
   async run(args, process) {
@@ -71,16 +102,28 @@ Examples
     if (/\/api\/todoitems\/?$/i.test(url ?? ''))
       problems.push('The URL must be that of the server, without /api/todoitems.')
     rejectArguments(more, problems)
-    if (!values.profile && !problems.some((problem) => problem.startsWith('--profile')))
-      problems.push('Which contract? Add --profile a or --profile b.')
-    if (problems.length > 0 || url === undefined || !values.profile) return { problems }
+    if (values.profile && values.contract)
+      problems.push('--profile and --contract exclude each other: use one of them.')
+    if (!values.profile && !values.contract && !problems.some((problem) => problem.startsWith('--profile')))
+      problems.push('Which contract? Add --profile a or --profile b, or --contract with a file.')
+    if (problems.length > 0 || url === undefined) return { problems }
 
-    const { profile, report = 'pretty', out, ...verifyOptions } = values
-    const writeError = out && tryWrite(out)
-    if (writeError) {
-      process.stderr.write(`todo-service: Cannot write ${out}: ${writeError}. Choose another file with --out.\n`)
+    const { report = 'pretty', out, contract: contractFile, waivers: waiversFile, wait = 0, ...verifyOptions } = values
+    const publicUrl = values['public-url']
+    const fail = (message: string) => {
+      process.stderr.write(`todo-service: ${message}\n`)
       return 2
     }
+    let contract: Contract | undefined
+    let waivers: readonly Waiver[] | undefined
+    try {
+      contract = contractFile === undefined ? undefined : await loadContract(contractFile)
+      waivers = readWaivers(waiversFile)
+    } catch (cause) {
+      return fail((cause as Error).message)
+    }
+    const writeError = out && tryWrite(out)
+    if (writeError) return fail(`Cannot write ${out}: ${writeError}. Choose another file with --out.`)
     const abort = new AbortController()
     for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => abort.abort())
     const progress = createProgressLine(process)
@@ -88,7 +131,11 @@ Examples
       const verification = await verifyServer({
         ...verifyOptions,
         url,
-        profile,
+        contract,
+        waivers,
+        publicUrl,
+        otherToken: values['other-token'],
+        waitMs: wait * 1000,
         signal: abort.signal,
         onOutcome: progress.show,
       })
@@ -99,27 +146,52 @@ Examples
     } catch (cause) {
       progress.clear()
       if (!(cause instanceof CannotVerify)) throw cause
-      process.stderr.write(`todo-service: ${cause.message}\n`)
-      return 2
+      return fail(cause.message)
     }
   },
 }
 
+/** The default export of a module, or its export `contract`. */
+async function loadContract(path: string): Promise<Contract> {
+  const explain = (problem: string) => new Error(`Cannot load the contract ${path}: ${problem.replace(/\.?$/, '.')}`)
+  if (!existsSync(path)) throw explain('there is no such file')
+  const module = await import(pathToFileURL(resolve(path)).href).catch((cause: Error) => {
+    const hint = cause instanceof SyntaxError ? ` (node --check ${path} shows the line)` : ''
+    throw explain(`${cause.message.replace(/\s+/g, ' ')}${hint}`)
+  })
+  const contract = module.default ?? module.contract
+  if (!contract?.checks) throw new Error(`${path} exports no contract: export default defineContract({ … })`)
+  try {
+    return defineContract(contract)
+  } catch (cause) {
+    throw new Error(`The contract ${path} is not valid. ${(cause as Error).message}`)
+  }
+}
+
+function readWaivers(path: string | undefined): readonly Waiver[] | undefined {
+  if (path === undefined && !existsSync(defaultWaiversFile)) return undefined
+  const file = path ?? defaultWaiversFile
+  try {
+    return parseWaivers(readFileSync(file, 'utf8'))
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException
+    throw new Error(`Cannot read the waivers in ${file}: ${code ?? message}.`)
+  }
+}
+
+type Format = keyof typeof reports
 const reports = { pretty: (verification: Verification) => pretty(verification), json, junit, markdown }
 
-function writeReport(
-  verification: Verification,
-  format: keyof typeof reports,
-  out: string | undefined,
-  process: Process,
-): void {
+const formatsByExtension: Readonly<Record<string, Format>> = { '.xml': 'junit', '.json': 'json', '.md': 'markdown' }
+
+/** To a file, and to standard output unless that has the same format. */
+function writeReport(verification: Verification, format: Format, out: string | undefined, process: Process): void {
   const { stdout, stderr } = process
   const { leftovers } = verification
-  if (out) {
-    writeFileSync(out, reports[format](verification))
-    stdout.write(`${totals(verification)}. The report is in ${out}.\n`)
-  } else
-    stdout.write(format === 'pretty' ? pretty(verification, createColorize(process)) : reports[format](verification))
+  const fileFormat = out && (formatsByExtension[extname(out).toLowerCase()] ?? format)
+  if (out && fileFormat) writeFileSync(out, reports[fileFormat](verification))
+  if (fileFormat === format) stdout.write(`${totals(verification)}. The report is in ${out}.\n`)
+  else stdout.write(format === 'pretty' ? pretty(verification, createColorize(process)) : reports[format](verification))
   if (leftovers.length > 0)
     stderr.write(`todo-service: ${leftovers.length} items of this run could not be deleted; the report lists them.\n`)
 }

@@ -115,9 +115,14 @@ function unknownFlag(argument: string, known: readonly string[]): string {
   const [, flag, name] = /^(--?(\w[\w-]{0,40}))(?:=|$)/.exec(argument) ?? []
   // Not shown: it could be a secret, such as a private key in PEM format.
   if (!flag || !name) return 'An argument starts with - but is not a flag.'
-  const within = (edits: number) => known.find((one) => name.length > edits && isWithinEdits(name, one, edits))
-  const nearest = within(0) ?? within(1) ?? within(2)
+  const nearest = nearestWord(name, known)
   return nearest ? `Unknown flag ${flag}. Did you mean --${nearest}?` : `Unknown flag ${flag}.`
+}
+
+/** The word that was probably meant. */
+export function nearestWord(word: string, known: readonly string[]): string | undefined {
+  const within = (edits: number) => known.find((one) => word.length > edits && isWithinEdits(word, one, edits))
+  return within(0) ?? within(1) ?? within(2)
 }
 
 /** Whether the Levenshtein distance of two words is at most `edits`. */

@@ -7,7 +7,7 @@ import type { ServiceInfo } from '../control/schema.ts'
 import { type Profile, type ProfileName, rulesOf } from '../profiles/profile.ts'
 import { memoryStores } from '../store/memory.ts'
 import type { Stores } from '../store/store.ts'
-import { rules as contractRules } from '../verify/rules.ts'
+import { rules as contractRules } from '../verify/contracts/rules.ts'
 import type { Clock } from './clock.ts'
 import { controlBodyBytes, type OpenStores } from './stores.ts'
 

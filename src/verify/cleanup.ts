@@ -1,5 +1,5 @@
-import { isFromThisRun, itemsPath } from './check.ts'
 import type { Client, Response } from './client.ts'
+import { type Items, isFromThisRun } from './contract.ts'
 import { parseJson, RuleViolation } from './expect.ts'
 
 export interface ItemTracker {
@@ -8,8 +8,6 @@ export interface ItemTracker {
    * nor one that would create an item of a kind that could not be deleted.
    */
   readonly client: Client
-  /** The last response, for failures that are not tied to one. */
-  lastResponse(): Response | undefined
   /** Deletes the items that were created since the last call. */
   deleteCreated(): Promise<void>
   /** Deletes what is left of the run; returns the paths of the items that may still exist. */
@@ -27,14 +25,15 @@ export class ItemNotCreated extends Error {
   }
 }
 
-interface Item {
-  readonly id: bigint | string
-  readonly name: unknown
-}
+type Item = Readonly<Record<string, unknown>>
 
-/** `initialList` is the response to GET before the run. */
-export function trackItems(client: Client, initialList: Response): ItemTracker {
-  const existingIds = new Set(itemsIn(initialList)?.map(({ id }) => `${id}`))
+/** `initialList` is the response to GET before the run; undefined: the server may lose the items that it has. */
+export function trackItems(client: Client, items: Items, initialList: Response | undefined): ItemTracker {
+  const { itemPath, idInPath, idOf } = itemAddresses(items)
+  // Paths differ in the last segment.
+  const nameOf = (id: string) => (items.pathOf ? id.replace(/.*\//, '') : id)
+  const existingIds = new Set(initialList && itemsIn(initialList)?.map(idOf))
+  existingIds.delete(undefined)
   const createdIds = new Set<string>()
   const remainingIds = new Set<string>()
   /** Traits of ids of items that could not be deleted, each with the reason not to create more. */
@@ -44,35 +43,35 @@ export function trackItems(client: Client, initialList: Response): ItemTracker {
 
   function protectExistingItems(method: string, path: string, body: unknown): void {
     if (method === 'GET' || method === 'HEAD' || method === 'OPTIONS') return
-    const id = idInPath(path) ?? (method === 'PUT' ? idInBody(body) : undefined)
+    const id = idInPath(path) ?? (method === 'PUT' && isObject(body) ? idOf(body) : undefined)
     if (id !== undefined && existingIds.has(id))
       throw new RuleViolation(`a unique id for each item: ${id} existed before this run`, lastResponse)
   }
 
   function preventLeftovers(method: string, body: unknown): void {
     if (method !== 'POST') return
-    const trait = [plain, ...traitsOf(idInBody(body) ?? '')].find((trait) => undeletable.has(trait))
+    const traits = traitsOf(nameOf((isObject(body) && idOf(body)) || ''))
+    const trait = [plain, ...traits].find((trait) => undeletable.has(trait))
     if (trait) throw new ItemNotCreated(undeletable.get(trait) ?? '', trait === plain)
   }
 
-  function record(response: Response): void {
-    const { request, status } = response
-    if (status < 200 || status > 299) return
-    const id = request.method === 'POST' ? createdId(response) : undefined
+  function record(method: string, path: string, response: Response): void {
+    if (response.status < 200 || response.status > 299) return
+    const created = method === 'POST' ? tryParseJson(response) : undefined
+    const id = isObject(created) ? idOf(created) : undefined
     if (id !== undefined && !existingIds.has(id)) createdIds.add(id)
-    if (request.method === 'DELETE') createdIds.delete(idInPath(request.path) ?? '')
+    if (method === 'DELETE') createdIds.delete(idInPath(path) ?? '')
   }
 
-  const list = () => client.send('GET', itemsPath).then(itemsIn, () => undefined)
+  const list = () => client.send('GET', items.path).then(itemsIn, () => undefined)
   /** 0: no response. */
   const deleteItem = async (id: string) =>
     (await client.send('DELETE', itemPath(id)).catch(() => ({ status: 0 }))).status
 
   /** Also finds items whose POST returned an error, or no response. */
   async function listIdsOfRun(): Promise<string[]> {
-    const ofRun = ((await list()) ?? []).filter(({ id, name }) => isFromThisRun(id) || isFromThisRun(name))
-    // encodeURIComponent throws on a lone surrogate.
-    return ofRun.map(({ id }) => `${id}`).filter((id) => id.isWellFormed())
+    const ofRun = ((await list()) ?? []).filter((item) => Object.values(item).some(isFromThisRun))
+    return ofRun.map(idOf).filter((id) => id !== undefined)
   }
 
   return {
@@ -82,11 +81,10 @@ export function trackItems(client: Client, initialList: Response): ItemTracker {
         protectExistingItems(method, path, body)
         preventLeftovers(method, body)
         lastResponse = await client.send(method, path, body, headers)
-        record(lastResponse)
+        record(method, path, lastResponse)
         return lastResponse
       },
     },
-    lastResponse: () => lastResponse,
     async deleteCreated() {
       for (const id of createdIds) {
         const status = await deleteItem(id)
@@ -95,13 +93,13 @@ export function trackItems(client: Client, initialList: Response): ItemTracker {
         const isSuccess = status >= 200 && status <= 299
         if (isSuccess && isDeletionConfirmed) continue
         const listed = await list()
-        if (listed ? !listed.some((item) => `${item.id}` === id) : isSuccess || status === 404) {
+        if (listed ? !listed.some((item) => idOf(item) === id) : isSuccess || status === 404) {
           isDeletionConfirmed ||= isSuccess
           continue
         }
         remainingIds.add(id)
         const reason = `DELETE ${shortenPath(itemPath(id))} returned ${status} and left the item, so no more like it were created`
-        for (const trait of traitsOf(id)) undeletable.set(trait, reason)
+        for (const trait of traitsOf(nameOf(id))) undeletable.set(trait, reason)
       }
     },
     async deleteLeftovers() {
@@ -116,13 +114,45 @@ export function trackItems(client: Client, initialList: Response): ItemTracker {
   }
 }
 
+/** An id is what follows the path of the collection, decoded; with `pathOf`, the path of the item. */
+export function itemAddresses({ path: collection, pathOf }: Items) {
+  if (pathOf) {
+    const normalize = (path: string | undefined) => path?.replace(/\?.*$|\/$/, '') || undefined
+    return {
+      itemPath: (id: string) => id,
+      idInPath: (path: string) => (normalize(path) === normalize(collection) ? undefined : normalize(path)),
+      idOf: (item: Item) => normalize(pathOf(item)),
+    }
+  }
+  const prefix = collection.endsWith('/') ? collection : `${collection}/`
+  const itemPath = (id: string) => `${prefix}${encodeURIComponent(id)}`
+
+  function idInPath(path: string): string | undefined {
+    if (!path.toLowerCase().startsWith(prefix.toLowerCase())) return undefined
+    const [segments = ''] = path.slice(prefix.length).split('?')
+    const id = segments.replace(/\/$/, '')
+    try {
+      return id && !id.includes('/') ? decodeURIComponent(id) : undefined
+    } catch {
+      return undefined
+    }
+  }
+
+  function idOf(item: Item): string | undefined {
+    const { id } = item
+    // A path cannot hold a lone surrogate: encodeURIComponent throws.
+    if (typeof id === 'string') return id.isWellFormed() && id !== '' ? id : undefined
+    return typeof id === 'number' || typeof id === 'bigint' ? `${id}` : undefined
+  }
+
+  return { itemPath, idInPath, idOf }
+}
+
 const maxPathLength = 80
 
 /** An id may have 1,024 characters. */
 export const shortenPath = (path: string) =>
   path.length > maxPathLength ? `${path.slice(0, maxPathLength)}… (${path.length} characters)` : path
-
-const itemPath = (id: string) => `${itemsPath}/${encodeURIComponent(id)}`
 
 const plain = 'plain'
 const maxPlainLength = 255
@@ -135,33 +165,16 @@ function traitsOf(id: string): string[] {
   return traits.length > 0 ? traits : [plain]
 }
 
+const isObject = (value: unknown): value is Item => typeof value === 'object' && value !== null
+
 function itemsIn(response: Response): Item[] | undefined {
   const list = tryParseJson(response)
-  return Array.isArray(list) ? list.filter((item) => typeof item === 'object' && item !== null) : undefined
-}
-
-function createdId(response: Response): string | undefined {
-  const id = (tryParseJson(response) as Partial<Item> | null | undefined)?.id
-  return typeof id === 'bigint' || (typeof id === 'string' && id.isWellFormed()) ? `${id}` : undefined
+  return Array.isArray(list) ? list.filter(isObject) : undefined
 }
 
 function tryParseJson(response: Response): unknown {
   try {
     return parseJson(response)
-  } catch {
-    return undefined
-  }
-}
-
-function idInBody(body: unknown): string | undefined {
-  const id = typeof body === 'object' && body !== null ? (body as { id?: unknown }).id : undefined
-  return id === undefined ? undefined : `${id}`
-}
-
-function idInPath(path: string): string | undefined {
-  const [, segment] = /\/api\/todoitems\/([^/?]+)\/?$/i.exec(path) ?? []
-  try {
-    return segment && decodeURIComponent(segment)
   } catch {
     return undefined
   }

@@ -1,6 +1,7 @@
 import { Agent, request as httpRequest } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { Socket } from 'node:net'
+import { setTimeout as setTimer } from 'node:timers/promises'
 
 type Headers = Readonly<Record<string, string | string[] | undefined>>
 
@@ -22,10 +23,13 @@ export interface Response {
 /** The server sent no response, or an incomplete one. */
 export class NoResponseError extends Error {
   readonly request: Request
+  /** Of Node's error, such as ECONNREFUSED. */
+  readonly code: string | undefined
 
-  constructor(message: string, request: Request) {
+  constructor(message: string, request: Request, code?: string) {
     super(message)
     this.request = request
+    this.code = code
   }
 }
 
@@ -33,8 +37,12 @@ export class NoResponseError extends Error {
 export interface Client {
   /** Base URL without trailing slash. */
   readonly url: string
+  /** The URL that the server gives its clients, without trailing slash. */
+  readonly publicUrl: string
   /** A bearer token that the server accepts. */
   readonly token: string | undefined
+  /** A token of another caller. */
+  readonly otherToken: string | undefined
   /**
    * Appends the path, unchanged, to the base URL. A body that is neither a string nor bytes is sent as JSON.
    * A body sets content-type and content-length; `headers` overrides them, and undefined removes one.
@@ -44,10 +52,16 @@ export interface Client {
 
 export interface ClientOptions {
   readonly token?: string | undefined
+  /** A token of another caller. */
+  readonly otherToken?: string | undefined
+  /** The URL that the server gives its clients, if that is another than the one under test. */
+  readonly publicUrl?: string | undefined
   /** Milliseconds until the response must be complete. */
   readonly timeout?: number | undefined
-  /** Accepts a self-signed certificate. */
+  /** Accepts any certificate. */
   readonly insecure?: boolean | undefined
+  /** Certificates in PEM format of the authorities to trust, instead of those that Node trusts. */
+  readonly ca?: string | undefined
   /** An Agent of node:http or node:https. Not declared as such: users of this package need no types of Node. */
   readonly agent?: object | undefined
 }
@@ -61,27 +75,112 @@ const unexpectedBodyDelayMs = 2
 
 export function createClient(
   url: string,
-  { token, timeout = defaultTimeoutMs, insecure = false, agent }: ClientOptions = {},
+  { token, otherToken, publicUrl = url, timeout = defaultTimeoutMs, ...tls }: ClientOptions = {},
 ): Client {
-  const baseUrl = new URL(url).href.replace(/\/+$/, '')
+  const baseUrl = withoutSlash(url)
   const basePath = new URL(baseUrl).pathname.replace(/\/$/, '')
-  const usedAgent = (agent as Agent | undefined) ?? createAgent(baseUrl, insecure)
+  const agent = (tls.agent ?? createAgent(baseUrl, tls)) as Agent
   return {
     url: baseUrl,
+    publicUrl: withoutSlash(publicUrl),
     token,
+    otherToken,
     send(method, path, content, headers = {}) {
       const body = content === undefined ? undefined : toBytes(content)
       const defaults = body && { 'content-type': 'application/json', 'content-length': `${body.length}` }
       const set = Object.entries({ ...defaults, ...headers }).filter(([, value]) => value !== undefined)
       const request = { method, path: `${basePath}${path}`, headers: Object.fromEntries(set), body }
-      return exchange(baseUrl, request, usedAgent, timeout)
+      return exchange(baseUrl, request, agent, timeout)
     },
   }
 }
 
-function createAgent(url: string, insecure: boolean): Agent {
+const withoutSlash = (url: string) => new URL(url).href.replace(/\/+$/, '')
+
+/** Not declared as an Agent: users of this package need no types of Node. */
+export function createAgent(url: string, { insecure = false, ca }: ClientOptions): { destroy(): void } {
   const options = { keepAlive: true, timeout: 1000 }
-  return url.startsWith('https:') ? new HttpsAgent({ ...options, rejectUnauthorized: !insecure }) : new Agent(options)
+  const isTls = new URL(url).protocol === 'https:'
+  return isTls ? new HttpsAgent({ ...options, rejectUnauthorized: !insecure, ca }) : new Agent(options)
+}
+
+const maxPauseMs = 120_000
+/** For a server that asks to retry at once, or does not say when. */
+const minPauseMs = 100
+const defaultPauseMs = 1000
+/** To delete the items of a run that was stopped. */
+const maxPauseWhenStoppedMs = 2000
+const pollMs = 100
+
+/** The run was stopped, or cannot go on. */
+export class Interrupted extends Error {}
+
+export interface Pacing {
+  readonly onRetry: () => void
+  readonly signal?: { readonly aborted: boolean } | undefined
+  readonly maxPauseMs?: number
+}
+
+/**
+ * Repeats a request that got 429, when the time of its Retry-After has come; other requests wait as long. Throws
+ * `Interrupted` when a request would wait too long, or when the run is stopped during a long pause.
+ */
+export function obeyRetryAfter(client: Client, { onRetry, signal, ...limits }: Pacing): Client {
+  let resumeAt = 0
+
+  async function pause(startedAt: number): Promise<void> {
+    for (let now = Date.now(); now < resumeAt; now = Date.now()) {
+      const longestMs = signal?.aborted ? maxPauseWhenStoppedMs : (limits.maxPauseMs ?? maxPauseMs)
+      if (resumeAt - startedAt > longestMs) {
+        const [waited, more] = [now - startedAt, resumeAt - now].map((ms) => Math.round(ms / 1000))
+        // The items of the run can still be deleted, if the server has changed its mind.
+        resumeAt = 0
+        throw new Interrupted(
+          signal?.aborted ? stoppedReason : `the server responds 429 after ${waited} s, and asks for another ${more} s`,
+        )
+      }
+      await setTimer(Math.min(resumeAt - now, pollMs))
+    }
+  }
+
+  return {
+    ...client,
+    async send(...request) {
+      const startedAt = Date.now()
+      for (let isRepeated = false; ; isRepeated = true) {
+        await pause(startedAt)
+        if (isRepeated) onRetry()
+        const response = await client.send(...request)
+        if (response.status !== 429) return response
+        const pauseMs = retryAfterMs(response.headers['retry-after']) ?? defaultPauseMs
+        resumeAt = Math.max(resumeAt, Date.now() + Math.max(pauseMs, minPauseMs))
+      }
+    },
+  }
+}
+
+const stoppedReason = 'the run was stopped'
+
+/** Waits for the work, unless the signal is aborted before it ends. */
+export async function unlessStopped<T>(signal: Pacing['signal'], work: Promise<T>): Promise<T> {
+  if (!signal) return work
+  const ended = new AbortController()
+  const stopped = async (): Promise<never> => {
+    while (!signal.aborted) await setTimer(pollMs, undefined, { signal: ended.signal })
+    throw new Interrupted(stoppedReason)
+  }
+  try {
+    return await Promise.race([work, stopped()])
+  } finally {
+    ended.abort()
+  }
+}
+
+/** Seconds or a date (RFC 9110, 10.2.3). */
+function retryAfterMs(value: string | undefined): number | undefined {
+  if (value === undefined) return undefined
+  const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now()
+  return Number.isNaN(ms) ? undefined : ms
 }
 
 function toBytes(content: unknown): Uint8Array {
@@ -100,12 +199,12 @@ function exchange(url: string, request: Request, agent: Agent, timeoutMs: number
     const recordRaw = (bytes: Buffer) => {
       if (raw.length < maxRawBytes) raw = Buffer.concat([raw, bytes])
     }
-    const fail = (message: string) => {
+    const fail = (message: string, code?: string) => {
       isSettled = true
       clearTimeout(timer)
       socket?.off('data', recordRaw)
       outgoing.destroy()
-      reject(new NoResponseError(message, request))
+      reject(new NoResponseError(message, request, code))
     }
     const outgoing = send(url, { method, path, headers, agent }, (incoming) => {
       isSettled = true
@@ -119,11 +218,10 @@ function exchange(url: string, request: Request, agent: Agent, timeoutMs: number
       incoming.on('error', () => fail('the connection was closed in the middle of the response'))
       incoming.on('end', () => {
         clearTimeout(timer)
-        const { statusCode: status = 0, headers: responseHeaders } = incoming
+        const { statusCode: status = 0, headersDistinct } = incoming
         const finish = (text: string) => {
           socket?.off('data', recordRaw)
-          // Only Set-Cookie is an array.
-          const joined = Object.entries(responseHeaders).map(([name, value]) => [name, `${value}`])
+          const joined = Object.entries(headersDistinct).map(([name, values = []]) => [name, values.join(', ')])
           resolve({ request, status, headers: Object.fromEntries(joined), text })
         }
         // Node's parser drops a body after 204 or HEAD; find it in the bytes of the socket.
@@ -139,7 +237,7 @@ function exchange(url: string, request: Request, agent: Agent, timeoutMs: number
       if (outgoing.reusedSocket && code === 'ECONNRESET') {
         clearTimeout(timer)
         resolve(exchange(url, request, agent, timeoutMs))
-      } else fail(code?.startsWith('HPE_') ? `the response is not HTTP: ${message}` : message)
+      } else fail(code?.startsWith('HPE_') ? `the response is not HTTP: ${message}` : message, code)
     })
     outgoing.once('socket', (assigned) => {
       socket = assigned.prependListener('data', recordRaw)

@@ -1,11 +1,107 @@
-import type { Request } from './client.ts'
+import { itemAddresses } from './cleanup.ts'
+import type { Request, Response } from './client.ts'
+import type { Items } from './contract.ts'
+import { parseExact } from './json.ts'
+
+export interface Target {
+  readonly otherToken?: string | undefined
+  readonly url: string
+  /** Occurs in requests as `$TOKEN`. */
+  readonly token: string | undefined
+  /** Accepts any certificate. */
+  readonly insecure?: boolean | undefined
+}
+
+/** More would not be read. */
+const maxCommands = 5
+/** An id that a server assigns may be of any length. */
+const maxIdLength = 200
+
+/**
+ * Shell commands, one on each line, that repeat a request, after those of the same check that created or changed what
+ * it is about. An id that the server assigns is read from its response.
+ */
+export function toScript(
+  { url, insecure = false }: Target,
+  items: Items,
+  history: readonly Response[],
+  last: Request,
+  aboutId?: string,
+): string {
+  const { idInPath, idOf } = itemAddresses(items)
+  const basePath = new URL(url).pathname.replace(/\/$/, '')
+  const created = history.flatMap((response) => {
+    const item = response.request.method === 'POST' && response.status < 300 ? tryParse(response.text) : undefined
+    const id = item && idOf(item)
+    return id === undefined || id.length > maxIdLength
+      ? []
+      : [{ response, id, isAssigned: idOf(tryParse(bodyText(response.request)) ?? {}) !== id }]
+  })
+  const idsIn = (request: Request) => {
+    const body = tryParse(bodyText(request))
+    return [idInPath(request.path.slice(basePath.length)), body && idOf(body)].filter((id) => id !== undefined)
+  }
+  const aboutIds = aboutId === undefined ? idsIn(last) : [aboutId]
+  const before = history.filter((response) => {
+    if (response.request === last || isSafe(response.request)) return false
+    const ids = [...idsIn(response.request), ...created.filter((one) => one.response === response).map(({ id }) => id)]
+    return aboutIds.length === 0 ? isSafe(last) : ids.some((id) => aboutIds.includes(id))
+  })
+  if (before.length === 0) return toCurl(url, insecure, last)
+  // What happened between the creation and the last changes is left out.
+  if (before.length >= maxCommands) before.splice(1, before.length - maxCommands + 1)
+
+  const commands = [...before.map(({ request }) => request), last].map((request) => toCurl(url, insecure, request))
+  let variables = 0
+  for (const [index, response] of before.entries()) {
+    const made = created.find((one) => one.response === response)
+    const variable = `id${variables + 1}`
+    const later = commands.slice(index + 1)
+    const changed = made?.isAssigned
+      ? later.map((command) => insertVariable(command, made.id.replace(/.*\//, ''), variable))
+      : later
+    if (changed.join() === later.join()) continue
+    variables++
+    const command = commands[index]?.replace('curl -i', 'curl -s')
+    commands.splice(index, commands.length, `${variable}=$(${command} | ${readId})`, ...changed)
+  }
+  return commands.join('\n')
+}
+
+/** The last member with such a name, without the path before it. */
+const readId = `tr -d '\\n' | sed -E 's#.*"(id|url)" *: *"?([^",}]*/)?([^",} ]*).*#\\3#'`
+
+const isSafe = ({ method }: Request) => ['GET', 'HEAD', 'OPTIONS'].includes(method)
+const bodyText = ({ body }: Request) => (body ? Buffer.from(body).toString() : '')
+
+function tryParse(text: string): Record<string, unknown> | undefined {
+  try {
+    const value = parseExact(text)
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Inside single quotes: at the end of a URL, or as the value of the member id. */
+function insertVariable(command: string, id: string, variable: string): string {
+  const [value, inPath] = [id, encodeURIComponent(id)].map((text) => text.replace(/[^\w]/g, '\\$&'))
+  return command
+    .replace(new RegExp(`(?<=/)${inPath}(?=/?(?:\\?[^']*)?')`), `'"$$${variable}"'`)
+    .replace(new RegExp(`(?<="id":\\s*"?)${value}(?=["\\s,}])`, 'g'), `'"$$${variable}"'`)
+    .replace(`"$${variable}"''`, `"$$${variable}"`)
+}
 
 const maxArgumentLength = 2000
 
 /** A shell command that repeats the request. */
-export function toCurl(url: string, { method, path, headers, body }: Request): string {
+function toCurl(url: string, insecure: boolean, { method, path, headers, body }: Request): string {
   const { origin } = new URL(url)
-  const parts = ['curl -i --path-as-is', method === 'HEAD' ? '--head' : `-X ${method}`, quote(`${origin}${path}`)]
+  const parts = [
+    `curl -i${insecure ? ' -k' : ''} --path-as-is`,
+    method === 'HEAD' ? '--head' : `-X ${method}`,
+    quote(`${origin}${path}`),
+  ]
   for (const [name, value = []] of Object.entries(headers))
     for (const one of [value].flat()) if (name !== 'content-length') parts.push(headerOption(name, one))
   if (!body) return parts.join(' ')

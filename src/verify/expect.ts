@@ -1,16 +1,25 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Prerequisite } from './check.ts'
 import type { Response } from './client.ts'
+import { ServerFull } from './contract.ts'
+import { parseExact, UnacceptableJson } from './json.ts'
 
 export class RuleViolation extends Error {
+  /** A contract may import another copy of this package. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return value instanceof Error && value.name === 'RuleViolation'
+  }
+
+  override readonly name = 'RuleViolation'
   readonly expected: string
   readonly response: Response | undefined
   /** Replaces the summary of the response. */
   readonly got: string | undefined
   /** The check could not get as far as its own statement, or sees its effect only through this. */
-  prerequisite: Prerequisite | undefined
+  prerequisite: string | undefined
   /** The prerequisite is a step towards the statement of the check, and no part of it. */
   isSetup = false
+  /** The id of the item that the violation is about, if the request does not name it. */
+  aboutId: string | undefined
 
   constructor(expected: string, response?: Response, got?: string) {
     super(response ? `expected ${expected}, got ${got ?? summarize(response)}` : `expected ${expected}`)
@@ -21,16 +30,16 @@ export class RuleViolation extends Error {
 }
 
 /** A step towards the statement of a check: if it fails, the check cannot be judged. */
-export function setUp<T>(prerequisite: Prerequisite, expectations: () => T): T {
+export function setUp<T>(prerequisite: string, expectations: () => T): T {
   return marking(prerequisite, true, expectations)
 }
 
 /** The effect that a check states, as another operation shows it. */
-export function observe<T>(prerequisite: Prerequisite, expectations: () => T): T {
+export function observe<T>(prerequisite: string, expectations: () => T): T {
   return marking(prerequisite, false, expectations)
 }
 
-function marking<T>(prerequisite: Prerequisite, isSetup: boolean, expectations: () => T): T {
+function marking<T>(prerequisite: string, isSetup: boolean, expectations: () => T): T {
   try {
     return expectations()
   } catch (cause) {
@@ -61,9 +70,20 @@ export function expectStatus(response: Response, status: number): void {
   expectThat(response.status === status, `status ${status}`, response)
 }
 
+export const isSuccess = ({ status }: Response) => status >= 200 && status <= 299
+
 /** For requests whose exact status another check states. */
 export function expectSuccess(response: Response): void {
-  expectThat(response.status >= 200 && response.status <= 299, 'a success status (2xx)', response)
+  expectThat(isSuccess(response), 'a success status (2xx)', response)
+}
+
+/**
+ * For a small, valid item: a server without room for it is not to blame. `refusal` is the body of a response 400 with
+ * which servers of the contract refuse it.
+ */
+export function expectRoom(response: Response, refusal?: string): void {
+  const { status, text } = response
+  if (status === 503 || status === 507 || (status === 400 && text === refusal)) throw new ServerFull(response)
 }
 
 export function expectClientError(response: Response): void {
@@ -82,17 +102,19 @@ export function expectEmpty(response: Response, status: number): void {
   expectThat(response.text === '' && !declaresBody, 'no body', response)
 }
 
+const contentTypeOf = ({ headers }: Response) =>
+  (headers['content-type'] ?? '').split(';').map((part) => part.trim().toLowerCase().replaceAll('"', ''))
+
 /** Accepts the media type with charset utf-8 or none: declaring it is a choice (G3). */
 export function expectMediaType(response: Response, mediaType: string): void {
-  const [essence = '', ...parameters] = (response.headers['content-type'] ?? '').toLowerCase().split(/\s*;\s*/)
+  const [essence = '', ...parameters] = contentTypeOf(response)
   const charset = parameters.find((parameter) => parameter.startsWith('charset='))
-  const isUtf8 = charset === undefined || /^charset="?utf-8"?$/.test(charset)
+  const isUtf8 = charset === undefined || charset === 'charset=utf-8'
   expectThat(essence === mediaType && isUtf8, `content-type ${mediaType}`, response)
 }
 
 export function expectContentType(response: Response, contentType: string): void {
-  const normalized = response.headers['content-type']?.toLowerCase().replace(/\s*;\s*/, '; ')
-  expectThat(normalized === contentType, `content-type ${contentType}`, response)
+  expectThat(contentTypeOf(response).join('; ') === contentType, `content-type ${contentType}`, response)
 }
 
 export function expectAllow(response: Response, methods: readonly string[]): void {
@@ -134,24 +156,29 @@ export function expectItems<T = Record<string, unknown>>(response: Response): T[
 export const hasMembers = (value: Record<string, unknown>, expected: object) =>
   Object.entries(expected).every(([name, member]) => isDeepStrictEqual(value[name], member))
 
-export function expectMembers(response: Response, expected: object): void {
-  expectThat(hasMembers(expectObject(response), expected), `an item with ${stringify(expected)}`, response)
+export function expectMembers(response: Response, expected: object): Record<string, unknown> {
+  const value = expectObject(response)
+  expectThat(hasMembers(value, expected), `an item with ${stringify(expected)}`, response)
+  return value
+}
+
+/** Whether members are missing or left over. */
+export function expectExactly(response: Response, value: object, members: readonly string[]): void {
+  const returned = Object.keys(value).sort()
+  expectThat(isDeepStrictEqual(returned, [...members].sort()), `exactly the members ${members.join(', ')}`, response)
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Integer values of `id` become bigint: JSON.parse would round an int64. */
+/** An integer beyond 2^53 becomes a bigint. */
 export function parseJson(response: Response): unknown {
-  const marked = response.text.replace(/("id"\s*:\s*)(-?\d+)(?=\s*[,}])/g, '$1"\\u0000$2"')
   try {
-    return JSON.parse(marked, (_, value) =>
-      typeof value === 'string' && /^\0-?\d+$/.test(value) ? BigInt(value.slice(1)) : value,
-    )
-  } catch {
-    throw new RuleViolation('a JSON body', response)
+    return parseExact(response.text)
+  } catch (cause) {
+    throw new RuleViolation(cause instanceof UnacceptableJson ? cause.message : 'a JSON body', response)
   }
 }
 
-const stringify = (value: unknown) =>
-  JSON.stringify(value, (_, member) => (typeof member === 'bigint' ? `int64 ${member}` : member))
+export const stringify = (value: unknown) =>
+  JSON.stringify(value, (_, member) => (typeof member === 'bigint' ? `${member}` : member))

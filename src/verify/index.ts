@@ -1,13 +1,54 @@
 /** `import { verify } from 'todo-item-service/verify'` */
-export type { Check } from './check.ts'
-export { type Rule, rules } from './rules.ts'
+import { CannotVerify } from './connect.ts'
+import type { Contract } from './contract.ts'
+import { profileA } from './contracts/profile-a.ts'
+import { profileB } from './contracts/profile-b.ts'
+import { type RunOptions, run, type Verification } from './run.ts'
+
+export { type Client, NoResponseError, type Request, type Response } from './client.ts'
 export {
-  CannotVerify,
-  checks,
-  type Failure,
-  type Outcome,
-  type ProfileName,
-  type Verification,
-  type VerifyOptions,
-  verify,
-} from './run.ts'
+  type Basis,
+  type Check,
+  type Contract,
+  type Control,
+  choice,
+  defineContract,
+  type Items,
+  long,
+  onOwnServer,
+  onUntouchedStore,
+  overPlainHttp,
+  providing,
+  type Random,
+  type Rule,
+  ServerFull,
+  spec,
+  type Unobservable,
+  uniqueText,
+  withToken,
+  withTwoTokens,
+} from './contract.ts'
+export { rules } from './contracts/rules.ts'
+export * from './expect.ts'
+export type { Failure, Outcome, Verification } from './run.ts'
+export { parseWaivers, type Waiver, type WaiverUse } from './waivers.ts'
+export { CannotVerify, profileA, profileB }
+
+export type ProfileName = 'a' | 'b'
+
+/** The two contracts of this package. */
+export const profiles: Readonly<Record<ProfileName, Contract>> = { a: profileA, b: profileB }
+
+export interface VerifyOptions extends Omit<RunOptions, 'contract'> {
+  /** One of the contracts of this package. */
+  readonly profile?: ProfileName | undefined
+  /** Another contract, instead of `profile`. */
+  readonly contract?: Contract | undefined
+}
+
+/** Checks a running server against a contract. Changes only items that it creates, and deletes them. */
+export async function verify({ profile, contract, ...options }: VerifyOptions): Promise<Verification> {
+  const chosen = contract ?? (profile && Object.hasOwn(profiles, profile) ? profiles[profile] : undefined)
+  if (!chosen) throw new CannotVerify(`Unknown profile ${profile}: use a or b, or pass a contract.`)
+  return run({ ...options, contract: chosen })
+}

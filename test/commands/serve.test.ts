@@ -280,13 +280,20 @@ suite('todo-service', { concurrency: 4 }, () => {
   })
 
   test('exits with code 2 on an unknown command or flag', async (t) => {
-    assert.deepEqual(await run(t, ['sevre']), {
-      code: 2,
-      stdout: '',
-      stderr: 'todo-service: Unknown command sevre.\nHelp: todo-service --help\n',
-    })
+    for (const [name, suggestion] of [
+      ['serv', ' Did you mean serve?'],
+      ['sevre', ' Did you mean serve?'],
+      ['verfy', ' Did you mean verify?'],
+      ['deploy', ''],
+      ['x', ''],
+      ['constructor', ''],
+    ] as const)
+      assert.deepEqual(await run(t, [name]), {
+        code: 2,
+        stdout: '',
+        stderr: `todo-service: Unknown command ${name}.${suggestion}\nHelp: todo-service --help\n`,
+      })
     assert.equal((await run(t, ['--sevre'])).stderr, 'todo-service: Unknown flag --sevre.\nHelp: todo-service --help\n')
-    assert.equal((await run(t, ['constructor'])).code, 2)
   })
 })
 

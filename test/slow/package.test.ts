@@ -84,7 +84,7 @@ suite('the package', () => {
     for (const path of paths)
       assert.match(
         path,
-        /^(?:dist\/src\/.*\.(?:js|js\.map|d\.ts)|dist\/page\/[\w-]+\.js|page\/[\w-]+\.(?:html|css|svg)|openapi\/[ab]\.json|docs\/[^/]+|[A-Z]+\.md|LICENSE|package\.json)$/,
+        /^(?:dist\/src\/.*\.(?:js|js\.map|d\.ts)|dist\/page\/[\w-]+\.js|page\/[\w-]+\.(?:html|css|svg)|openapi\/[ab]\.json|docs\/[^/]+|examples\/contracts\/[\w-]+\.js|[A-Z]+\.md|LICENSE|package\.json)$/,
       )
     for (const needed of [
       'README.md',
@@ -95,6 +95,7 @@ suite('the package', () => {
       'dist/page/page.js',
       'page/index.html',
       'docs/operations.md',
+      'examples/contracts/minimal-api.js',
     ])
       assert.ok(paths.includes(needed), needed)
 

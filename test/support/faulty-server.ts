@@ -88,7 +88,7 @@ export const failedRules = ({ outcomes }: Verification) => [
 export const ruleOf = (title: string) => title.slice(0, title.indexOf(' '))
 
 const terminalColumns = 120
-const terminalRows = 42
+const terminalRows = 48
 const countRows = (text: string) =>
   text.split('\n').reduce((rows, line) => rows + Math.max(1, Math.ceil(line.length / terminalColumns)), 0)
 

@@ -131,7 +131,7 @@ export const transports = {
     const server = serverOf(name, options)
     const agent = agentInto((stream) => server.accept(stream as Socket))
     cleanUp(t, () => agent.destroy())
-    return createClient('http://in.process', { agent, token: await tokenFor('ada') })
+    return createClient('http://in.process', { agent, token: await tokenFor('ada'), otherToken: await tokenFor('bob') })
   },
 
   async 'over a socket'(t: TestContext, name: ProfileName, options: ServiceOptions = {}): Promise<Client> {
@@ -147,6 +147,7 @@ export const transports = {
     return createClient(`http://127.0.0.1:${(listener.address() as AddressInfo).port}`, {
       agent,
       token: await tokenFor('ada'),
+      otherToken: await tokenFor('bob'),
     })
   },
 }

@@ -63,10 +63,12 @@ export async function assertConforms(
   const more = store === 'memory' ? ['--cors', 'none'] : ['--database-url', (await newDatabase()).url]
   const args = ['--no-https', '--log-level', 'error', ...more]
   const { url } = await serve(t, args, { ...env, XDG_CONFIG_HOME }, profile, interpreter)
-  const { stdout } = await run(t, ['token', '--name', 'ada', '-o', 'token'], { XDG_CONFIG_HOME })
+  const tokenOf = async (name: string) =>
+    (await run(t, ['token', '--name', name, '-o', 'token'], { XDG_CONFIG_HOME })).stdout.trim()
+  const [token, otherToken] = [await tokenOf('ada'), await tokenOf('bob')]
   const agent = new Agent({ keepAlive: true })
   cleanUp(t, () => agent.destroy())
-  const result = await verify({ url, profile, strict: true, reset: true, token: stdout.trim(), agent })
+  const result = await verify({ url, profile, strict: true, reset: true, token, otherToken, agent })
   const { ok, failed, skipped, outcomes } = result
   const problems = outcomes.filter(({ status }) => status !== 'passed')
   assert.deepEqual({ ok, failed, skipped }, { ok: true, failed: 0, skipped: 0 }, JSON.stringify(problems))

@@ -2,7 +2,7 @@ import { shortenPath } from '../cleanup.ts'
 import type { Outcome, Verification } from '../run.ts'
 
 /** A test suite for each rule, a test case for each check. */
-export function junit({ url, profile, outcomes, unobservable, leftovers }: Verification): string {
+export function junit({ url, contract, outcomes, unobservable, leftovers }: Verification): string {
   const rules = [...new Set(outcomes.map(({ rule }) => rule))]
   const suites = rules.map((rule) => {
     const ofRule = outcomes.filter((outcome) => outcome.rule === rule)
@@ -18,7 +18,7 @@ export function junit({ url, profile, outcomes, unobservable, leftovers }: Verif
   ]
   return [
     '<?xml version="1.0" encoding="UTF-8"?>\n',
-    `<testsuites${attributes({ name: `profile ${profile} at ${url}`, ...totals(outcomes) })}>\n`,
+    `<testsuites${attributes({ name: `${contract} at ${url}`, ...totals(outcomes) })}>\n`,
     ...suites,
     testSuite({ name: 'not checked', tests: notChecked.length, skipped: notChecked.length }, notChecked),
     '</testsuites>\n',

@@ -4,13 +4,18 @@ import { escapeControls, totals } from './pretty.ts'
 
 /** For a pull request or a wiki. */
 export function markdown(verification: Verification): string {
-  const { url, profile, failed, complete, outcomes, unobservable, leftovers } = verification
+  const { url, contract, failed, complete, outcomes, waivers, unobservable, leftovers } = verification
   const withStatus = (status: Outcome['status']) => outcomes.filter((outcome) => outcome.status === status)
   const blocks = [
-    `# Profile ${profile.toUpperCase()} at ${url}: ${failed > 0 ? 'the contract is broken' : complete ? 'the contract holds' : 'not checked to the end'}`,
+    `# ${contract} at ${url}: ${failed > 0 ? 'the contract is broken' : complete ? 'the contract holds' : 'not checked to the end'}`,
     totals(verification),
     ...withStatus('failed').map((outcome) => failureSection(outcome, 'Failed')),
     ...withStatus('deviates').map((outcome) => failureSection(outcome, 'Note')),
+    ...withStatus('waived').map((outcome) => failureSection(outcome, 'Waived')),
+    ...table(
+      'Waivers',
+      waivers.map(({ rule, reason, until = '', status }) => [rule, reason, until, status]),
+    ),
     ...table(
       'Skipped',
       withStatus('skipped').map(({ rule, name, reason }) => [rule, name, reason ?? '']),

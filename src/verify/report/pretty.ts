@@ -8,18 +8,23 @@ export type Colorize = (color: 'red' | 'green' | 'yellow' | 'dim', text: string)
  * totals. The other reports have everything.
  */
 export function pretty(verification: Verification, colorize: Colorize = (_, text) => text): string {
-  const { outcomes, failed, deviations, unobservable, leftovers } = verification
+  const { outcomes, failed, deviations, unobservable, leftovers, retries } = verification
   const withStatus = (status: Outcome['status']) => outcomes.filter((outcome) => outcome.status === status)
   const sections = [
-    ...groupBy(withStatus('failed'), ({ rule }) => rule).map((group) =>
-      failureLines(group, colorize('red', 'FAILED ')),
+    ...groupBy(withStatus('failed'), ({ rule }) => rule).map((group, index) =>
+      failureLines(group, colorize('red', 'FAILED '), index < maxFullFailures),
     ),
     noteLines(withStatus('deviates'), failed > 0, colorize('yellow', 'note   ')),
+    groupBy(withStatus('waived'), ({ rule }) => rule).map((group) => waivedLine(group, colorize('yellow', 'waived '))),
+    waiverLines(verification, colorize('yellow', 'waiver ')),
     groupBy(withStatus('skipped'), ({ reason = '' }) => reason).map((group) =>
       skippedLine(group, colorize('dim', 'skipped')),
     ),
     leftovers.length > 0 ? [colorize('red', 'Could not be deleted:'), ...leftoverLines(leftovers)] : [],
-    [`Not observable over HTTP: parts of ${rulesOf(unobservable)} (--report markdown lists them)`],
+    retries > 0 ? [`Requests repeated after a response 429: ${retries}`] : [],
+    unobservable.length > 0
+      ? [`Not observable over HTTP: parts of ${rulesOf(unobservable)} (--report markdown lists them)`]
+      : [],
     totalsByGroup(outcomes),
   ]
   const text = sections.map((lines) => (lines.length > 0 ? `${lines.join('\n')}\n\n` : '')).join('')
@@ -28,9 +33,11 @@ export function pretty(verification: Verification, colorize: Colorize = (_, text
 }
 
 /** On one line. */
-export function totals({ passed, failed, deviations, skipped, complete }: Verification): string {
-  const noted = deviations > 0 ? `${notes(deviations)}, ` : ''
-  return `${passed} passed, ${failed} failed, ${noted}${skipped} skipped${complete ? '' : '; the run is not complete'}`
+export function totals(verification: Verification): string {
+  const { passed, failed, deviations, waived, skipped, complete, quick, seed, milliseconds } = verification
+  const noted = `${deviations > 0 ? `${notes(deviations)}, ` : ''}${waived > 0 ? `${waived} waived, ` : ''}`
+  const how = `${quick ? 'quick, ' : ''}seed ${seed}, ${(milliseconds / 1000).toFixed(1)} s`
+  return `${passed} passed, ${failed} failed, ${noted}${skipped} skipped (${how})${complete ? '' : '; the run is not complete'}`
 }
 
 const notes = (count: number) => (count === 1 ? '1 note' : `${count} notes`)
@@ -41,20 +48,25 @@ function groupBy<T>(values: readonly T[], key: (value: T) => string): T[][] {
   return [...groups.values()]
 }
 
+/** Of the others, the rule and the request are in the other reports. */
+const maxFullFailures = 2
 const maxFurtherFailures = 3
 const maxLineLength = 300
 /** A shortened command cannot be run, so it is shortened later. */
 const maxRequestLength = 600
 
 /** The failures of one rule: the first in full. */
-function failureLines([first, ...further]: readonly Outcome[], label: string): string[] {
+function failureLines([first, ...further]: readonly Outcome[], label: string, isFull: boolean): string[] {
   if (!first?.failure) return []
   const { rule, basis, name, sentence, failure } = first
   const more = further.length - maxFurtherFailures
+  const requestLines = (failure.request ?? '').split('\n').filter((line) => line !== '')
   return [
     `${label} ${rule}  ${name}`,
-    `        rule      ${sentence} (${basis})`,
-    ...(failure.request ? [`        request   ${cut(failure.request, maxRequestLength)}`] : []),
+    ...(isFull ? [`        rule      ${sentence} (${basis})`] : []),
+    ...(isFull ? requestLines : []).map(
+      (line, index) => `        ${index === 0 ? 'request ' : '        '}  ${shorten(line, maxRequestLength)}`,
+    ),
     `        expected  ${shorten(failure.expected)}`,
     `        got       ${shorten(failure.got)}`,
     ...further.slice(0, maxFurtherFailures).map((outcome) => `${label} ${inOneLine(outcome)}`),
@@ -87,6 +99,16 @@ function skippedLine(group: readonly Outcome[], label: string): string {
     : `${label} ${group.length} checks of ${rulesOf(group)}: ${first?.reason}`
 }
 
+const waivedLine = ([first, ...further]: readonly Outcome[], label: string) =>
+  `${label} ${first && inOneLine(first)}${further.length > 0 ? ` (and ${further.length} more)` : ''} (${first?.reason})`
+
+/** Waivers that should be removed or renewed. */
+const waiverLines = ({ waivers }: Verification, label: string) =>
+  waivers.flatMap(({ rule, reason, until, status }) => {
+    if (status === 'expired') return [`${label} ${rule} (${reason}) expired after ${until}`]
+    return status === 'unused' ? [`${label} ${rule} (${reason}) was not needed`] : []
+  })
+
 const maxLeftoverLines = 5
 
 const leftoverLines = (paths: readonly string[]) => [
@@ -99,14 +121,15 @@ const shorten = (text: string, maxLength = maxLineLength) => cut(escapeControls(
 
 /** Prevents a server from sending escape sequences to the terminal. */
 export const escapeControls = (text: string) =>
-  text.replace(/\p{Cc}/gu, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, '0')}`)
+  text.replace(/(?!\t)\p{Cc}/gu, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, '0')}`)
 
-/** One line for each group of rules: G, A, B, S. */
+/** One line for each group of rules, by the letters of their ids: G, A, B, S. */
 function totalsByGroup(outcomes: readonly Outcome[]): string[] {
-  const letters = [...new Set(outcomes.map(({ rule }) => rule[0]))].sort()
+  const groupOf = (rule: string) => rule.replace(/[^a-z]*\d.*$/i, '')
+  const letters = [...new Set(outcomes.map(({ rule }) => groupOf(rule)))].sort()
   return letters.map((letter) => {
-    const ofGroup = outcomes.filter(({ rule }) => rule[0] === letter)
-    const counts = (['passed', 'failed', 'deviates', 'skipped'] as const)
+    const ofGroup = outcomes.filter(({ rule }) => groupOf(rule) === letter)
+    const counts = (['passed', 'failed', 'deviates', 'waived', 'skipped'] as const)
       .map((status) => [ofGroup.filter((outcome) => outcome.status === status).length, status] as const)
       .filter(([count]) => count > 0)
     return `${letter}  ${counts.map(([count, status]) => (status === 'deviates' ? notes(count) : `${count} ${status}`)).join(', ')}`

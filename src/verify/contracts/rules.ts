@@ -1,12 +1,6 @@
-/** The contract as data. Basis spec: required by the specification. Basis choice: left open there, decided here. */
+import type { Basis, Rule, Unobservable } from '../contract.ts'
 
-export type Basis = 'spec' | 'choice'
-
-export interface Rule {
-  readonly id: string
-  readonly basis: Basis
-  readonly sentence: string
-}
+export const itemsPath = '/api/todoitems'
 
 const rule = (id: string, basis: Basis, sentence: string): Rule => ({ id, basis, sentence })
 
@@ -181,7 +175,7 @@ export const rules: readonly Rule[] = [
 ]
 
 /** Parts of the rules that cannot be checked over HTTP. */
-export const unobservable: readonly { readonly rule: string; readonly what: string; readonly reason: string }[] = [
+const unobservable: readonly Unobservable[] = [
   { rule: 'G7', what: 'a restart loses the items', reason: 'a check cannot restart the server' },
   { rule: 'G7', what: 'the number of items at the start', reason: 'another number may come from earlier requests' },
   { rule: 'G8', what: 'the cause of a failure is logged', reason: 'a check cannot read the log' },
@@ -189,6 +183,15 @@ export const unobservable: readonly { readonly rule: string; readonly what: stri
   { rule: 'A10', what: "PUT keeps an item's stored secret", reason: 'no request can store or return a secret' },
   { rule: 'A15', what: 'store failures return 500 or 503', reason: 'a check cannot make the store fail' },
   { rule: 'B6', what: 'store failures return the CouldNot… codes', reason: 'a check cannot make the store fail' },
+  { rule: 'S3', what: 'an expired token is rejected', reason: 'a check cannot sign a token' },
+  { rule: 'S3', what: 'a token in the URL is rejected', reason: 'a check does not put a token into a URL' },
+  { rule: 'S5', what: 'the page is served in development', reason: 'a check does not know the mode' },
   { rule: 'S5', what: 'the page lists and tries each operation', reason: 'a check does not run scripts' },
   { rule: 'B12', what: 'the port is 5000', reason: 'the port is part of the URL under test' },
 ]
+
+/** What is stated for both profiles, and for the one with this letter. */
+export const ofProfile = (letter: 'A' | 'B') => ({
+  rules: rules.filter(({ id }) => `GS${letter}`.includes(id.charAt(0))),
+  unobservable: unobservable.filter(({ rule: id }) => `GS${letter}`.includes(id.charAt(0))),
+})

@@ -1,0 +1,534 @@
+import { createHmac, randomUUID } from 'node:crypto'
+import type { Client, Response } from '../client.ts'
+import { type Check, choice, providing, spec, withToken, withTwoTokens } from '../contract.ts'
+import {
+  expectEmpty,
+  expectItems,
+  expectMediaType,
+  expectServed,
+  expectStatus,
+  expectThat,
+  observe,
+  RuleViolation,
+  setUp,
+} from '../expect.ts'
+import { bearer, documentChecks, documentPath, forecastPath, type Methods, secretPath, summaries } from './document.ts'
+import { itemsPath } from './rules.ts'
+
+export type { Methods } from './document.ts'
+
+interface ForecastEntry {
+  readonly date: unknown
+  readonly temperatureC: number
+  readonly temperatureF: number
+  readonly summary: string | null
+}
+
+const dayMs = 86_400_000
+
+const pagePath = '/swagger/index.html'
+
+type SamplePath = '/' | typeof forecastPath | typeof secretPath | typeof documentPath
+
+const isSamplePath = (path: string): path is SamplePath => ['/', forecastPath, secretPath, documentPath].includes(path)
+const isSecuredPath = (path: string) => path === secretPath || path === documentPath
+
+/** For what a check states about an endpoint that is served. */
+export async function send(client: Client, path: string, method = 'GET', headers = {}): Promise<Response> {
+  const response = await client.send(method, path, method === 'POST' ? {} : undefined, headers)
+  // A server may hide a secured endpoint from callers without a token (RFC 9110, 15.5.4).
+  const isHidden = isSecuredPath(path) && client.token !== undefined
+  const mark = method === 'GET' && !isHidden ? setUp : observe
+  if (isSamplePath(path) && !(isHidden && method === 'GET')) mark(path, () => expectServed(response))
+  return response
+}
+
+const sendToken = (client: Client, path: string) => client.send('GET', path, undefined, bearer(client.token))
+
+/** Text in UTF-8 without markup: with another encoding, it would contain replacement characters. */
+function expectPlainText(response: Response): void {
+  expectMediaType(response, 'text/plain')
+  const isText =
+    response.text.trim() !== '' && !response.text.includes('\ufffd') && !/^\s*(<[!a-z]|\{)/i.test(response.text)
+  expectThat(isText, 'plain text in UTF-8', response)
+}
+
+function expectDeclaredUtf8(response: Response): void {
+  expectMediaType(response, 'text/plain')
+  expectThat(/;\s*charset=/i.test(response.headers['content-type'] ?? ''), 'charset=utf-8', response)
+}
+
+async function fetchForecast(client: Client) {
+  const response = await client.send('GET', forecastPath)
+  const entries = setUp(forecastPath, () => {
+    expectServed(response)
+    return expectItems<ForecastEntry>(response)
+  })
+  return { response, entries }
+}
+
+const manyForecasts = 100
+
+/** Of 500 random temperatures, all miss the same fifth of their range once in 10^48 runs. */
+async function fetchManyForecasts(client: Client) {
+  const batches: Awaited<ReturnType<typeof fetchForecast>>[] = []
+  while (batches.length < manyForecasts)
+    batches.push(...(await Promise.all(Array.from({ length: 5 }, () => fetchForecast(client)))))
+  return batches
+}
+
+const dateTimeWithOffset = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:Z|([+-])(\d\d):(\d\d))$/i
+
+/** The local day and the offset of a date-time (RFC 3339); undefined if there is no such day or time. */
+function readDateTime(text: unknown): { day: number; offsetMs: number } | undefined {
+  const match = dateTimeWithOffset.exec(typeof text === 'string' ? text : '')
+  if (!match) return undefined
+  const [year = 0, month = 0, date = 0, hour = 0, minute = 0, second = 0, , offsetHours = 0, offsetMinutes = 0] = match
+    .slice(1)
+    .map((part) => Number(part ?? 0))
+  const day = new Date(Date.UTC(year, month - 1, date))
+  const exists = day.getUTCMonth() === month - 1 && day.getUTCDate() === date
+  if (!exists || hour > 23 || minute > 59 || second > 60 || offsetHours > 23 || offsetMinutes > 59) return undefined
+  const offsetMs = (match[7] === '-' ? -1 : 1) * (offsetHours * 60 + offsetMinutes) * 60_000
+  return { day: day.getTime() / dayMs, offsetMs }
+}
+
+/** Between a request and the time in its response, midnight may pass. */
+const clockToleranceMs = 2000
+
+const minCelsius = -20
+
+const openChecks: readonly Check[] = [
+  spec('S1', 'the forecast has five entries with exactly four members', async (client) => {
+    const { response, entries } = await fetchForecast(client)
+    expectMediaType(response, 'application/json')
+    expectThat(entries.length === 5, 'five entries', response)
+    for (const entry of entries) {
+      const members = Object.keys(entry).sort()
+      expectThat(members.join() === 'date,summary,temperatureC,temperatureF', 'exactly the four members', response)
+    }
+  }),
+  spec('S1', 'dates are date-times with an offset, on successive days from tomorrow', async (client) => {
+    const { response, entries } = await fetchForecast(client)
+    const dates = entries.map(({ date }) => {
+      const read = readDateTime(date)
+      expectThat(read !== undefined, 'date-times with an offset, of days that exist', response)
+      return read
+    })
+    const [{ day: first, offsetMs } = { day: Number.NaN, offsetMs: 0 }] = dates
+    expectThat(
+      dates.every(({ day }, index) => day === first + index),
+      'successive days',
+      response,
+    )
+    const now = Date.parse(response.headers.date ?? '') || Date.now()
+    const today = [-clockToleranceMs, clockToleranceMs].map((ms) => Math.floor((now + ms + offsetMs) / dayMs))
+    expectThat(today.includes(first - 1), 'tomorrow as the first day', response)
+  }),
+  choice('S1', 'the offset is +00:00', async (client) => {
+    const { response, entries } = await fetchForecast(client)
+    expectThat(
+      entries.every(({ date }) => `${date}`.endsWith('+00:00')),
+      'offsets of +00:00',
+      response,
+    )
+  }),
+  spec('S1', 'temperatures are random in their range, and summaries are of the ten', async (client) => {
+    const forecasts = await fetchManyForecasts(client)
+    for (const { response, entries } of forecasts) {
+      expectThat(entries.length === 5, 'five entries', response)
+      for (const { temperatureC: c, temperatureF: f, summary } of entries) {
+        expectThat(Number.isInteger(c) && c >= minCelsius && c <= 54, 'a temperatureC from -20 to 54', response)
+        const expected = 32 + Math.trunc(c / 0.5556)
+        expectThat(f === expected, `temperatureF of ${c} °C to be ${expected}`, response)
+        expectThat(summary === null || summaries.includes(summary), 'one of the ten summaries', response)
+      }
+    }
+    const last = forecasts.at(-1)?.response
+    const temperatures = forecasts.map(({ entries }) => entries.map(({ temperatureC }) => temperatureC))
+    const fifths = new Set(temperatures.flat().map((c) => Math.floor((c - minCelsius) / 15)))
+    const isRandom = fifths.size === 5 && new Set(temperatures.flat()).size >= 20
+    expectThat(isRandom, 'many temperatures from the whole range in 45 forecasts', last)
+    const areEqual = temperatures.every(([first, ...others]) => others.every((c) => c === first))
+    expectThat(!areEqual, 'entries with different temperatures in 45 forecasts', last)
+  }),
+  choice('S2', 'the greeting declares charset=utf-8', async (client) => {
+    expectDeclaredUtf8(await send(client, '/'))
+  }),
+]
+
+/** S6: credentials are missing. */
+function expectChallenge(response: Response): void {
+  observe(secretPath, () => {
+    expectEmpty(response, 401)
+    expectThat(/^Bearer$/i.test(response.headers['www-authenticate'] ?? ''), 'WWW-Authenticate: Bearer', response)
+  })
+}
+
+/** S6: the token is invalid. */
+function expectInvalidToken(response: Response): void {
+  const challenge = /^Bearer error="invalid_token", error_description="[^"\\\r\n]+"$/
+  observe(secretPath, () => {
+    expectEmpty(response, 401)
+    expectThat(
+      challenge.test(response.headers['www-authenticate'] ?? ''),
+      'WWW-Authenticate: Bearer error="invalid_token", error_description="…"',
+      response,
+    )
+  })
+}
+
+const base64url = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
+
+/** No claims if the token is encrypted or not a JSON Web Token. */
+function decodeClaims(token: string): Record<string, unknown> {
+  try {
+    return { ...JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) }
+  } catch {
+    return {}
+  }
+}
+
+/** What the specification may mean by the name of the caller, the preferred one first. */
+function callerNames(token = ''): string[] {
+  const { unique_name, name, sub } = decodeClaims(token)
+  return [unique_name, name, sub].filter((claim) => typeof claim === 'string' && claim !== '') as string[]
+}
+
+/**
+ * Tokens without a valid signature, made from a valid one. Expired tokens, and those of other audiences or issuers,
+ * cannot be made without the key of the server.
+ */
+function forgeTokens(token: string): string[] {
+  const [header = '', claims = '', signature = ''] = token.split('.')
+  const parsed = decodeClaims(token)
+  const unsigned = ['none', 'None'].map((alg) => base64url({ alg, typ: 'JWT' }))
+  const signed = (key: string, other = claims) => {
+    const content = `${base64url({ alg: 'HS256', typ: 'JWT' })}.${other}`
+    return `${content}.${createHmac('sha256', key).update(content).digest('base64url')}`
+  }
+  return [
+    ...unsigned.map((other) => `${other}.${claims}.`),
+    `${unsigned[0]}.${claims}.${signature}`,
+    `${header}.${claims}.`,
+    `${header}.${claims}`,
+    `${header}.${base64url({ ...parsed, sub: `not ${parsed.sub}` })}.${signature}`,
+    `${header}.${base64url({ ...parsed, exp: 9_999_999_999 })}.${signature}`,
+    `${header}.${claims}.${signature.slice(0, -4)}${signature.endsWith('AAAA') ? 'BBBB' : 'AAAA'}`,
+    `${header}.${claims}.${signature.slice(0, 8)}`,
+    signed(''),
+    signed(randomUUID()),
+  ]
+}
+
+/** With the valid signature in another form, which a lenient reader may accept. */
+const reshapedTokens = (token: string) => [`${token}=`, `${token}.${token.split('.')[2]}`, `${token} x`]
+
+async function expectNoTokenNeeded(client: Client, paths: readonly string[]): Promise<void> {
+  for (const path of paths) {
+    const response = await send(client, path)
+    expectThat(![401, 403, 407].includes(response.status), 'a response without a token', response)
+  }
+}
+
+/** The specification does not say with which status a server requires a token. */
+async function expectDenied(client: Client, path: SamplePath, headers = {}): Promise<void> {
+  const response = await send(client, path, 'GET', headers)
+  if (response.status === 404) {
+    const allowed = await sendToken(client, path)
+    return observe(path, () => expectServed(allowed))
+  }
+  const isDenied = [301, 302, 303, 307, 308, 401, 403].includes(response.status)
+  observe(path, () => expectThat(isDenied, '401, 403 or a redirect without a valid token', response))
+}
+
+/** The checks of whether the endpoints are served, on which others build. */
+export const endpointChecks: readonly Check[] = [
+  providing(
+    '/',
+    spec('S2', 'GET / returns a plain-text greeting', async (client) => {
+      const response = await send(client, '/')
+      expectStatus(response, 200)
+      expectPlainText(response)
+    }),
+  ),
+  providing(
+    forecastPath,
+    spec('S1', 'GET /weatherforecast returns 200 with an array of entries', async (client) => {
+      await fetchForecast(client)
+    }),
+  ),
+  providing(
+    secretPath,
+    spec('S3', 'GET /secret requires a token', async (client) => {
+      await expectDenied(client, secretPath)
+    }),
+  ),
+  providing(
+    documentPath,
+    spec('S4', 'the OpenAPI document requires a token', async (client) => {
+      await expectDenied(client, documentPath)
+    }),
+  ),
+]
+
+const anyCaseCheck = spec('G1', 'the paths of the sample endpoints match case-insensitively', async (client) => {
+  for (const path of [forecastPath, secretPath, documentPath] as const) {
+    const { status } = await send(client, path)
+    const other = await client.send('GET', path.toUpperCase())
+    observe(path, () => expectStatus(other, status))
+  }
+})
+
+/** Ways to ask for a secured endpoint without `Authorization: Bearer` and a token. */
+async function expectBearerOnly(client: Client, path: SamplePath): Promise<void> {
+  const allowed = await sendToken(client, path)
+  observe(path, () => expectStatus(allowed, 200))
+  const [mediaType] = (allowed.headers['content-type'] ?? '').split(';')
+  const basic = Buffer.from(`${callerNames(client.token)[0] ?? 'ada'}:password`).toString('base64')
+  for (const [other, headers] of [
+    // A connection on which a token was sent gives no rights to later requests.
+    [path, {}],
+    [path, { authorization: `Basic ${client.token}` }],
+    [path, { authorization: `Basic ${basic}` }],
+    [path.toUpperCase(), {}],
+    [`${path}/`, {}],
+    [path.replace(/[a-z]$/, (char) => `%${char.charCodeAt(0).toString(16)}`), {}],
+  ] as const) {
+    const response = await client.send('GET', other, undefined, headers)
+    // A page for unknown paths is another response than that of the endpoint.
+    const isAllowed = response.status === 200 && response.headers['content-type']?.split(';')[0] === mediaType
+    observe(path, () => expectThat(!isAllowed, 'no response without a bearer token', response))
+  }
+}
+
+const tokenChecks = (
+  [
+    ['S3', secretPath],
+    ['S4', documentPath],
+  ] as const
+).flatMap(([rule, path]) => [
+  withToken(
+    spec(rule, `GET ${path} rejects forged tokens`, async (client) => {
+      // Half of them suffices for the document: most servers check tokens in one place.
+      const forged = forgeTokens(client.token as string).filter((_, index) => path === secretPath || index % 2 === 0)
+      for (const token of forged) await expectDenied(client, path, bearer(token))
+    }),
+  ),
+  withToken(
+    spec(rule, `GET ${path} requires the token in every request and spelling`, (client) =>
+      expectBearerOnly(client, path),
+    ),
+  ),
+])
+
+/** Words of a greeting that are no secret phrase. */
+const greetingWords =
+  /\b(hello|hi|hey|welcome|back|greetings|good|morning|day|afternoon|evening|dear|there|user|secret)\b/gi
+
+/** What is left of a greeting without the names of the caller; it cannot be seen which part of it is the phrase. */
+const phraseIn = (text: string, names: readonly string[]) =>
+  names
+    .reduce((rest, name) => rest.replaceAll(name, ' '), text)
+    .replace(greetingWords, '')
+    .replace(/[^\p{L}\p{N}]+/gu, '')
+
+/** Pages of a library that draws operations from the document. */
+const drawsDocument = /swagger-?ui|redoc|rapi-?doc|scalar|elements-api|stoplight|openapi-explorer/i
+const documentLink = /["'`(]([^"'`()\s]*(?:swagger|openapi)[\w-]*\.(?:json|ya?ml)[^"'`()\s]*)["'`)]/gi
+const largeScript = 200_000
+
+async function fetchPage(client: Client): Promise<Response> {
+  const response = await client.send('GET', pagePath)
+  // A server may require a token for everything but the greeting and the forecast.
+  return [401, 403].includes(response.status) && client.token ? sendToken(client, pagePath) : response
+}
+
+/** The path of a link of the page on this server; undefined for other servers. */
+function localPath(client: Client, link: string): string | undefined {
+  const page = `${client.url}${pagePath}`
+  if (!URL.canParse(link, page)) return undefined
+  const { href } = new URL(link, page)
+  return href.startsWith(`${client.url}/`) ? href.slice(client.url.length) : undefined
+}
+
+/** The page and its scripts, as text. */
+async function expectScripts(client: Client, page: Response): Promise<{ texts: string[]; hasForeign: boolean }> {
+  const links = [...page.text.matchAll(/<script\b[^>]*?\bsrc\s*=\s*["']?([^"'\s>]+)/gi)].map(([, link]) => `${link}`)
+  const paths = links.map((link) => localPath(client, link))
+  const texts = [page.text]
+  for (const path of paths.filter((one) => one !== undefined)) {
+    const open = await client.send('GET', path)
+    const script = [401, 403].includes(open.status) && client.token ? await sendToken(client, path) : open
+    const isScript = /javascript|ecmascript/i.test(script.headers['content-type'] ?? '')
+    expectThat(script.status === 200 && isScript && script.text.trim() !== '', `the script ${path} of the page`, script)
+    texts.push(script.text)
+  }
+  return { texts, hasForeign: paths.includes(undefined) }
+}
+
+/**
+ * S5, as far as it can be seen without running scripts: the page names each path and method itself, or a document that
+ * is served, or contains a library that draws one.
+ */
+async function expectOperations(client: Client, page: Response, methods: Methods): Promise<void> {
+  const { texts, hasForeign } = await expectScripts(client, page)
+  const own = texts.filter((text) => text.length < largeScript).join('\n')
+  const links = [...own.matchAll(documentLink)].map(([, link]) => `${link}`)
+  const listsItself = [`${itemsPath}/`, forecastPath].every((path) => page.text.toLowerCase().includes(path))
+  if (!listsItself && links.length > 0 && client.token !== undefined) return expectDocumentLink(client, page, links)
+  if (!listsItself && (links.length > 0 || hasForeign || texts.some((text) => drawsDocument.test(text)))) return
+  for (const path of [`${itemsPath}/`, forecastPath, secretPath])
+    expectThat(own.toLowerCase().includes(path), `a page that lists the operations of ${path}`, page)
+  for (const method of [...methods.collection, ...methods.item].filter((method) => method !== 'HEAD'))
+    expectThat(new RegExp(`\\b${method}\\b`, 'i').test(own), `a page that lists the operations with ${method}`, page)
+  expectThat(/<form\b|<script\b/i.test(page.text), 'a page that tries the operations', page)
+}
+
+async function expectDocumentLink(client: Client, page: Response, links: readonly string[]): Promise<void> {
+  // A script may complete a part of the path, or a template.
+  if (links.some((link) => link.includes('${') || documentPath.endsWith(link.replace(/^[./]*/, '/')))) return
+  const paths = links.map((link) => localPath(client, link)).filter((path) => path !== undefined)
+  for (const path of paths) {
+    const { status, headers } = await sendToken(client, path)
+    if (status === 200 && !/html/i.test(headers['content-type'] ?? '')) return
+  }
+  const isElsewhere = links.some((link) => link.endsWith(documentPath))
+  if (!isElsewhere) throw new RuleViolation('a page with a link to the document', page, `links to ${links.join(', ')}`)
+}
+
+/** Without tokens and nonces, which differ from response to response. */
+const withoutNonces = (text: string) => text.replace(/[\w+/=.-]{16,}/g, '')
+
+const securedChecks = (methods: Methods): Check[] => [
+  withToken(
+    spec('S3', "GET /secret with a token returns the caller's name and a phrase", async (client) => {
+      const response = await sendToken(client, secretPath)
+      observe(secretPath, () => expectStatus(response, 200))
+      expectPlainText(response)
+      const names = callerNames(client.token)
+      expectThat(
+        names.length === 0 || names.some((name) => response.text.includes(name)),
+        `the name ${names.join(' or ')}`,
+        response,
+      )
+      expectThat(phraseIn(response.text, names) !== '', 'a secret phrase besides the name', response)
+      const again = await sendToken(client, secretPath)
+      expectThat(again.text === response.text, 'the same text again', again)
+    }),
+  ),
+  withTwoTokens(
+    spec('S3', 'GET /secret returns the name of each caller, and the same phrase to all', async (client) => {
+      const phrases: string[] = []
+      for (const token of [client.token, client.otherToken, client.token]) {
+        const response = await client.send('GET', secretPath, undefined, bearer(token))
+        observe(secretPath, () => expectStatus(response, 200))
+        const names = callerNames(token)
+        const isNamed = names.length === 0 || names.some((name) => response.text.includes(name))
+        expectThat(isNamed, `the name ${names.join(' or ')}`, response)
+        phrases.push(phraseIn(response.text, names))
+        expectThat(phrases[0] === phrases.at(-1), 'the phrase of the other caller', response)
+      }
+    }),
+  ),
+  withToken(
+    choice('S3', 'the name is the claim unique_name, else name, else sub', async (client) => {
+      const response = await sendToken(client, secretPath)
+      const [name = ''] = callerNames(client.token)
+      observe(secretPath, () => expectThat(response.text.includes(name), `the name ${name}`, response))
+    }),
+  ),
+  withToken(
+    choice('S3', 'the scheme matches case-insensitively, and the response declares charset=utf-8', async (client) => {
+      for (const scheme of ['bearer', 'BEARER']) {
+        const authorization = `${scheme} ${client.token}`
+        const response = await send(client, secretPath, 'GET', { authorization })
+        observe(secretPath, () => expectDeclaredUtf8(response))
+      }
+    }),
+  ),
+  ...tokenChecks,
+  anyCaseCheck,
+  ...documentChecks(methods),
+  spec('S5', 'the Swagger page is HTML in development and 404 otherwise', async (client) => {
+    const page = await fetchPage(client)
+    if (page.status === 404) return
+    expectStatus(page, 200)
+    expectMediaType(page, 'text/html')
+    expectThat(/<\w+/.test(page.text), 'a page', page)
+    const unknown = await client.send('GET', `/swagger/${randomUUID()}.html`)
+    const isFallback = unknown.status === 200 && withoutNonces(unknown.text) === withoutNonces(page.text)
+    // One page for every path may still be that of the operations, if it says so.
+    const namesOperations =
+      /todoitems/i.test(page.text) || drawsDocument.test(page.text) || /openapi|swagger\.json/i.test(page.text)
+    expectThat(!isFallback || namesOperations, 'another page than for an unknown path', page)
+    await expectOperations(client, page, methods)
+  }),
+  choice('S5', '/swagger redirects to the page', async (client) => {
+    const page = await client.send('GET', pagePath)
+    const response = await client.send('GET', '/swagger')
+    if (page.status === 404) return expectStatus(response, 404)
+    expectThat(response.status >= 301 && response.status <= 308, 'a redirect', response)
+    // A relative Location is resolved against the URL of the request (RFC 9110, 10.2.2).
+    const { location = '' } = response.headers
+    const request = `${client.url}/swagger`
+    const target = URL.canParse(location, request) ? new URL(location, request).pathname : ''
+    expectThat(target === new URL(`${client.url}${pagePath}`).pathname, `a Location of ${pagePath}`, response)
+  }),
+  choice('S6', "no credentials or another scheme's return 401 with a Bearer challenge", async (client) => {
+    expectChallenge(await send(client, secretPath))
+    const head = await client.send('HEAD', secretPath)
+    if (![404, 405, 501].includes(head.status)) expectChallenge(head)
+    const ofToken = client.token === undefined ? [] : [client.token, `Basic ${client.token}`]
+    for (const authorization of ['Basic YWRhOnBhc3M=', 'Bearerx', ...ofToken])
+      expectChallenge(await send(client, secretPath, 'GET', { authorization }))
+  }),
+  choice('G9', 'Accept does not change the response of a sample endpoint', async (client) => {
+    const secured = [
+      [secretPath, 'text/plain'],
+      [documentPath, 'application/json'],
+    ] as const
+    const open = [
+      ['/', 'text/plain'],
+      [forecastPath, 'application/json'],
+    ] as const
+    for (const [path, mediaType] of client.token === undefined ? open : [...open, ...secured]) {
+      const response = await client.send('GET', path, undefined, {
+        ...(client.token !== undefined && bearer(client.token)),
+        accept: 'image/png',
+      })
+      observe(path, () => expectStatus(response, 200))
+      expectMediaType(response, mediaType)
+    }
+  }),
+  choice('S6', 'a malformed token returns 401 with error="invalid_token"', async (client) => {
+    for (const token of ['x', 'a.b.c,d', '..', 'e30.e30.e30', '%00', 'a'.repeat(5000)])
+      expectInvalidToken(await send(client, secretPath, 'GET', bearer(token)))
+  }),
+  withToken(
+    choice('S6', 'a forged token returns 401 with error="invalid_token"', async (client) => {
+      const token = client.token as string
+      for (const other of [...forgeTokens(token).slice(-2), ...reshapedTokens(token)])
+        expectInvalidToken(await send(client, secretPath, 'GET', bearer(other)))
+    }),
+  ),
+  choice('S6', 'two Authorization headers return 400', async (client) => {
+    const response = await send(client, secretPath, 'GET', { authorization: ['Bearer a', 'Bearer b'] })
+    observe(secretPath, () => expectStatus(response, 400))
+  }),
+  spec('S7', 'the greeting and the forecast require no token', async (client) => {
+    await expectNoTokenNeeded(client, ['/', forecastPath])
+  }),
+  choice('S7', 'an invalid token is ignored where none is required', async (client) => {
+    for (const path of ['/', forecastPath, itemsPath]) {
+      const { status } = await send(client, path, 'GET', { authorization: undefined })
+      if (path === itemsPath && [401, 403].includes(status)) continue
+      expectStatus(await send(client, path, 'GET', bearer('nonsense')), status)
+    }
+  }),
+  choice('S7', 'the to-do endpoints require no token', async (client) => {
+    await expectNoTokenNeeded(client, [itemsPath])
+  }),
+]
+
+export const sampleChecks = (methods: Methods): Check[] => [...openChecks, ...securedChecks(methods)]

@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict'
+import { suite, type TestContext, test } from 'node:test'
+import { type Verification, type VerifyOptions, verify } from '../../src/verify/index.ts'
+import { type CorrectServer, type FaultyServer, faultyServers, startServer } from '../verify/servers/index.ts'
+import { cleanUp } from './cleanup.ts'
+import { titles } from './faulty-server.ts'
+
+/** A run waits more than it computes. */
+export const concurrency = 4
+
+export async function verifyServer(
+  t: TestContext,
+  server: CorrectServer | FaultyServer,
+  options: Partial<VerifyOptions>,
+): Promise<Verification> {
+  const { url, token, otherToken, close } = await startServer(server)
+  cleanUp(t, close)
+  return verify({ url, token, otherToken, profile: server.profile, ...options })
+}
+
+/** Their faults show with ids of one and of two digits; the checks of one rule do not create as many items. */
+const needsManyIds = ['a-list-by-id-as-text', 'a-delete-by-prefix']
+
+/** One run in 700 does not see it. */
+const randomFault = 'a-forecast-55-degrees'
+
+/** With the checks of the rule that verify names; `npm run mutation` runs all checks against each server. */
+export function testFaultyServers(isSelected: (index: number) => boolean): void {
+  const selected = faultyServers.filter(({ breaks }, index) => breaks !== 'unobservable' && isSelected(index))
+  for (const kind of ['state', 'text', 'wire', 'document', 'samples'] as const)
+    suite(`verify finds servers written from the specification: ${kind}`, { concurrency }, () => {
+      for (const server of selected.filter((one) => one.kind === kind)) {
+        const { id, rule, reportedRule = rule, breaks, fault } = server
+        test(`${rule} ${id}: ${fault}`, async (t) => {
+          const only = needsManyIds.includes(id) ? undefined : [reportedRule]
+          const found: string[] = []
+          for (let runs = 0; runs < (id === randomFault ? 5 : 1) && found.length === 0; runs++) {
+            const verification = await verifyServer(t, server, { fresh: true, only })
+            found.push(...titles(verification, 'failed'))
+            if (breaks === 'choice') found.push(...titles(verification, 'deviates'))
+          }
+          assert.ok(found.length > 0)
+        })
+      }
+    })
+}
