@@ -40,6 +40,9 @@ export const outcomeGroup = ({ state, status }: Outcome) =>
 /** The class that gives an outcome its colour. */
 export const outcomeClass = (outcome: Outcome) => outcomeGroup(outcome).replace(/^\d/, 's$&')
 
+/** What an OPTIONS request is called that a browser sends before the request of a page. */
+export const preflight = 'CORS preflight'
+
 const outcomes = { pending: 'pending', aborted: 'client left', closed: 'connection closed' }
 export const outcomeOf = ({ state, status }: Outcome) => (state === 'sent' ? `${status}` : outcomes[state])
 
@@ -91,8 +94,11 @@ interface SentRequest {
   readonly body: string | null | undefined
 }
 
+/** Without Origin, a preflight is none. */
 const repeatedHeaders = ({ headers = {} }: SentRequest) =>
-  Object.entries(headers).filter(([name]) => !ownHeaders.test(name))
+  Object.entries(headers).filter(
+    ([name]) => !ownHeaders.test(name) || (name === 'origin' && headers['access-control-request-method'] !== undefined),
+  )
 
 /** A shell command that repeats a request. The journal has no tokens, so the command refers to one in $TOKEN. */
 export function toCurl(origin: string, request: SentRequest, isSecured: boolean): string {
@@ -187,7 +193,8 @@ function harEntry(origin: string, entry: JournalEntry) {
     headersSize: -1,
     bodySize: sizeOf(message),
   })
-  const comment = [entry.isSimulated ? reason : '', fault && `switched on: ${fault}`].filter(Boolean).join('; ')
+  const comments = [entry.isPreflight && preflight, entry.isSimulated && reason, fault && `switched on: ${fault}`]
+  const comment = comments.filter(Boolean).join('; ')
   return {
     startedDateTime: time,
     time: milliseconds,

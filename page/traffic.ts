@@ -10,6 +10,7 @@ import {
   outcomeClass,
   outcomeGroup,
   outcomeOf,
+  preflight,
   toCSharp,
   toCurl,
   toFetch,
@@ -187,7 +188,7 @@ export function trafficView(app: App): View {
 
   /** The button stays: it may have the focus. */
   function fill(row: Row, entry: JournalEntry) {
-    const { time, method, path, query, reason, fault, rules, isSimulated, state } = entry
+    const { time, method, path, query, reason, fault, rules, isSimulated, isPreflight, state } = entry
     row.entry = entry
     row.duration = h('span', {}, formatElapsed(row))
     const note = isSimulated ? simulatedBy(entry) : (reason ?? fault)
@@ -199,10 +200,11 @@ export function trafficView(app: App): View {
         'span',
         { class: 'of-path' },
         h('b', {}, `${path}${query}`),
-        note &&
+        (note || isPreflight) &&
           h(
             'i',
             {},
+            isPreflight && h('span', { class: 'badge' }, preflight),
             isSimulated
               ? h('span', { class: 'badge simulated' }, 'simulated')
               : fault && state !== 'aborted' && h('span', { class: 'badge warning' }, 'slowed'),
@@ -520,6 +522,7 @@ function detailsOf(row: Row, app: App, look: Look, close: () => void): HTMLEleme
       'p',
       { class: 'line facts' },
       h('strong', { class: `badge outcome ${outcomeClass(entry)}` }, describeOutcome(row)),
+      entry.isPreflight && h('span', { class: 'badge' }, preflight),
       entry.isSimulated && h('span', { class: 'badge simulated' }, 'simulated'),
       h(
         'span',

@@ -1,14 +1,14 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import { ruleErrors, tooManyRules } from './control/faults.ts'
-import type { FaultRule, JournalEntry } from './control/schema.ts'
+import type { FaultRule, JournalEntry, JournalQuery } from './control/schema.ts'
 import { describeError, Rejection } from './http/errors.ts'
 import { quoteNumbers } from './http/int64.ts'
 import { arrayReader } from './http/schema.ts'
 import { outcomeErrors } from './profiles/profile.ts'
 import { startInProcess } from './service/start.ts'
-import type { ListRepresentation } from './store/store.ts'
+import type { ListRepresentation, ReplaceOutcome } from './store/store.ts'
 
-export type { FaultRule, JournalEntry } from './control/schema.ts'
+export type { FaultRule, JournalEntry, JournalQuery } from './control/schema.ts'
 
 /** By profile: an item as a test states it. */
 export interface TodoItems {
@@ -54,9 +54,9 @@ export interface TokenOptions {
   readonly validForSeconds?: number
 }
 
-/** A service in this process, in development mode, with items in memory. */
-export interface TodoServer<Name extends keyof TodoItems> extends AsyncDisposable {
-  /** Without trailing slash: `http://127.0.0.1:PORT`. */
+/** Items with their ids, rules and requests that no other sandbox has. */
+export interface TodoSandbox<Name extends keyof TodoItems> {
+  /** Without trailing slash: `http://127.0.0.1:PORT/~NAME`. */
   readonly url: string
   /** Items as at the start, no rules, no requests. */
   reset(): Promise<void>
@@ -64,15 +64,29 @@ export interface TodoServer<Name extends keyof TodoItems> extends AsyncDisposabl
   items(): Promise<Required<TodoItems[Name]>[]>
   /** Exactly these items. Rejects with every mistake, and then changes nothing. */
   putItems(items: readonly TodoItems[Name][]): Promise<void>
-  /** The last 1,000 requests, newest last, those without an outcome too: those behind the one with the id `since`, at most `limit`. */
-  requests(range?: { readonly since?: number; readonly limit?: number }): JournalEntry[]
+  /**
+   * The last 1,000 requests, newest last, those without an outcome too: those behind the one with the id `since`, at most
+   * `limit`. CORS preflights are among them only with `preflights: true`.
+   */
+  requests(query?: JournalQuery): JournalEntry[]
   /**
    * Adds rules behind those that there are. Of those that match a request and are not used up, it gets the first failure,
    * the first delay and the first rate.
    */
   fail(...rules: FaultRule[]): Promise<void>
-  /** A bearer token that this server accepts, and no other. */
+  /** A bearer token that this server accepts, in each sandbox, and no other server does. */
   token(options?: TokenOptions): Promise<string>
+}
+
+/** A service in this process, in development mode, with items in memory. The members of a sandbox are for clients without one. */
+export interface TodoServer<Name extends keyof TodoItems> extends TodoSandbox<Name>, AsyncDisposable {
+  /** Without trailing slash: `http://127.0.0.1:PORT`. */
+  readonly url: string
+  /**
+   * The sandbox of this name (1 to 64 of `A-Za-z0-9_-`), which starts as the server starts. It is the same each time, until
+   * there are more than 1,000 and it is the least recently used: then it starts again.
+   */
+  sandbox(name: string): TodoSandbox<Name>
   /** Stops at once; requests in flight get no response. */
   close(): Promise<void>
 }
@@ -80,36 +94,54 @@ export interface TodoServer<Name extends keyof TodoItems> extends AsyncDisposabl
 /** Starts a service in this process, for tests. Any number of them run side by side and share nothing. */
 export async function start<Name extends keyof TodoItems>(options: StartOptions<Name>): Promise<TodoServer<Name>> {
   const { url, control, newToken, destroy } = await startInProcess(options)
-  const { journal, faults, itemSchema, list, reset, putItems } = control.main
-  const readItems = arrayReader(itemSchema, 'id')
+  const readItems = arrayReader(control.main.itemSchema, 'id')
   let closed: Promise<void> | undefined
   const close = () => {
     closed ??= destroy()
     return closed
   }
-  return {
-    url,
+  const find = (member: string, name?: string) => {
+    if (closed) throw new Error(`${member}: The server is closed.`)
+    const found = name === undefined ? control.main : control.sandbox(name)
+    if ('status' in found) throw new Error(`${member}: ${found.reason}`)
+    return found
+  }
+  const sandboxOf = (name?: string): TodoSandbox<Name> => ({
+    url: name === undefined ? url : `${url}/~${name}`,
     async reset() {
-      await reset()
+      assertReplaced('reset', await find('reset', name).reset())
     },
-    items: async () => parseItems(await list()),
+    items: async () => parseItems(await find('items', name).list()),
     async putItems(items) {
       const checked = readItems(itemsToJson(items))
       if (checked instanceof Rejection) throw new Error(`putItems: ${describeError(checked)}`)
-      const outcome = await putItems(checked)
-      if (outcome !== 'replaced') throw new Error(`putItems: ${describeError(outcomeErrors[outcome])}`)
+      assertReplaced('putItems', await find('putItems', name).putItems(checked))
     },
-    requests: (range) => journal.list(range),
+    requests: (query) => find('requests', name).journal.list(query),
     async fail(...rules) {
+      const { faults } = find('fail', name)
       const mistakes = rules.flatMap((rule) => ruleErrors(rule, faults))
       if (!faults.hasRoomFor(rules.length)) mistakes.push(tooManyRules)
       if (mistakes.length > 0) throw new Error(`fail: ${mistakes.join(' ')}`)
       for (const rule of rules) faults.add(rule)
     },
     token: newToken,
+  })
+  return {
+    ...sandboxOf(),
+    sandbox(name) {
+      const text = typeof name === 'string' ? name : ''
+      // A request that is rejected creates no sandbox, but it is to be among the requests of this one.
+      find('sandbox', text)
+      return sandboxOf(text)
+    },
     close,
     [Symbol.asyncDispose]: close,
   }
+}
+
+function assertReplaced(member: string, outcome: ReplaceOutcome): void {
+  if (outcome !== 'replaced') throw new Error(`${member}: ${describeError(outcomeErrors[outcome])}`)
 }
 
 /** JSON with every digit of a bigint. */

@@ -197,6 +197,29 @@ suite('the view Traffic', { concurrency: 3 }, () => {
     await page.getByText('1 request', { exact: true }).waitFor()
   })
 
+  test('shows CORS preflights, marked as such, those from before the page was opened too', async (t) => {
+    const base = newSandbox('a')
+    await createItem(base, 'a', 'first')
+    const preflight = { origin: 'http://localhost:5173', 'access-control-request-method': 'POST' }
+    await send(`${base}/api/todoitems?before`, 'OPTIONS', undefined, preflight)
+    const page = await openView(t, base, 'traffic')
+    await send(`${base}/api/todoitems?live`, 'OPTIONS', undefined, preflight)
+    await send(`${base}/api/todoitems?plain`, 'OPTIONS')
+    for (const query of ['before', 'live']) {
+      await row(page, query).getByText('CORS preflight', { exact: true }).waitFor()
+      await row(page, query).click()
+      await detailsOf(page).locator('.facts').getByText('CORS preflight', { exact: true }).waitFor()
+    }
+    await detailsOf(page).getByRole('button', { name: 'Copy as curl' }).click()
+    const copied = await clipboard(page)
+    for (const [name, value] of Object.entries(preflight)) assert.ok(copied.includes(` -H '${name}: ${value}'`), copied)
+    await row(page, 'plain').click()
+    await detailsOf(page).getByRole('heading', { name: '?plain' }).waitFor()
+    assert.equal(await page.getByText('CORS preflight', { exact: true }).count(), 2)
+    await page.getByLabel('Filter by text').fill('preflight')
+    assert.equal(await rows(page).count(), 2)
+  })
+
   test('a simulated response has the rule or preference that made it, and nothing was wrong', async (t) => {
     const base = newSandbox('a')
     await send(`${base}/__admin/faults`, 'PUT', [{ method: 'POST', path: '/api/todoitems', times: 1, code: 400 }])
@@ -356,6 +379,8 @@ suite('the view Traffic', { concurrency: 3 }, () => {
     await send(`${base}/api/todoitems`, 'GET', undefined, { prefer: 'code=503' })
     await assert.rejects(send(`${base}/api/todoitems`, 'GET', undefined, { prefer: 'fault=reset' }))
     await send(`${base}/health/ready`)
+    const preflight = { origin: 'http://localhost:5173', 'access-control-request-method': 'POST' }
+    await send(`${base}/api/todoitems`, 'OPTIONS', undefined, preflight)
     const client = new AbortController()
     cleanUp(t, async () => client.abort())
     const pending = send(`${base}/weatherforecast`, 'GET', undefined, { prefer: 'wait=50' }, client.signal)
@@ -369,7 +394,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
     const har = JSON.parse(readFileSync(await file.path(), 'utf8'))
     assertHas(har, harFormat, 'har')
     assert.equal(har.log.version, '1.2')
-    const [created, simulated, closed, waiting, ...more] = har.log.entries
+    const [created, simulated, closed, options, waiting, ...more] = har.log.entries
     assert.deepEqual(more, [])
     assert.equal(created.request.url, `${base}/api/todoitems?a=1&b=%20x`)
     assert.deepEqual(created.request.queryString, [
@@ -387,6 +412,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
     assert.match(simulated.comment, /^simulated by Prefer: code=503/)
     assert.deepEqual([closed.response.status, waiting.response.status], [0, 0])
     assert.match(closed.comment, /^simulated by Prefer: fault=reset/)
+    assert.deepEqual([options.request.method, options.comment], ['OPTIONS', 'CORS preflight'])
     assert.equal(typeof closed._error, 'string')
     assert.equal(waiting._error, 'pending')
     for (const { time, timings } of har.log.entries) assert.equal(time, timings.send + timings.wait + timings.receive)

@@ -219,6 +219,112 @@ suite('start', () => {
     }
   })
 
+  test('requests leaves out CORS preflights unless asked for them', async (t) => {
+    const server = await started(t, { profile: 'a' })
+    const headers = { origin: 'http://localhost:5173', 'access-control-request-method': 'POST' }
+    await fetch(server.url + items, { method: 'OPTIONS', headers })
+    await fetch(server.url + items, jsonBody(dog))
+    const methods = (range?: { limit?: number; preflights?: boolean }) =>
+      server.requests(range).map(({ method }) => method)
+    assert.deepEqual(methods(), ['POST'])
+    assert.deepEqual(methods({ limit: 2 }), ['POST'])
+    assert.deepEqual(methods({ preflights: false }), ['POST'])
+    assert.deepEqual(methods({ preflights: true }), ['OPTIONS', 'POST'])
+    assert.deepEqual(
+      server.requests({ preflights: true }).map(({ isPreflight }) => isPreflight),
+      [true, undefined],
+    )
+  })
+
+  test('sandbox has items, ids, rules and requests of its own, those that are rejected too', async (t) => {
+    const server = await started(t, { profile: 'a' })
+    const [ada, bob] = [server.sandbox('ada'), server.sandbox('bob')]
+    assert.equal(ada.url, `${server.url}/~ada`)
+    for (const path of ['/missing', '/secret']) await fetch(ada.url + path)
+    for (const { url } of [ada, bob])
+      assert.deepEqual(await (await fetch(url + items, jsonBody(dog))).json(), { id: 1, ...dog })
+    await bob.putItems([{ id: 7n, isComplete: true }])
+    await ada.fail({ method: 'GET', code: 503 })
+    const headers = { authorization: `Bearer ${await ada.token({ name: 'ada' })}` }
+    await fetch(ada.url + items)
+    assert.equal((await fetch(`${bob.url}/secret`, { headers })).status, 200)
+    assert.deepEqual(await ada.items(), [{ id: 1, ...dog }])
+    assert.deepEqual(await bob.items(), [{ id: 7, name: null, isComplete: true }])
+    assert.deepEqual(await server.items(), [])
+    const exchanges = ({ requests }: Pick<TodoServer<'a'>, 'requests'>) =>
+      requests().map(({ method, path, status }) => `${method} ${path} ${status}`)
+    assert.deepEqual(exchanges(ada), ['GET /missing 404', 'GET /secret 401', `POST ${items} 201`, `GET ${items} 503`])
+    assert.deepEqual(exchanges(bob), [`POST ${items} 201`, 'GET /secret 200'])
+    assert.deepEqual(server.requests(), [])
+    await ada.reset()
+    assert.deepEqual(await ada.items(), [])
+    assert.equal((await fetch(ada.url + items)).status, 200)
+    assert.equal((await bob.items()).length, 1)
+    assert.equal(exchanges(bob).length, 2)
+    await server.reset()
+    assert.equal((await bob.items()).length, 1)
+  })
+
+  test('G7 sandbox starts as the service starts, and is the one that clients name, in this case', async (t) => {
+    const server = await started(t, { profile: 'b' })
+    const ada = server.sandbox('ada')
+    assert.deepEqual(await ada.items(), await server.items())
+    const milk = { id: 'milk', name: 'Buy milk', notes: '2 litres', done: false }
+    await ada.putItems([milk])
+    assert.deepEqual(await server.sandbox('ada').items(), [milk])
+    const byHeader = await fetch(server.url + items, { headers: { 'x-todo-sandbox': 'ada' } })
+    assert.deepEqual(await byHeader.json(), [milk])
+    assert.equal((await server.sandbox('Ada').items()).length, 3)
+    await fetch(`${server.url}/~eve${items}/1`, { method: 'DELETE' })
+    assert.equal(server.sandbox('eve').requests().length, 1)
+  })
+
+  test('sandbox rejects an invalid name at once, with the sentence of the service', async (t) => {
+    const server = await started(t, { profile: 'a' })
+    const { title } = (await (await fetch(`${server.url}/~a.b/`)).json()) as { title: string }
+    for (const name of ['', 'a.b', 'a b', '~ada', 'x'.repeat(65), undefined, 7, ['ada']])
+      assert.throws(() => server.sandbox(name as string), { message: `sandbox: ${title}` })
+    assert.equal(server.sandbox('x'.repeat(64)).url, `${server.url}/~${'x'.repeat(64)}`)
+  })
+
+  test('of more than 1,000 sandboxes the least recently used is dropped, and starts again when it is used', async (t) => {
+    const server = await started(t, { profile: 'a' })
+    const [first, second] = [server.sandbox('first'), server.sandbox('second')]
+    for (const one of [first, second]) await one.putItems([{ id: 1, ...dog }])
+    assert.equal((await first.items()).length, 1)
+    for (let count = 0; count < 999; count++) server.sandbox(`more-${count}`)
+    assert.equal((await first.items()).length, 1)
+    assert.deepEqual(await second.items(), [])
+    assert.deepEqual(await (await fetch(second.url + items, jsonBody(dog))).json(), { id: 1, ...dog })
+    assert.equal(second.requests().length, 1)
+  })
+
+  test('a sandbox is kept however long nobody uses it, such as at a breakpoint', async (t) => {
+    const intervals = t.mock.method(globalThis, 'setInterval')
+    const server = await started(t, { profile: 'a' })
+    const ada = server.sandbox('ada')
+    await ada.putItems([{ id: 1, ...dog }])
+    const { now } = performance
+    t.mock.method(performance, 'now', () => 24 * 3_600_000 + now.call(performance))
+    for (const { arguments: called } of intervals.mock.calls) called[0]()
+    assert.equal((await ada.items()).length, 1)
+  })
+
+  test('after close, items, rules and requests are gone, and each member says so', async () => {
+    const server = await start({ profile: 'a' })
+    const ada = server.sandbox('ada')
+    await server.close()
+    const closed = (member: string) => ({ message: `${member}: The server is closed.` })
+    for (const one of [server, ada]) {
+      await assert.rejects(one.items(), closed('items'))
+      await assert.rejects(one.putItems([]), closed('putItems'))
+      await assert.rejects(one.reset(), closed('reset'))
+      await assert.rejects(one.fail({ code: 503 }), closed('fail'))
+      assert.throws(() => one.requests(), closed('requests'))
+    }
+    assert.throws(() => server.sandbox('eve'), closed('sandbox'))
+  })
+
   test('names every invalid option in one sentence', async () => {
     const invalid: [options: unknown, message: string][] = [
       [undefined, 'start: profile must be a or b.'],

@@ -1,6 +1,6 @@
 // npx vitest run --root examples/vitest
-import { start, type TodoServer } from 'todo-item-service'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { start, type TodoSandbox, type TodoServer } from 'todo-item-service'
+import { afterAll, test as base, beforeAll } from 'vitest'
 
 /** The client that is tested: it tries once more when the service is unavailable. */
 async function createItem(url: string, name: string): Promise<Response> {
@@ -18,19 +18,23 @@ let server: TodoServer<'b'>
 beforeAll(async () => {
   server = await start({ profile: 'b' })
 })
-beforeEach(() => server.reset())
 afterAll(() => server.close())
 
-test('the list has the items of the service', async () => {
-  await server.putItems([{ id: 'milk', name: 'Buy milk', notes: '2 litres' }])
-  const response = await fetch(`${server.url}/api/todoitems`)
+/** Each test has a sandbox of its own on the server, so they run at the same time. */
+const test = base.extend<{ sandbox: TodoSandbox<'b'> }>({
+  sandbox: ({ task }, use) => use(server.sandbox(task.id)),
+})
+
+test.concurrent('the list has the items of the service', async ({ sandbox, expect }) => {
+  await sandbox.putItems([{ id: 'milk', name: 'Buy milk', notes: '2 litres' }])
+  const response = await fetch(`${sandbox.url}/api/todoitems`)
   expect(await response.json()).toEqual([{ id: 'milk', name: 'Buy milk', notes: '2 litres', done: false }])
 })
 
-test('a request that fails is sent again', async () => {
-  await server.fail({ method: 'POST', times: 1 })
-  const response = await createItem(server.url, 'milk')
+test.concurrent('a request that fails is sent again', async ({ sandbox, expect }) => {
+  await sandbox.fail({ method: 'POST', times: 1 })
+  const response = await createItem(sandbox.url, 'milk')
   expect(response.status).toBe(200)
-  expect(server.requests().map(({ method, status }) => `${method} ${status}`)).toEqual(['POST 400', 'POST 200'])
-  expect(await server.items()).toHaveLength(4)
+  expect(sandbox.requests().map(({ method, status }) => `${method} ${status}`)).toEqual(['POST 400', 'POST 200'])
+  expect(await sandbox.items()).toHaveLength(4)
 })

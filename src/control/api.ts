@@ -17,12 +17,13 @@ import {
   entriesSchema,
   type FaultRule,
   type Info,
+  type JournalQuery,
+  journalQueryMembers,
   ruleSchema,
   rulesSchema,
   type SandboxInfo,
   usedRuleSchema,
   usedRulesSchema,
-  wholeNumber,
 } from './schema.ts'
 
 type Items = readonly FromSchema<ObjectSchema>[]
@@ -183,11 +184,11 @@ function controlRoutes(api: Api, controlled: Controlled): Route[] {
     controlRoute('getRequests', 'GET', '/requests', {
       summary: 'The last requests, newest last',
       body: { schema: entriesSchema },
-      parameters: rangeParameters,
+      parameters: journalParameters,
       errors: ['query-invalid'],
       execute({ query }) {
-        const range = readRange(query)
-        return range instanceof Rejection ? range : json(200, JSON.stringify(journal.list(range)))
+        const wanted = readJournalQuery(query)
+        return wanted instanceof Rejection ? wanted : json(200, JSON.stringify(journal.list(wanted)))
       },
     }),
     controlRoute('deleteRequests', 'DELETE', '/requests', {
@@ -297,21 +298,24 @@ function respondToReplace(outcome: ReplaceOutcome, items: Items): Response | Rej
   return new Rejection('value-unstorable', Object.fromEntries(messages))
 }
 
-const rangeParameters = [
-  { name: 'since', in: 'query', description: 'Only entries with a higher id.', schema: wholeNumber },
-  { name: 'limit', in: 'query', description: 'At most so many, the newest.', schema: wholeNumber },
-]
+const journalParameters = Object.entries(journalQueryMembers).map(([name, { description, ...schema }]) => ({
+  ...{ name, in: 'query', description, schema },
+}))
 
-function readRange(query: string): { since?: number; limit?: number } | Rejection {
-  const names = rangeParameters.map(({ name }) => name)
-  const range: Record<string, number> = {}
+function readJournalQuery(text: string): JournalQuery | Rejection {
+  const names = Object.keys(journalQueryMembers).join(', ')
+  const query: Record<string, number | boolean> = {}
   const messages: Record<string, string[]> = {}
-  for (const [name, value] of new URLSearchParams(query)) {
-    if (!names.includes(name)) messages[name] = [`There is no parameter ${name}: use ${names.join(' and ')}.`]
-    else if (!wholeNumberText.test(value)) messages[name] = [`${name} must be a whole number.`]
-    else range[name] = Number(value)
+  for (const [name, value] of new URLSearchParams(text)) {
+    const parameter = journalParameters.find((one) => one.name === name)
+    if (!parameter) messages[name] = [`There is no parameter ${name}: use ${names}.`]
+    else if (parameter.schema.type === 'boolean') {
+      if (value !== 'true' && value !== 'false') messages[name] = [`${name} must be true or false.`]
+      query[name] = value === 'true'
+    } else if (wholeNumberText.test(value)) query[name] = Number(value)
+    else messages[name] = [`${name} must be a whole number.`]
   }
-  return Object.keys(messages).length > 0 ? new Rejection('query-invalid', messages) : range
+  return Object.keys(messages).length > 0 ? new Rejection('query-invalid', messages) : query
 }
 
 function eventStream(journal: Journal, lastEventId = ''): Response {

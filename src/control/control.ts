@@ -60,6 +60,8 @@ export interface ControlOptions {
 export interface Control extends HttpHandler {
   /** Requests that name no sandbox work on this. */
   readonly main: Controlled
+  /** Returns the sandbox of this name, a new one where there is none, or the response that says why there can be none. */
+  sandbox(name: string): Controlled | Response
   /** Ends the streams of events. */
   close(): void
 }
@@ -223,10 +225,13 @@ export function control(options: ControlOptions): Control {
     return openSandbox ? undefined : problem(400, noSandboxes)
   }
 
-  function newSandbox(name: string, context: RequestContext): Sandbox | Response {
+  function newSandboxFor(context: RequestContext, name: string): Sandbox | Response {
     if (isFromOtherSite(context, settings.cors))
       return problem(403, 'Pages of other sites may not create a sandbox: --cors allows their origin.')
-    const isEmpty = context.method === 'GET' || context.method === 'HEAD'
+    return newSandbox(name, context.method === 'GET' || context.method === 'HEAD')
+  }
+
+  function newSandbox(name: string, isEmpty: boolean): Sandbox | Response {
     if (sandboxes.size >= maxSandboxes && !dropOne(isEmpty))
       return problem(503, `All ${maxSandboxes} sandboxes are in use: wait a minute.`)
     const items = openSandbox?.()
@@ -256,6 +261,7 @@ export function control(options: ControlOptions): Control {
 
   return {
     main,
+    sandbox: (name) => findSandbox(name) ?? findProblem(name) ?? newSandbox(name, false),
     dispatch(request) {
       const path = pathOf(request)
       const [prefix = '', prefixName] = sandboxPrefix.exec(path) ?? []
@@ -267,7 +273,7 @@ export function control(options: ControlOptions): Control {
       else if (rejection) main.service.reject(request, rejection)
       else
         main[part].dispatch(request, prefix, (context) => {
-          const created = newSandbox(name as string, context)
+          const created = newSandboxFor(context, name as string)
           return 'status' in created ? created : created[part]
         })
     },

@@ -1,7 +1,8 @@
 import { StringDecoder } from 'node:string_decoder'
 import type { RequestContext } from '../http/context.ts'
+import { isPreflight } from '../http/cors.ts'
 import { byteLengthOf, type Response } from '../http/response.ts'
-import type { ControlEvent, ItemChange, JournalEntry, Message } from './schema.ts'
+import type { ControlEvent, ItemChange, JournalEntry, JournalQuery, Message } from './schema.ts'
 
 /** A journal keeps this of an entry. Time and messages are formatted when somebody looks at it, which is rare. */
 interface Recorded {
@@ -112,7 +113,10 @@ export class Journal {
     const entry: Recorded = {
       id: ++this.#lastId,
       time: this.#now(),
-      shown: { client, method, path, query, state: 'pending', status: null, milliseconds: 0, rules: [], met: [] },
+      shown: {
+        ...{ client, method, path, query, state: 'pending', status: null, milliseconds: 0, rules: [], met: [] },
+        ...(isPreflight(request) && { isPreflight: true }),
+      },
       request: { headers, body: undefined },
       response: nothing,
       bytes: 0,
@@ -192,8 +196,8 @@ export class Journal {
   }
 
   /** Returns the last `limit` entries behind the one with the id `since`, the newest last. */
-  list({ since = 0, limit = maxEntries }: { since?: number; limit?: number } = {}): JournalEntry[] {
-    const entries = this.#entries.slice(1 + this.#entries.findLastIndex(({ id }) => id <= since))
+  list({ since = 0, limit = maxEntries, preflights = false }: JournalQuery = {}): JournalEntry[] {
+    const entries = this.#entries.filter(({ id, shown }) => id > since && (preflights || !shown.isPreflight))
     return (limit === 0 ? [] : entries.slice(-limit)).map(toEntry)
   }
 

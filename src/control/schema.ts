@@ -31,6 +31,7 @@ const scalar =
 const text = scalar<string>('string')
 const number = scalar<number>('number')
 const integer = scalar<number>('integer')
+const boolean = scalar<boolean>('boolean')
 const oneOf = <const T extends string>(values: readonly T[], description?: string): Schema<T> => ({
   type: 'string',
   description,
@@ -61,7 +62,7 @@ export function isValid<T>({ type, enum: values, pattern = '', ...range }: Schem
   return value >= minimum && value <= maximum
 }
 
-export const wholeNumber = integer(undefined, { minimum: 0 })
+const wholeNumber = integer(undefined, { minimum: 0 })
 
 export const maxWaitSeconds = 60
 
@@ -136,6 +137,7 @@ const journalEntry = object(
   {
     reason: text('Why the request was rejected or has no response, or what simulated its response.'),
     isSimulated: alwaysTrue,
+    isPreflight: { ...alwaysTrue, description: 'A browser sent this CORS preflight before the request of a page.' },
     errors: mapOf(arrayOf(text())),
     fault: text('The delay or failure that was applied.'),
     item: itemChange,
@@ -146,6 +148,15 @@ const journalEntry = object(
 export interface JournalEntry extends ValueOf<typeof journalEntry> {}
 
 export const entriesSchema = arrayOf(journalEntry)
+
+export const journalQueryMembers = {
+  since: { ...wholeNumber, description: 'Only entries with a higher id.' },
+  limit: { ...wholeNumber, description: 'At most so many, the newest.' },
+  preflights: boolean('CORS preflights too.'),
+}
+
+/** The parameters of GET /__admin/requests. */
+export interface JournalQuery extends Partial<ObjectOf<typeof journalQueryMembers>> {}
 
 /** The items were replaced, the journal was emptied, or the rules for failures have changed. */
 export type ControlEvent = 'reset' | 'clear' | 'faults'

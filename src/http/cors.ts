@@ -1,4 +1,5 @@
 import type { RequestContext } from './context.ts'
+import type { Request } from './request.ts'
 import { type Response, withHeaders } from './response.ts'
 
 /** An origin as browsers send it, or undefined. */
@@ -22,6 +23,12 @@ export const isOriginAllowed = (origin: string, policy: CorsPolicy) =>
 const allowedHeaders = 'Authorization, Content-Type, If-Match, If-None-Match, traceparent'
 const exposedHeaders = 'Location, ETag, Retry-After, WWW-Authenticate'
 
+/** A CORS-preflight request of https://fetch.spec.whatwg.org, by which a browser asks whether a page may send another one. */
+export const isPreflight = (request: Request) =>
+  request.method === 'OPTIONS' &&
+  request.header('origin') !== undefined &&
+  request.header('access-control-request-method') !== undefined
+
 /** Adds the headers that let pages of the allowed origins read the response. */
 export function withCors(
   response: Response,
@@ -30,10 +37,8 @@ export function withCors(
   isControlled: boolean,
 ): Response {
   const origin = context.request.header('origin')
-  const isPreflight =
-    context.method === 'OPTIONS' && context.request.header('access-control-request-method') !== undefined
   return withHeaders(response, {
-    ...(isPreflight && {
+    ...(isPreflight(context.request) && {
       'access-control-allow-methods': response.headers?.allow ?? '',
       'access-control-allow-headers': `${allowedHeaders}${isControlled ? ', Prefer, X-Todo-Sandbox' : ''}`,
       'access-control-max-age': '600',

@@ -14,7 +14,8 @@ import { type NewToken, startService } from './service.ts'
 export async function startInProcess(options: object = {}) {
   const { log: write, config } = readStartOptions(options as Readonly<Record<string, unknown>>)
   const service = await startService({
-    config,
+    // A test that is paused keeps its sandboxes.
+    config: { ...config, control: config.control && { ...config.control, sandboxTtlMs: Number.POSITIVE_INFINITY } },
     clock: createClock(config),
     log: readableLog(write ? (text) => callSafely(write, text.trimEnd()) : () => {}, write ? 'info' : 'silent'),
     directory: undefined,
