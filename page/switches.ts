@@ -77,10 +77,7 @@ export function describeRule(rule: Rule): string {
   const { times, share, code, fault = '', bytesPerSecond = 0, used = 0 } = rule
   const kind = kindOf(rule)
   const requests = requestsOf(rule)
-  const noun = (isPlural: boolean) => {
-    if (code !== 401 || requests) return nounOf(kind, requests, isPlural)
-    return isPlural ? 'requests that need a token' : 'request that needs a token'
-  }
+  const noun = (isPlural: boolean) => nounOf(kind, requests, isPlural)
   const next = (count: number) => {
     if (isUsedUp(rule)) return `${count} ${noun(count > 1)}`
     if (used > 0) return `the next ${count - used} of ${count} ${noun(true)}`
@@ -93,8 +90,7 @@ export function describeRule(rule: Rule): string {
         ? `every ${noun(false)}`
         : next(times)
   // Of all requests, only those get a status whose operations have it.
-  const status =
-    code === undefined ? '' : ` with ${code}${requests.includes('/') || code === 401 ? '' : ' where possible'}`
+  const status = code === undefined ? '' : ` with ${code}${requests.includes('/') ? '' : ' where possible'}`
   const sentence = {
     fail: `Fail ${which}${status}`,
     delay: `Delay ${which} by ${timeOf(rule)} ms`,

@@ -1,6 +1,7 @@
 import type { VerifyToken } from './http/auth.ts'
 import { type Api, type DispatchSettings, type HttpHandler, httpHandler } from './http/dispatch.ts'
 import { healthRoutes } from './http/health.ts'
+import type { Route } from './http/router.ts'
 import { documentRoute } from './pages/openapi.ts'
 import { swaggerPageRoutes } from './pages/pages.ts'
 import { profileA } from './profiles/a.ts'
@@ -38,7 +39,8 @@ export function profileApi<Name extends ProfileName>(
   settings: ApiSettings,
 ): Api {
   const { name, title, description, errorResponse } = profile
-  const items = profile.routes(stores[name]).map((route) => ({ ...route, secured: settings.requireAuth }))
+  const secured = settings.requireAuth
+  const items = profile.routes(stores[name]).map((route): Route => ({ ...route, secured, isSecurable: true }))
   return { name, title, description, errorResponse, routes: [...items, ...samples(settings.now, settings.random)] }
 }
 

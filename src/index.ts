@@ -35,10 +35,12 @@ export interface StartOptions<Name extends keyof TodoItems> {
   readonly port?: number
   /** Repeats random numbers and ids exactly: forecast, trace ids, entity tags, random failures and delays. */
   readonly seed?: number
-  /** Stops the clock of forecast, journal and `Date` headers. Token times always use the real clock. */
+  /** Stops the clock of forecast, journal and `Date` headers. The times of tokens are always those of the real clock. */
   readonly now?: Date | string
   /** Requires a token for the to-do endpoints too. */
   readonly requireAuth?: boolean
+  /** The tokens of `token` are accepted for so many seconds after they have expired, at most 3600; 0, where absent. */
+  readonly clockToleranceSeconds?: number
   /** Gets a line for each request, such as `console.log`; nothing is logged, where absent. */
   readonly log?: (line: string) => void
 }
@@ -50,7 +52,10 @@ export interface TokenOptions {
   readonly scopes?: readonly string[]
   /** Additional claims. */
   readonly claims?: Readonly<Record<string, string>>
-  /** An hour, where absent; a negative number for a token that has expired. */
+  /**
+   * An hour, where absent. The token expires after this time, rounded up to a whole second of the real clock; with 0 or a
+   * negative number it has expired already. The server rejects it from then on, or `clockToleranceSeconds` later.
+   */
   readonly validForSeconds?: number
 }
 
@@ -74,7 +79,7 @@ export interface TodoSandbox<Name extends keyof TodoItems> {
    * the first delay and the first rate.
    */
   fail(...rules: FaultRule[]): Promise<void>
-  /** A bearer token that this server accepts, in each sandbox, and no other server does. */
+  /** A bearer token that this server accepts until it expires, in each sandbox, and no other server does. */
   token(options?: TokenOptions): Promise<string>
 }
 

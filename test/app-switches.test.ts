@@ -140,7 +140,7 @@ suite('/app: switches', { concurrency: 3 }, () => {
     await count.fill('3')
     await page.getByText('How many? Enter').waitFor({ state: 'hidden' })
     await page.getByLabel('Which requests').selectOption('GET /api/todoitems')
-    await page.getByText('These requests can only have 400, 412, 500, 503.').waitFor()
+    await page.getByText('These requests can only have 400, 401, 412, 429, 500, 503.').waitFor()
     await add(page)
     assert.equal(await page.getByLabel('With', { exact: true }).inputValue(), '409')
     assert.deepEqual(await rulesOf(base), [])
@@ -223,6 +223,23 @@ suite('/app: switches', { concurrency: 3 }, () => {
         { id: 2 * index + 2, ...rule, used: 0 },
       ])
     }
+  })
+
+  test('S6 401 and 429 are offered where no token is required and no rate is limited', async (t) => {
+    const base = newSandbox('b')
+    const page = await openView(t, base, 'switches')
+    await page.getByLabel('Which requests').selectOption('POST /api/todoitems')
+    await page.getByLabel('With', { exact: true }).selectOption('429')
+    await page.getByLabel('Number of requests').fill('1')
+    await add(page)
+    await ruleRow(page, 'Fail the next POST /api/todoitems with 429').waitFor()
+    assert.equal((await createItem(base, 'b', 'milk')).status, 429)
+    await page.getByRole('button', { name: 'Expired tokens' }).click()
+    await page.getByText('Only these can have 401: GET /api/todoitems, POST /api/todoitems, ').waitFor()
+    await add(page)
+    await ruleRow(page, 'Fail every request with 401 where possible').waitFor()
+    assert.equal((await createItem(base, 'b', 'milk')).status, 401)
+    assert.equal((await send(`${base}/weatherforecast`)).status, 200)
   })
 
   test('a preset shows its sentences and commands, and is added by one button', async (t) => {

@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { Agent, get } from 'node:http'
 import { type AddressInfo, createServer, connect as openSocket } from 'node:net'
 import { suite, type TestContext, test } from 'node:test'
-import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type StartOptions, start, type TodoServer } from '../src/index.ts'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
+import { type StartOptions, start, type TodoServer, type TokenOptions } from '../src/index.ts'
 import { cleanUp } from './support/cleanup.ts'
 import { runCommand } from './support/cli.ts'
 import { freePort } from './support/port.ts'
@@ -25,6 +25,7 @@ const jsonBody = (body: unknown): RequestInit => ({
   headers: { 'content-type': 'application/json' },
   body: JSON.stringify(body),
 })
+const expired = 'Bearer error="invalid_token", error_description="The token has expired"'
 const dog = { name: 'walk the dog', isComplete: false }
 
 /** Runs a module in a process of its own. */
@@ -147,6 +148,17 @@ suite('start', () => {
     )
   })
 
+  test('S6 fail: a token that is rejected once, though none is required', async (t) => {
+    const server = await started(t, { profile: 'b' })
+    await server.fail({ path: items, times: 1, code: 401 }, { path: items, times: 1, code: 429 })
+    const headers = { authorization: `Bearer ${await server.token()}` }
+    const rejected = await fetch(server.url + items, { headers })
+    assert.deepEqual([rejected.status, rejected.headers.get('www-authenticate')], [401, expired])
+    const limited = await fetch(server.url + items)
+    assert.deepEqual([limited.status, limited.headers.get('retry-after')], [429, '1'])
+    assert.equal((await fetch(server.url + items)).status, 200)
+  })
+
   test('fail combines a failure, a delay and a rate', async (t) => {
     const server = await started(t, { profile: 'a' })
     await server.fail(
@@ -176,9 +188,45 @@ suite('start', () => {
     const response = await fetch(`${one.url}/secret`, { headers })
     assert.match(await response.text(), /^Hello ada\./)
     assert.equal((await fetch(`${other.url}/secret`, { headers })).status, 401)
-    const expired = { authorization: `Bearer ${await one.token({ validForSeconds: -3600 })}` }
-    const rejected = await fetch(`${one.url}/secret`, { headers: expired })
-    assert.match(rejected.headers.get('www-authenticate') ?? '', /invalid_token/)
+  })
+
+  const sendToken = ({ url }: TodoServer<'a'>, token: string) =>
+    fetch(`${url}/secret`, { headers: { authorization: `Bearer ${token}` } })
+
+  test('S6 a token is rejected as soon as it has expired', async (t) => {
+    const server = await started(t, { profile: 'a', now: '2020-01-01T00:00:00Z' })
+    for (const validForSeconds of [0, -1, -0.5, -3600]) {
+      const { status, headers } = await sendToken(server, await server.token({ validForSeconds }))
+      assert.deepEqual([status, headers.get('www-authenticate')], [401, expired], `${validForSeconds}`)
+    }
+    const signedAfter = Date.now()
+    const token = await server.token({ validForSeconds: 1 })
+    const signedBefore = Date.now()
+    const { exp } = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
+    assert.ok(1000 * exp >= signedAfter + 1000 && 1000 * exp < signedBefore + 2000, `${exp}`)
+    for (;;) {
+      const sentAt = Date.now()
+      const { status, headers } = await sendToken(server, token)
+      if (Date.now() < 1000 * exp) assert.equal(status, 200)
+      if (sentAt >= 1000 * exp) assert.deepEqual([status, headers.get('www-authenticate')], [401, expired])
+      if (status === 401) break
+      await sleep(20)
+    }
+  })
+
+  test('clockToleranceSeconds: tokens of this server are accepted for so long after they have expired', async (t) => {
+    const server = await started(t, { profile: 'a', clockToleranceSeconds: 600 })
+    assert.equal((await sendToken(server, await server.token({ validForSeconds: -300 }))).status, 200)
+    const { status, headers } = await sendToken(server, await server.token({ validForSeconds: -601 }))
+    assert.deepEqual([status, headers.get('www-authenticate')], [401, expired])
+  })
+
+  test('token rejects a time that is no finite number', async (t) => {
+    const server = await started(t, { profile: 'a' })
+    for (const validForSeconds of ['1', Number.NaN, null])
+      await assert.rejects(server.token({ validForSeconds } as TokenOptions), {
+        message: 'token: validForSeconds must be a finite number.',
+      })
   })
 
   test('requireAuth requires a token for the items', async (t) => {
@@ -332,8 +380,17 @@ suite('start', () => {
       [{ profile: 'both' }, 'start: profile must be a or b, not "both".'],
       [{ profile: 'toString' }, 'start: profile must be a or b, not "toString".'],
       [
-        { profile: 'c', port: 70_000, seed: -1, now: 'soon', requireAuth: 'maybe', log: true, prot: 1 },
-        'start: profile must be a or b, not "c"; port must be a whole number from 0 to 65535, not "70000"; seed must be a whole number from 0 to 4294967295, not "-1"; now must be a time such as 2026-01-01T00:00:00Z, not "soon"; requireAuth must be true or false; log must be a function; there is no option prot: use profile, port, seed, now, requireAuth, log.',
+        {
+          profile: 'c',
+          port: 70_000,
+          seed: -1,
+          now: 'soon',
+          requireAuth: 'maybe',
+          log: true,
+          clockToleranceSeconds: -1,
+          prot: 1,
+        },
+        'start: profile must be a or b, not "c"; port must be a whole number from 0 to 65535, not "70000"; seed must be a whole number from 0 to 4294967295, not "-1"; now must be a time such as 2026-01-01T00:00:00Z, not "soon"; clockToleranceSeconds must be a whole number from 0 to 3600, not "-1"; requireAuth must be true or false; log must be a function; there is no option prot: use profile, port, seed, now, requireAuth, clockToleranceSeconds, log.',
       ],
       [
         { profile: 'a', now: new Date(Number.NaN) },

@@ -19,7 +19,7 @@ const signOptions = flagsOnly({
   'valid-for': option(
     'TIME',
     'a whole number with s, m, h or d, at most 3650d',
-    'time until it expires: 30m, 12h, 90d (90d)',
+    'time until it expires: 2s, 12h, 90d (90d)',
     parseDurationSeconds,
   ),
   issuer: text('ISSUER', 'an issuer', `issuer claim (${devTokenDefaults.issuer})`),
@@ -38,6 +38,7 @@ Flags to create a token, defaults in brackets
 ${optionsHelp(signOptions)}
 Flags to verify a token and their environment variables, as for "todo-service serve", defaults in brackets
 ${optionsHelp(tokenOptions)}
+A development token is rejected as soon as it has expired: the clock tolerance is for other tokens.
 Exit code of "token verify": 0 if the token is accepted, 1 if not.
 
 Examples

@@ -29,7 +29,7 @@ export const tokenOptions = {
   ),
   'jwt-issuer': many(text('ISSUER', 'an issuer', 'accepted issuers')),
   'jwt-audience': many(text('AUDIENCE', 'an audience', 'accepted audiences')),
-  'jwt-clock-tolerance': integer('SECONDS', 0, 3600, 'accepted clock difference (60)'),
+  'jwt-clock-tolerance': integer('SECONDS', 0, 3600, 'accepted clock difference, for tokens of these keys (60)'),
 } as const satisfies Options
 
 /** A token to send. */
@@ -53,6 +53,7 @@ export interface TokenSettings {
   readonly mode: Mode
   /** Undefined: only development tokens are accepted. */
   readonly tokens: TokenConfig | undefined
+  /** Not for development tokens, which have none. */
   readonly clockToleranceSeconds: number
 }
 

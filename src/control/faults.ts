@@ -1,7 +1,7 @@
-import { challenge } from '../http/auth.ts'
+import { challengeExpired } from '../http/auth.ts'
 import type { Fault, RequestContext } from '../http/context.ts'
 import type { Api } from '../http/dispatch.ts'
-import { Rejection } from '../http/errors.ts'
+import { type ErrorCode, Rejection } from '../http/errors.ts'
 import type { Response } from '../http/response.ts'
 import { errorCodesOf, type Route } from '../http/router.ts'
 import { type FaultRule, type FlagRule, isValid, maxWaitSeconds, ruleMembers, type UsedRule } from './schema.ts'
@@ -88,7 +88,7 @@ export class Faults {
     if (route.isHealthCheck || route.isPageFile) return undefined
     const prefer = context.request.header('prefer')
     if (prefer === undefined && this.#rules.length === 0) return undefined
-    const preferred = prefer === undefined ? undefined : this.#preferred(prefer, route)
+    const preferred = prefer === undefined ? undefined : this.#preferred(prefer, context, route)
     if (preferred && 'status' in preferred) {
       const description = `Prefer: ${prefer}`
       const none = { delayMs: 0, bytesPerSecond: undefined, applied: '' }
@@ -105,7 +105,7 @@ export class Faults {
       rule.used++
       const parts: unknown[] = []
       if (failure !== undefined) {
-        outcome = this.#outcomeOf(failure, route)
+        outcome = this.#outcomeOf(failure, context, route)
         simulatedBy = `${nameOf(rule)}: ${failure}`
         parts.push(failure)
       }
@@ -131,23 +131,32 @@ export class Faults {
     return share === undefined || this.#settings.random() < share
   }
 
-  #outcomeOf(failure: Failure, route: Route): Fault['outcome'] {
-    if (typeof failure === 'number') return this.failuresOf(route).get(failure) ?? 'none'
+  #outcomeOf(failure: Failure, context: RequestContext, route: Route): Fault['outcome'] {
+    if (typeof failure === 'number') return this.#responseWith(failure, context, route) ?? 'none'
     return failure === 'failure' ? new Rejection('store-unavailable') : failure
+  }
+
+  #responseWith(status: number, { request }: RequestContext, route: Route): Rejection | Response | undefined {
+    const code = this.failuresOf(route).get(status)
+    return code === 'token-rejected' ? challengeExpired(request) : code && new Rejection(code)
   }
 
   #delayOf(min: number, max = min): number {
     return max === min ? min : Math.round(min + this.#settings.random() * (max - min))
   }
 
-  /** Returns the failures of a route by status. What a failing store causes comes first: a test wants it most. */
-  failuresOf(route: Route): ReadonlyMap<number, Rejection | Response> {
-    const failures = new Map<number, Rejection | Response>(route.secured ? [[401, expiredToken]] : [])
-    const codes = errorCodesOf(route)
+  /**
+   * Returns the failures of a route by status, those too that other settings of the service would add: a required token, a
+   * rate limit. What a failing store causes comes first: a test wants it most.
+   */
+  failuresOf(route: Route): ReadonlyMap<number, ErrorCode | 'token-rejected'> {
+    const secured = route.secured === true || route.isSecurable === true
+    const failures = new Map<number, ErrorCode | 'token-rejected'>(secured ? [[401, 'token-rejected']] : [])
+    const codes = errorCodesOf({ ...route, secured }, true)
     const first = (['store-unavailable', 'internal'] as const).filter((code) => codes.includes(code))
-    for (const failure of [...first, ...codes].map((code) => new Rejection(code))) {
-      const { status } = this.#api.errorResponse(failure, route.operation, '')
-      if (!failures.has(status)) failures.set(status, failure)
+    for (const code of [...first, ...codes]) {
+      const { status } = this.#api.errorResponse(new Rejection(code), route.operation, '')
+      if (!failures.has(status)) failures.set(status, code)
     }
     return failures
   }
@@ -157,7 +166,7 @@ export class Faults {
   }
 
   /** Unknown preferences are ignored (RFC 7240). */
-  #preferred(header: string, route: Route): Preferred | Response {
+  #preferred(header: string, context: RequestContext, route: Route): Preferred | Response {
     const preferences = parsePreferences(header)
     const [wait = '', code, fault, rate] = ['wait', 'code', 'fault', 'rate'].map((name) => preferences.get(name))
     const seconds = /^\d{1,9}$/.test(wait) ? Math.min(Number(wait), maxWaitSeconds) : undefined
@@ -172,7 +181,7 @@ export class Faults {
       applied.push(`fault=${fault}`)
     }
     if (code !== undefined) {
-      outcome = /^\d{3}$/.test(code) ? this.failuresOf(route).get(Number(code)) : undefined
+      outcome = /^\d{3}$/.test(code) ? this.#responseWith(Number(code), context, route) : undefined
       if (!outcome) return rejectedPreference(statusMessage(`${route.method} ${route.path}`, this.statusesOf(route)))
       simulatedBy = `Prefer: code=${code}`
       applied.push(`code=${code}`)
@@ -191,11 +200,6 @@ export class Faults {
 type Preferred = { [Name in Exclude<keyof Fault, 'description'>]: Fault[Name] | undefined }
 
 const rejectedPreference = (title: string) => problem(400, `Prefer: ${title}`)
-
-const expiredToken = challenge(
-  'Bearer error="invalid_token", error_description="The token has expired"',
-  'a fault was asked for',
-)
 
 const statusMessage = (operations: string, statuses: readonly number[]) =>
   `code must be a failure of ${operations}: ${statuses.join(', ')}.`

@@ -17,10 +17,9 @@ export async function authenticate(
   request: Request,
   verifyToken: VerifyToken,
 ): Promise<{ claims: Claims } | Response | Rejection> {
-  const authorization = request.header('authorization') ?? ''
-  if (repeated.test(authorization)) return new Rejection('header-repeated')
-  const [, token] = /^Bearer +(\S.*)$/i.exec(authorization) ?? []
-  if (!token) return challenge('Bearer', 'no bearer token was sent')
+  if (repeated.test(request.header('authorization') ?? '')) return new Rejection('header-repeated')
+  const token = bearerToken(request)
+  if (!token) return tokenMissing
   const result = await verifyToken(token).catch((cause: unknown) => ({
     errorDescription: 'The token is malformed',
     reason: `${cause}`,
@@ -32,8 +31,14 @@ export async function authenticate(
       reason: `the token has no scope ${result.missingScope}`,
     }
   if ('undecidedReason' in result) return new Rejection('keys-unavailable', undefined, result.undecidedReason)
-  return challenge(`Bearer error="invalid_token", error_description="${result.errorDescription}"`, result.reason)
+  return tokenInvalid(result.errorDescription, result.reason)
 }
+
+const bearerToken = (request: Request) => /^Bearer +(\S.*)$/i.exec(request.header('authorization') ?? '')?.[1]
+
+/** The response to this request where a token is required: the one that it has is taken for expired. */
+export const challengeExpired = (request: Request): Response =>
+  bearerToken(request) ? tokenInvalid('The token has expired', 'the token has expired') : tokenMissing
 
 /** Two Authorization headers, joined with ", " by a server that did not find them. In one, `=` follows a name there. */
 const repeated = /, (?:[^\s,="]+(?: |$)|$)/
@@ -49,7 +54,10 @@ export const requireScope =
     return Array.isArray(scopes) && scopes.includes(scope) ? result : { missingScope: scope }
   }
 
-export const challenge = (value: string, reason: string): Response => ({
-  ...empty(401, { 'www-authenticate': value }),
+const challenge = (value: string, reason: string): Response => ({
+  ...empty(401, { 'www-authenticate': value, 'cache-control': 'no-store' }),
   reason,
 })
+const tokenMissing = challenge('Bearer', 'no bearer token was sent')
+const tokenInvalid = (errorDescription: string, reason: string) =>
+  challenge(`Bearer error="invalid_token", error_description="${errorDescription}"`, reason)

@@ -41,6 +41,8 @@ export interface Route<Id = unknown, S extends ObjectSchema = ObjectSchema, Outc
   readonly path: string
   /** S3, S7: requires a bearer token. */
   readonly secured?: boolean
+  /** S7: requires one where the operator asks for it. */
+  readonly isSecurable?: true
   /** Health checks: neither redirected nor rejected when the service is overloaded. */
   readonly isHealthCheck?: true
   /** A file of a page: not in the journal, and without delays and failures. */
@@ -161,14 +163,14 @@ const bodyErrors = [
 ]
 const commonErrors = ['overloaded', 'internal', 'host-malformed', 'header-repeated', 'framing-ambiguous'] as const
 
-/** Every error that a request to the route can get. */
-export const errorCodesOf = ({
-  docs,
-  body,
-  secured,
-}: Pick<Route, 'docs' | 'body' | 'secured'>): readonly ErrorCode[] => [
+/** Every error that a request to the route can get, besides 401 where it is secured. */
+export const errorCodesOf = (
+  { docs, body, secured }: Pick<Route, 'docs' | 'body' | 'secured'>,
+  isRateLimited: boolean,
+): readonly ErrorCode[] => [
   ...(body ? bodyErrors : []),
   ...(docs?.errors ?? []),
   ...(secured ? (['keys-unavailable'] as const) : []),
+  ...(isRateLimited ? (['too-many-requests'] as const) : []),
   ...commonErrors,
 ]

@@ -121,8 +121,7 @@ function successContent(body: NonNullable<Success['body']>): Json {
 /** Describes, by status, how the error table answers every error of the route. */
 function errorResponses(described: Route, errorResponse: Api['errorResponse'], isRateLimited = false): Json {
   const { operation: name, body } = described
-  const codes = [...errorCodesOf(described), ...(isRateLimited ? ['too-many-requests' as const] : [])]
-  const responses = codes.map((code) => {
+  const responses = errorCodesOf(described, isRateLimited).map((code) => {
     const error = (body && exampleError(code, body)) ?? new Rejection(code)
     return { code, ...errorResponse(error, name, '4bf92f3577b34da6a3ce929d0e0e4736') }
   })

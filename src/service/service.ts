@@ -9,7 +9,6 @@ import { listen as listenHere } from '../server/listen.ts'
 import { noOverloadMonitor, overloadMonitor } from '../server/overload.ts'
 import { runtime } from '../server/runtime.ts'
 import { serverContext } from '../server/server.ts'
-import { devTokenIssuer } from '../tokens/dev-key.ts'
 import { createTokenVerifier } from '../tokens/verify.ts'
 import { version } from '../version.ts'
 import type { Clock } from './clock.ts'
@@ -30,6 +29,8 @@ export interface ServiceOptions {
   readonly worker?: Worker | undefined
   readonly processes?: number
   readonly portInUseAdvice?: string
+  /** 0, where absent; that of other tokens is in the configuration. */
+  readonly devClockToleranceSeconds?: number
 }
 
 export type NewToken = (request?: DevTokenRequest) => Promise<string>
@@ -72,14 +73,19 @@ export async function startService(options: ServiceOptions): Promise<Service | s
   const metrics = await startMetrics(config, opened, clock, worker !== undefined)
   if (typeof metrics === 'string') return fail(metrics)
   if (metrics?.server) closers.push(metrics.server.close)
-  const { verifyOptions, devKey, notes } = await createTokenVerification(config, directory, log.notice)
+  const { verifyOptions, devKey, devIssuer, notes } = await createTokenVerification(
+    config,
+    directory,
+    log.notice,
+    options.devClockToleranceSeconds,
+  )
   const newToken: NewToken | undefined = devKey && (async (request) => (await signDevToken(devKey.key, request)).token)
   const { maxRequestsPerSecond } = config
   const appSettings: Omit<AppSettings, 'redirectPort' | 'redirectsToHttps'> = {
     ...config,
     ...clock,
     verifyToken: createTokenVerifier(verifyOptions),
-    verifyDevToken: devKey && createTokenVerifier({ ...verifyOptions, trustedIssuers: [devTokenIssuer(devKey.key)] }),
+    verifyDevToken: devIssuer && createTokenVerifier({ ...verifyOptions, trustedIssuers: [devIssuer] }),
     allowRequest:
       maxRequestsPerSecond === undefined ? undefined : rateLimiter(maxRequestsPerSecond, clock.monotonicNow),
     observe: metrics?.observe,

@@ -21,33 +21,53 @@ export async function startInProcess(options: object = {}) {
     directory: undefined,
     stop: new AbortController().signal,
     portInUseAdvice: ': choose another, or leave it out for a free one.',
+    devClockToleranceSeconds: config.clockToleranceSeconds,
   })
   if (typeof service === 'string') throw new Error(`start: ${service.replace('--port', 'port')}`)
-  const { newToken, destroy } = service
+  const { destroy } = service
   const [{ urls, control }] = service.profiles as [RunningProfile]
   // Development mode without --no-admin.
-  return { url: urls.urls[0] as string, control: control as Control, newToken: newToken as NewToken, destroy }
+  const sign = service.newToken as NewToken
+  const newToken: NewToken = async (request) => {
+    const { validForSeconds = 0 } = request ?? {}
+    if (!Number.isFinite(validForSeconds)) throw new Error('token: validForSeconds must be a finite number.')
+    return sign(request)
+  }
+  return { url: urls.urls[0] as string, control: control as Control, newToken, destroy }
 }
 
 /** The configuration of `todo-service serve` with these options as flags, whatever the environment is. */
 function readStartOptions(options: Readonly<Record<string, unknown>>) {
-  const { profile, port = 0, seed, now, requireAuth, log, ...unknown } = options
+  const { profile, port = 0, seed, now, requireAuth, clockToleranceSeconds = 0, log, ...unknown } = options
   const isProfile = Object.hasOwn(profiles, `${profile}`)
   const time = isDate(now) && !Number.isNaN(now.getTime()) ? now.toISOString() : now
-  const flags = { host: '127.0.0.1', profile: isProfile ? profile : 'a', port, seed, now: time }
+  const flags = {
+    host: '127.0.0.1',
+    profile: isProfile ? profile : 'a',
+    port,
+    seed,
+    now: time,
+    'jwt-clock-tolerance': clockToleranceSeconds,
+  }
   const args = Object.entries(flags).flatMap(([name, value]) => (value === undefined ? [] : `--${name}=${value}`))
   const config = readConfig([...args, '--no-https', ...(requireAuth ? ['--require-auth'] : [])], {}, new Date())
   const actual = profile === undefined ? '' : `, not ${JSON.stringify(profile)}`
   const mistakes = [
     ...(isProfile ? [] : [`profile must be ${Object.keys(profiles).join(' or ')}${actual}`]),
-    ...('problems' in config ? config.problems.map((problem) => problem.replace(/^--|\.$/g, '')) : []),
+    ...('problems' in config ? config.problems.map(nameOption) : []),
     ...(requireAuth === undefined || typeof requireAuth === 'boolean' ? [] : ['requireAuth must be true or false']),
     ...(log === undefined || typeof log === 'function' ? [] : ['log must be a function']),
-    ...Object.keys(unknown).map((name) => `there is no option ${name}: use profile, port, seed, now, requireAuth, log`),
+    ...Object.keys(unknown).map(
+      (name) => `there is no option ${name}: use profile, port, seed, now, requireAuth, clockToleranceSeconds, log`,
+    ),
   ]
   if ('problems' in config || mistakes.length > 0) throw new Error(`start: ${mistakes.join('; ')}.`)
   return { config, log: log as ((line: string) => void) | undefined }
 }
+
+/** A problem with a flag, in the words of `start`. */
+const nameOption = (problem: string) =>
+  problem.replace('--jwt-clock-tolerance', 'clockToleranceSeconds').replace(/^--|\.$/g, '')
 
 /** What the caller's function throws must not change a response: it becomes a warning. */
 function callSafely(log: (line: string) => void, line: string): void {

@@ -9,6 +9,7 @@ interface TokenVerification {
   readonly verifyOptions: VerifyOptions
   /** Undefined in production. */
   readonly devKey: DevKey | undefined
+  readonly devIssuer: TrustedIssuer | undefined
   /** For the start message. */
   readonly notes: readonly string[]
 }
@@ -18,12 +19,14 @@ export async function createTokenVerification(
   { mode, tokens, clockToleranceSeconds }: TokenSettings,
   directory: string | undefined,
   report: (message: string) => void,
+  devClockToleranceSeconds?: number,
 ): Promise<TokenVerification> {
   const trustedIssuers: TrustedIssuer[] = []
   const notes: string[] = []
   const devKey = mode === 'development' ? await readOrCreateDevKey(directory, randomBytes) : undefined
-  if (devKey) {
-    trustedIssuers.push(devTokenIssuer(devKey.key))
+  const devIssuer = devKey && devTokenIssuer(devKey.key, devClockToleranceSeconds)
+  if (devIssuer) {
+    trustedIssuers.push(devIssuer)
     notes.push(
       devKey.storeError
         ? `${devKey.storeError}: this process uses a temporary key that no other process has.`
@@ -36,10 +39,10 @@ export async function createTokenVerification(
       'jwksUrl' in keys
         ? createRemoteKeys({ url: keys.jwksUrl, monotonicNow: () => performance.now(), report })
         : async () => keys
-    trustedIssuers.push({ keyName: 'configured key', issuers, audiences, keys: getKeys })
+    trustedIssuers.push({ keyName: 'configured key', issuers, audiences, clockToleranceSeconds, keys: getKeys })
   }
   if (trustedIssuers.length === 0) notes.push(noKeyNote)
-  return { verifyOptions: { trustedIssuers, now: () => new Date(), clockToleranceSeconds }, devKey, notes }
+  return { verifyOptions: { trustedIssuers, now: () => new Date() }, devKey, devIssuer, notes }
 }
 
 const tokenNote = 'Get a token for /secret and /swagger/v1/swagger.json: npx todo-service token'

@@ -33,8 +33,9 @@ export async function readOrCreateDevKey(
   }
 }
 
-export function devTokenIssuer(key: KeyObject): TrustedIssuer {
+/** Without tolerance, a token can be seen to expire: it was signed on this machine. */
+export function devTokenIssuer(key: KeyObject, clockToleranceSeconds = 0): TrustedIssuer {
   const { issuer, audiences } = devTokenDefaults
   const keys = [hmacKey(key)]
-  return { keyName: 'development key', issuers: [issuer], audiences, keys: async () => keys }
+  return { keyName: 'development key', issuers: [issuer], audiences, clockToleranceSeconds, keys: async () => keys }
 }

@@ -12,20 +12,25 @@ export interface TokenRequest {
   /** Those that a service in development mode accepts, where absent. */
   readonly issuer?: string
   readonly audiences?: readonly string[]
-  /** An hour, where absent. */
+  /** An hour, where absent. Rounded up to a whole second of the clock; 0 or less for a token that has expired. */
   readonly validForSeconds?: number
 }
 
-/** Signs a development token with the claims that `dotnet user-jwts` writes. */
+/**
+ * Signs a development token with the claims that `dotnet user-jwts` writes, but without `nbf`: the clock of a service may be
+ * behind the one here.
+ */
 export async function signToken(
   request: TokenRequest,
   key: KeyObject,
   now: Date,
-): Promise<{ token: string; claims: { exp: number } }> {
+): Promise<{ token: string; claims: { exp: number; iat: number } }> {
   const { SignJWT } = await import('jose/jwt/sign')
   const { name = 'developer', validForSeconds = 3600 } = request
   const { issuer = devTokenDefaults.issuer, audiences = devTokenDefaults.audiences } = request
-  const issuedAt = Math.floor(now.getTime() / 1000)
+  const seconds = now.getTime() / 1000
+  // Whole seconds: valid for no less than was asked for, and for no moment where that is 0 or less.
+  const expiresAt = validForSeconds > 0 ? Math.ceil(seconds + validForSeconds) : Math.floor(seconds + validForSeconds)
   const claims = {
     unique_name: name,
     sub: name,
@@ -34,9 +39,8 @@ export async function signToken(
     ...listClaim('role', request.roles),
     ...request.claims,
     ...listClaim('aud', audiences),
-    nbf: issuedAt,
-    exp: issuedAt + validForSeconds,
-    iat: issuedAt,
+    exp: expiresAt,
+    iat: Math.floor(seconds),
     iss: issuer,
   }
   const token = await new SignJWT(claims).setProtectedHeader({ alg: 'HS256', typ: 'JWT' }).sign(key)

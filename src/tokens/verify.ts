@@ -8,6 +8,8 @@ export interface TrustedIssuer {
   readonly keyName: string
   readonly issuers: readonly string[]
   readonly audiences: readonly string[]
+  /** How much the clock of the issuer may differ from ours. */
+  readonly clockToleranceSeconds: number
   /** `kid` is the one in the token's header; remote keys are fetched again if it is unknown. */
   keys(kid: string | undefined): Promise<readonly VerificationKey[]>
 }
@@ -15,7 +17,6 @@ export interface TrustedIssuer {
 export interface VerifyOptions {
   readonly trustedIssuers: readonly TrustedIssuer[]
   readonly now: () => Date
-  readonly clockToleranceSeconds: number
 }
 
 /** `message` has the details, for the log and `token verify`; `errorDescription` is sent to the client. */
@@ -67,7 +68,7 @@ export async function checkToken(text: string, options: VerifyOptions): Promise<
   let fewest = Number.POSITIVE_INFINITY
   for (const issuer of options.trustedIssuers) {
     const signature = await checkSignature(text, token.header, issuer)
-    const checks = [...signature, ...checkClaims(token.claims, issuer, now, options.clockToleranceSeconds)]
+    const checks = [...signature, ...checkClaims(token.claims, issuer, now)]
     // A check that could not be made counts less than one that failed.
     const failures = isUndecided(checks) ? 0.5 : checks.filter(({ ok }) => !ok).length
     if (failures < fewest) [best, fewest] = [checks, failures]
@@ -141,8 +142,9 @@ async function checkSignature(text: string, header: JsonObject, issuer: TrustedI
   return [algorithm, failed('The signature is invalid', `signature does not match the ${keyName}`)]
 }
 
-function checkClaims(claims: JsonObject, issuer: TrustedIssuer, now: number, tolerance: number): CheckResult[] {
+function checkClaims(claims: JsonObject, issuer: TrustedIssuer, now: number): CheckResult[] {
   const { iss, aud, exp, nbf, iat } = claims
+  const { clockToleranceSeconds: tolerance } = issuer
   const checks = [
     checkIssuer(iss, issuer.issuers),
     checkAudience(aud, issuer.audiences),

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { suite, type TestContext, test } from 'node:test'
+import { start } from '../../src/index.ts'
 import { type Client, NoResponseError, type Response } from '../../src/verify/client.ts'
+import { cleanUp } from '../support/cleanup.ts'
 import { run, serve, sharedService } from '../support/cli.ts'
 import { createClient } from '../support/client.ts'
 import {
@@ -16,6 +18,7 @@ import {
   putFaults,
 } from '../support/control.ts'
 import { RawConnection } from '../support/raw.ts'
+import { transports } from '../support/running.ts'
 import { runtimes } from '../support/runtimes.ts'
 import { Stopwatch } from '../support/stopwatch.ts'
 
@@ -25,6 +28,27 @@ const b = sharedService(['--profile', 'b'])
 const create = (client: Client, prefer?: string) => client.send('POST', itemsPath, numbered('x'), { prefer })
 const count = async (client: Client) => JSON.parse((await client.send('GET', itemsPath)).text).length
 const applied = ({ status, headers }: Response) => [status, headers['preference-applied']]
+
+const expiredChallenge = 'Bearer error="invalid_token", error_description="The token has expired"'
+
+/** A valid request for each operation that can require a token. */
+const operationsOf = {
+  a: [
+    ['GET', itemsPath],
+    ['POST', itemsPath, numbered('x')],
+    ['GET', `${itemsPath}/1`],
+    ['PUT', `${itemsPath}/1`, { id: 1, ...numbered('x') }],
+    ['DELETE', `${itemsPath}/1`],
+    ['GET', '/secret'],
+  ],
+  b: [
+    ['GET', itemsPath],
+    ['POST', itemsPath, named('x')],
+    ['PUT', itemsPath, named('x')],
+    ['DELETE', `${itemsPath}/x`],
+    ['GET', '/secret'],
+  ],
+} as const
 
 /** What a connection gets for one request with this preference, until the server closes it. */
 async function rawResponse(
@@ -86,24 +110,82 @@ suite('Prefer', { concurrency: true }, () => {
     assert.equal(await count(client), 3)
   })
 
-  test('S6 code=401, where a token is required', async () => {
-    const client = newSandbox(a)
-    const authorization = `Bearer ${await developmentToken(a)}`
-    const { status, headers, text } = await client.send('GET', '/secret', undefined, {
-      authorization,
-      prefer: 'code=401',
+  for (const [profile, service] of [
+    ['a', a],
+    ['b', b],
+  ] as const) {
+    const authorization = async () => `Bearer ${await developmentToken(service)}`
+    const comparable = ({ status, headers, text }: Response) => {
+      const { date: _, vary: _vary, 'preference-applied': _applied, 'content-length': _length, ...others } = headers
+      return [status, others, text.replace(/"traceId":"[^"]+"/, '')]
+    }
+
+    test(`profile ${profile}: S6 code=401 is what the operation responds without a token, or with an expired one`, async (t) => {
+      const real = await start({ profile, requireAuth: true })
+      cleanUp(t, real.close)
+      const credentials = [
+        [{}, {}],
+        [{ authorization: 'Basic x' }, { authorization: 'Basic x' }],
+        [
+          { authorization: await authorization() },
+          { authorization: `Bearer ${await real.token({ validForSeconds: -1 })}` },
+        ],
+      ]
+      const client = newSandbox(service)
+      for (const [method, path, body] of operationsOf[profile]) {
+        if (path === '/secret') continue
+        for (const [sent, rejected] of credentials) {
+          const simulated = await client.send(method, path, body, { ...sent, prefer: 'code=401' })
+          assert.equal(simulated.headers['preference-applied'], 'code=401')
+          const expected = await createClient(real.url).send(method, path, body, { ...rejected })
+          assert.equal(expected.status, 401)
+          assert.deepEqual(comparable(simulated), comparable(expected), `${method} ${path}`)
+        }
+      }
+      const secret = { authorization: await authorization(), prefer: 'code=401' }
+      const { status, headers } = await client.send('GET', '/secret', undefined, secret)
+      assert.deepEqual([status, headers['www-authenticate']], [401, expiredChallenge])
+      // S7: these need no token, whatever the operator asks for.
+      for (const path of ['/', '/weatherforecast']) {
+        const refused = await client.send('GET', path, undefined, { prefer: 'code=401' })
+        assert.match(problemOf(refused).title, /^Prefer: code must be a failure of GET \/.*: 400, 429, 500, 503\.$/)
+      }
     })
-    assert.deepEqual([status, text, headers['preference-applied']], [401, '', 'code=401'])
-    assert.match(
-      `${headers['www-authenticate']}`,
-      /^Bearer error="invalid_token", error_description="The token has expired"$/,
-    )
-    assert.equal((await client.send('GET', '/', undefined, { prefer: 'code=401' })).status, 400)
-  })
+
+    test(`profile ${profile}: code=429 is what every operation responds beyond the rate limit`, async (t) => {
+      const limited = await transports['over a socket'](t, profile, { allowRequest: () => false })
+      const client = newSandbox(service)
+      const open = ['/', '/weatherforecast'].map((path) => ['GET', path] as const)
+      for (const [method, path, body] of [...operationsOf[profile], ...open]) {
+        const sent = path === '/secret' ? { authorization: await authorization() } : {}
+        const simulated = await client.send(method, path, body, { ...sent, prefer: 'code=429' })
+        assert.deepEqual(applied(simulated), [429, 'code=429'])
+        assert.equal(simulated.headers['retry-after'], '1')
+        const real = await limited.send(method, path, body, sent)
+        assert.deepEqual(comparable(simulated), comparable(real), `${method} ${path}`)
+      }
+    })
+
+    test(`profile ${profile}: a rule with 401 is for the operations that can require a token, one with 429 for all`, async () => {
+      const client = newSandbox(service)
+      const statuses = async () => {
+        const all = []
+        for (const path of [itemsPath, '/secret', '/', '/weatherforecast'])
+          all.push((await client.send('GET', path, undefined, { authorization: await authorization() })).status)
+        return all
+      }
+      await putFaults(client, { code: 401 })
+      assert.deepEqual(await statuses(), [401, 401, 200, 200])
+      await putFaults(client, { code: 429 })
+      assert.deepEqual(await statuses(), [429, 429, 429, 429])
+      const [entry] = await journalOf(client)
+      assert.deepEqual([entry?.reason, entry?.met], [`simulated by rule for any method any path: 401`, []])
+    })
+  }
 
   for (const [profile, service, list] of [
-    ['a', a, '400, 413, 415, 500, 503'],
-    ['b', b, '400, 409'],
+    ['a', a, '400, 401, 413, 415, 429, 500, 503'],
+    ['b', b, '400, 401, 409, 429'],
   ] as const)
     test(`profile ${profile}: a code that the operation cannot have gets 400 with those it can, and has no effect`, async () => {
       const client = newSandbox(service)
@@ -438,8 +520,8 @@ suite('fault rules', { concurrency: true }, () => {
   })
 
   for (const [profile, service, post] of [
-    ['a', a, '400, 413, 415, 500, 503'],
-    ['b', b, '400, 409'],
+    ['a', a, '400, 401, 413, 415, 429, 500, 503'],
+    ['b', b, '400, 401, 409, 429'],
   ] as const)
     test(`profile ${profile}: every mistake is named with its position, and nothing changes`, async () => {
       const client = newSandbox(service)
@@ -566,13 +648,14 @@ suite('--delay and --fail', { concurrency: true }, () => {
 
   test('--fail METHOD:STATUS:SHARE%, repeated, and as a variable', async (t) => {
     for (const [args, env] of [
-      [['--fail', 'POST:500:100%', '--fail', 'DELETE:100%', '--fail', '0%'], {}],
-      [[], { TODO_FAIL: 'POST:500:100%, DELETE:100%' }],
+      [['--fail', 'POST:500:100%', '--fail', 'DELETE:100%', '--fail', 'PUT:429:100%', '--fail', '0%'], {}],
+      [[], { TODO_FAIL: 'POST:500:100%, DELETE:100%, PUT:429:100%' }],
     ] as const) {
       const { url } = await serve(t, args, env)
       const client = createClient(url)
       assert.equal((await create(client)).status, 500)
       assert.equal((await client.send('DELETE', `${itemsPath}/1`)).status, 503)
+      assert.equal((await client.send('PUT', `${itemsPath}/1`, { id: 1, ...numbered('x') })).status, 429)
       assert.equal((await client.send('GET', itemsPath)).status, 200)
     }
   })
@@ -597,11 +680,14 @@ suite('--delay and --fail', { concurrency: true }, () => {
     assert.match(long.stderr, /^todo-service: --delay is not possible in .*: maxDelay must be .* 0 to 60000\.\n/)
     assert.deepEqual([forB.code, forB.stdout], [2, ''])
     assert.deepEqual(forB.stderr.split('\n').slice(0, -2), [
-      'todo-service: --fail POST:503 is not possible in Profile B: code must be a failure of these operations: 400, 409.',
+      'todo-service: --fail POST:503 is not possible in Profile B: code must be a failure of these operations: 400, 401, 409, 429.',
       'todo-service: --fail PATCH is not possible in Profile B: No operation has this method and path.',
     ])
     assert.equal(forBoth.code, 2)
-    assert.match(forBoth.stderr, /Profile A: .*400, 413, 415, 500, 503\.\n.*Profile B: .*400, 409\.\n/)
+    assert.match(
+      forBoth.stderr,
+      /Profile A: .*400, 401, 413, 415, 429, 500, 503\.\n.*Profile B: .*400, 401, 409, 429\.\n/,
+    )
   })
 
   test('values that cannot be read are usage errors', startTimeout, async (t) => {

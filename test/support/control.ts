@@ -42,9 +42,9 @@ export async function developmentToken({ url }: Pick<Service, 'url'>): Promise<s
 }
 
 /** A token for the control API of a service that has this directory for its configuration. */
-export async function controlToken(XDG_CONFIG_HOME: string): Promise<string> {
+export async function controlToken(XDG_CONFIG_HOME: string, validForSeconds = 600): Promise<string> {
   const { key } = await readOrCreateDevKey(configDirectory({ XDG_CONFIG_HOME }), randomBytes)
-  const request = { ...devTokenDefaults, id: 'x', name: 'ada', scopes: ['control'], validForSeconds: 600 }
+  const request = { ...devTokenDefaults, id: 'x', name: 'ada', scopes: ['control'], validForSeconds }
   return (await signToken(request, key, new Date())).token
 }
 

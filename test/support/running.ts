@@ -25,7 +25,6 @@ const devKey = createSecretKey(randomBytes(32))
 const devVerifyOptions: VerifyOptions = {
   trustedIssuers: [devTokenIssuer(devKey)],
   now: () => new Date(),
-  clockToleranceSeconds: 60,
 }
 
 /** A token that the services below accept. */

@@ -11,7 +11,9 @@ import {
 } from 'node:crypto'
 import { suite, type TestContext, test } from 'node:test'
 import { jsonLog } from '../../src/log.ts'
+import { devTokenIssuer } from '../../src/tokens/dev-key.ts'
 import { hmacKey, parseJwks, parsePublicKeys, type VerificationKey } from '../../src/tokens/keys.ts'
+import { signToken } from '../../src/tokens/sign.ts'
 import { createTokenVerifier, type TrustedIssuer } from '../../src/tokens/verify.ts'
 import { transports } from '../support/running.ts'
 
@@ -63,6 +65,7 @@ const issuerWith = (keys: readonly VerificationKey[]): TrustedIssuer => ({
   keyName: 'configured key',
   issuers,
   audiences,
+  clockToleranceSeconds: 60,
   keys: async () => keys,
 })
 const sharedKeyIssuer = issuerWith([hmacKey(createSecretKey(secret))])
@@ -231,7 +234,7 @@ suite('S6 bearer tokens', () => {
   })
 
   test('the verifier returns the claims, or an error description and the reasons for the log', async () => {
-    const verify = createTokenVerifier({ trustedIssuers: [sharedKeyIssuer], now, clockToleranceSeconds: 60 })
+    const verify = createTokenVerifier({ trustedIssuers: [sharedKeyIssuer], now })
     assert.deepEqual(await verify(hs(validClaims)), { claims: validClaims })
     assert.deepEqual(await verify(hs({ ...validClaims, aud: 'other', exp: seconds - 120 })), {
       errorDescription: 'The audience is not accepted',
@@ -241,8 +244,40 @@ suite('S6 bearer tokens', () => {
 
   test('a token is accepted if any of the trusted issuers accepts it', async () => {
     const otherIssuer = issuerWith(keysIn(pem(rsa.publicKey)))
-    const options = { trustedIssuers: [otherIssuer, sharedKeyIssuer], now, clockToleranceSeconds: 60 }
+    const options = { trustedIssuers: [otherIssuer, sharedKeyIssuer], now }
     assert.deepEqual(await createTokenVerifier(options)(hs(validClaims)), { claims: validClaims })
+  })
+})
+
+suite('S6 development tokens', () => {
+  const key = createSecretKey(secret)
+  const timeAt = (offsetSeconds: number) => new Date(now().getTime() + 1000 * offsetSeconds)
+  /** Whether a token that was signed at one time is accepted at another one. */
+  const isAccepted = async (validForSeconds: number, signedAt: number, sentAt: number) => {
+    const { token } = await signToken({ id: 'x', validForSeconds }, key, timeAt(signedAt))
+    // Another issuer, which has a tolerance, changes nothing.
+    const trustedIssuers = [devTokenIssuer(key), sharedKeyIssuer]
+    return 'claims' in (await createTokenVerifier({ trustedIssuers, now: () => timeAt(sentAt) })(token))
+  }
+
+  for (const fraction of [0, 0.001, 0.5, 0.999])
+    test(`${fraction} seconds into a second: valid for the time that was asked for, and less than a second more`, async () => {
+      for (const validForSeconds of [1, 0.25, 1.5, 3600]) {
+        const expected = [0, validForSeconds - 0.002, validForSeconds + 1]
+        const accepted = expected.map((after) => isAccepted(validForSeconds, fraction, fraction + after))
+        assert.deepEqual(await Promise.all(accepted), [true, true, false], `${validForSeconds}`)
+      }
+      for (const validForSeconds of [0, -0.001, -1])
+        assert.equal(await isAccepted(validForSeconds, fraction, fraction), false, `${validForSeconds}`)
+    })
+
+  test('exp and iat are whole seconds', async () => {
+    const { claims } = await signToken({ id: 'x', validForSeconds: 1.5 }, key, timeAt(0.7))
+    assert.deepEqual([claims.iat, claims.exp], [seconds, seconds + 3])
+  })
+
+  test('are accepted when the clock that signed them is ahead', async () => {
+    assert.equal(await isAccepted(60, 300, 0), true)
   })
 })
 
