@@ -3,7 +3,7 @@
 //   biome, knip …  runs the tool
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -41,11 +41,7 @@ function run(program, ...programArgs) {
 
 install()
 if (command === 'build') {
-  const compiler = join(root, 'node_modules/typescript/bin/tsc')
-  if (!existsSync(compiler)) fail('There is no compiler: run npm ci, without --omit=dev.')
-  rmSync(join(root, 'dist'), { recursive: true, force: true })
-  // In this order, as in build.mjs.
-  for (const project of ['page', '.']) run(process.execPath, compiler, '--project', join(root, project))
+  run(process.execPath, join(root, 'scripts/build.mjs'), '--all')
   // Only these import the packages of test/.
   for (const part of ['test', 'bench']) symlinkSync(packages, join(root, 'dist', part, 'node_modules'), 'junction')
 } else run(join(packages, '.bin', command), ...args)

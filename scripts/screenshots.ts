@@ -30,7 +30,11 @@ async function sendAll(): Promise<void> {
 }
 
 async function take(name: string, view: string, width: number, isReady: (page: Page) => Promise<unknown>) {
-  const page = await browser.newPage({ viewport: { width, height: 720 }, colorScheme: 'light' })
+  const page = await browser.newPage({
+    viewport: { width, height: 720 },
+    colorScheme: 'light',
+    reducedMotion: 'reduce',
+  })
   await page.goto(`${server.url}/app#/${view}`)
   await isReady(page)
   await page.screenshot({ path: file(name) })

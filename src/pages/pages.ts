@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { createRequire } from 'node:module'
 import { promisify } from 'node:util'
 import { brotliCompress, gzip } from 'node:zlib'
 import { matchesEtag } from '../http/conditional.ts'
@@ -9,11 +8,10 @@ import { empty, type Response } from '../http/response.ts'
 import { type Route, route } from '../http/router.ts'
 
 const pageFile = (name: string) => new URL(`../../../page/${name}`, import.meta.url)
-/** Compiled from page/. */
+/** Compiled from page/, or copied there by scripts/build.mjs. */
 const scriptFile = (name: string) => new URL(`../../page/${name}`, import.meta.url)
 const pageFiles = (...names: readonly string[]) =>
   Object.fromEntries(names.map((name) => [name, name.endsWith('.js') ? scriptFile(name) : pageFile(name)]))
-const require = createRequire(import.meta.url)
 
 /** S5: this page lists and tries each operation. For local clients it contains a token from `newToken`. */
 export const swaggerPageRoutes = (newToken: () => Promise<string>, hasApp: boolean): Route[] => [
@@ -36,8 +34,8 @@ export const swaggerPageRoutes = (newToken: () => Promise<string>, hasApp: boole
   }),
   ...fileRoutes('/swagger', {
     ...pageFiles('page.js', 'design.css', 'page.css', 'icon.svg'),
-    'swagger-ui-bundle.js': require.resolve('swagger-ui-dist/swagger-ui-bundle.js'),
-    'swagger-ui.css': require.resolve('swagger-ui-dist/swagger-ui.css'),
+    'swagger-ui-bundle.js': scriptFile('swagger-ui/swagger-ui-bundle.js'),
+    'swagger-ui.css': scriptFile('swagger-ui/swagger-ui.css'),
   }),
 ]
 
@@ -86,7 +84,7 @@ function encode(plain: Buffer, isKept: boolean): Encoded {
   return { etag: createHash('sha256').update(plain).digest('base64url').slice(0, 20), plain, compressed }
 }
 
-type Files = string | URL | readonly URL[]
+type Files = URL | readonly URL[]
 
 /** Files are read at their first request, once for all profiles and sandboxes. */
 const encodedFiles = new Map<string, Promise<Encoded>>()

@@ -8,15 +8,15 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs'
 import { basename, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
+import { pathToFileURL } from 'node:url'
 import { cleanEnvironment, Program, runCommand } from '../support/cli.ts'
+import { blocksOf, brokenLinks, root } from '../support/documentation.ts'
 import { temporaryFolder } from '../support/folder.ts'
-
-const root = fileURLToPath(new URL('../../../', import.meta.url))
 
 /** On Windows npm and npx are batch files. */
 const npm = (t: TestContext, cwd: string, program: 'npm' | 'npx', ...args: string[]) =>
@@ -79,17 +79,39 @@ export async function test(): Promise<void> {
   assert.deepEqual([code, stdout], [0, ''])
 }
 
+interface Packed {
+  readonly filename: string
+  readonly files: readonly { readonly path: string }[]
+  readonly size: number
+}
+
+/** The command by which README.md installs the package. */
+const installCommand = () =>
+  blocksOf('README.md').find(({ text }) => text.startsWith('npm i '))?.text ?? assert.fail('README.md has no command')
+
+/** What is installed besides the package runs no script and reports to nobody. */
+function assertPlainInstallation(project: string): void {
+  const { packages } = JSON.parse(readFileSync(join(project, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, { hasInstallScript?: true }>
+  }
+  const suspicious = Object.entries(packages).filter(
+    ([path, one]) => one.hasInstallScript || /scarf|swagger/.test(path),
+  )
+  assert.deepEqual(suspicious, [])
+}
+
 suite('the package', () => {
   test('contains only what it needs, and runs after it is installed into an empty directory', async (t) => {
     const directory = temporaryFolder(t)
     const packed = await execute(t, root, 'npm', 'pack', '--json', '--ignore-scripts', '--pack-destination', directory)
-    const [{ filename, files }] = JSON.parse(packed) as [{ filename: string; files: { path: string }[] }]
+    const [{ filename, files, size }] = JSON.parse(packed) as [Packed]
     const paths = files.map(({ path }) => path)
     for (const path of paths)
       assert.match(
         path,
-        /^(?:dist\/src\/.*\.(?:js|js\.map|d\.ts)|dist\/page\/[\w-]+\.js|page\/[\w-]+\.(?:html|css|svg)|openapi\/[ab]\.json|docs\/[^/]+|examples\/contracts\/[\w-]+\.js|[A-Z]+\.md|LICENSE|package\.json)$/,
+        /^(?:dist\/src\/.*\.(?:js|js\.map|d\.ts)|dist\/page\/(?:[\w-]+\.js|swagger-ui\/[\w.-]+)|page\/[\w-]+\.(?:html|css|svg)|openapi\/[ab]\.json|docs\/[^/]+|examples\/[\w-]+\/[\w.-]+\.[jt]s|bench\/(?:README|results\/\w+)\.md|bench\/servers\/(?:constant\.ts|kestrel\/\w+\.(?:cs|csproj))|[A-Z]+\.md|LICENSE|action\.yml|requests\.http|package\.json)$/,
       )
+    assert.ok(size <= 1.5e6, `${size} bytes`)
     for (const needed of [
       'README.md',
       'CHANGELOG.md',
@@ -98,6 +120,7 @@ suite('the package', () => {
       'dist/src/cli.js',
       'dist/page/page.js',
       'page/index.html',
+      'dist/page/swagger-ui/LICENSE',
       'docs/operations.md',
       'examples/contracts/minimal-api.js',
     ])
@@ -107,8 +130,8 @@ suite('the package', () => {
     mkdirSync(app)
     writeFileSync(join(app, 'package.json'), '{}')
     const flags = ['install', '--prefer-offline', '--no-audit', '--no-fund', join(directory, filename)]
-    const { code: installed, stderr: warnings } = await npm(t, app, 'npm', ...flags)
-    assert.equal(installed, 0, warnings)
+    const { code: exitCode, stderr: warnings } = await npm(t, app, 'npm', ...flags)
+    assert.equal(exitCode, 0, warnings)
     // npm warns of packages with install scripts.
     assert.doesNotMatch(warnings, /todo-item-service|deprecated/)
 
@@ -128,6 +151,12 @@ suite('the package', () => {
     const [url] = await service.prints(/http:\/\/localhost:\d+/)
     for (const path of ['/swagger/index.html', '/swagger/page.js', '/app', '/app/app.js', '/app/icon.svg'])
       assert.equal((await fetch(`${url}${path}`)).status, 200, path)
+    for (const path of ['/swagger/swagger-ui-bundle.js', '/swagger/swagger-ui.css'])
+      assert.equal((await fetch(`${url}${path}`)).status, 200, path)
+    assertPlainInstallation(app)
+    const installed = join(app, 'node_modules/todo-item-service')
+    const isShipped = (broken: string) => existsSync(join(installed, broken.split(':', 1)[0] ?? ''))
+    assert.deepEqual(brokenLinks((path) => existsSync(join(installed, path))).filter(isShipped), [])
 
     await assertTypes(t, app)
     writeFileSync(join(app, 'client.mjs'), client)
@@ -135,9 +164,48 @@ suite('the package', () => {
     assert.deepEqual([code, stdout, stderr], [0, '[{"id":1,"name":null,"isComplete":true}]', ''])
   })
 
+  test('is installed into an empty project by the command of README.md, typed beside a checkout', {
+    skip: process.platform === 'win32' && 'the command is for bash and PowerShell',
+  }, async (t) => {
+    const directory = temporaryFolder(t)
+    symlinkSync(root, join(directory, 'todo-item-service'))
+    const client = join(directory, 'client')
+    mkdirSync(client)
+    writeFileSync(join(client, 'package.json'), '{}')
+    const env = { ...cleanEnvironment(), npm_config_prefer_offline: 'true' }
+    const { code, stderr } = await runCommand(t, 'bash', ['-ec', installCommand()], { cwd: client, env })
+    assert.equal(code, 0, stderr)
+    const { devDependencies } = JSON.parse(readFileSync(join(client, 'package.json'), 'utf8'))
+    const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+    assert.deepEqual(devDependencies, { 'todo-item-service': `file:todo-item-service-${version}.tgz` })
+    assertPlainInstallation(client)
+    assert.match(await execute(t, client, 'npx', '--no', 'todo-service', 'verify', '--help'), /^Usage$/m)
+  })
+
+  test('is installed from a Git repository, where npm builds it', async (t) => {
+    const directory = temporaryFolder(t)
+    const [repository, client] = [join(directory, 'repository'), join(directory, 'client')]
+    for (const folder of [repository, client]) mkdirSync(folder)
+    for (const name of ['package.json', 'package-lock.json', '.npmrc', 'tsconfig.json', 'tsconfig.build.json'])
+      cpSync(join(root, name), join(repository, name))
+    for (const name of ['page', 'scripts', 'src']) cpSync(join(root, name), join(repository, name), { recursive: true })
+    const author = ['-c', 'user.name=ada', '-c', 'user.email=ada@example.com']
+    for (const args of [
+      ['init', '-q'],
+      ['add', '.'],
+      [...author, 'commit', '-qm', 'all'],
+    ])
+      assert.equal((await runCommand(t, 'git', args, { cwd: repository })).code, 0)
+    writeFileSync(join(client, 'package.json'), '{}')
+    const url = `git+${pathToFileURL(repository)}`
+    await execute(t, client, 'npm', 'install', '--prefer-offline', '--no-audit', '--no-fund', '-D', url)
+    assertPlainInstallation(client)
+    assert.match(await execute(t, client, 'npx', '--no', 'todo-service', 'verify', '--help'), /^Usage$/m)
+  })
+
   test('has few dependencies, none of them deprecated', () => {
     const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-    const names = ['jose', 'libsql', 'pg', 'prom-client', 'selfsigned', 'swagger-ui-dist']
+    const names = ['jose', 'libsql', 'pg', 'prom-client', 'selfsigned']
     assert.deepEqual(Object.keys(dependencies), names)
     const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
       packages: Record<string, { dev?: boolean; optional?: boolean; deprecated?: string }>
@@ -181,7 +249,7 @@ suite('a checkout', () => {
   test('without a build says what to do on npm start', async (t) => {
     const { code, stderr } = await npm(t, checkout(t, false), 'npm', 'start')
     assert.equal(code, 1)
-    assert.match(stderr, /^There is no build yet: run npm run build\.$/m)
+    assert.match(stderr, /^There is no build yet: run npm ci\.$/m)
     assert.doesNotMatch(stderr, / at /)
   })
 })
