@@ -25,6 +25,6 @@ COPY --from=build /app/dist dist/
 USER 1000:1000
 # Profile A, Profile B
 EXPOSE 5080 5000
-HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["node", "-e", "const { TODO_PORT, TODO_PROFILE } = process.env; fetch('http://127.0.0.1:' + (TODO_PORT || (TODO_PROFILE === 'b' ? 5000 : 5080)) + '/health/ready').then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["node", "-e", "const { TODO_PORT, TODO_PORT_A = 5080, TODO_PORT_B = 5000, TODO_PROFILE } = process.env; fetch('http://127.0.0.1:' + (TODO_PORT || (TODO_PROFILE === 'b' ? TODO_PORT_B : TODO_PORT_A)) + '/health/ready').then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 ENTRYPOINT ["node", "dist/src/cli.js"]
 CMD ["serve"]

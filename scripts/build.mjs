@@ -4,7 +4,7 @@
 //   --if-possible  builds; without a compiler, as after npm ci --omit=dev, the last build will do
 //   --required     only checks that there is a build
 import { spawnSync } from 'node:child_process'
-import { copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs'
+import { chmodSync, copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -34,5 +34,7 @@ if (mode === '--required') {
   mkdirSync(pathOf('dist/page/swagger-ui'), { recursive: true })
   const source = dirname(require.resolve('swagger-ui-dist/package.json'))
   for (const name of swaggerUi) copyFileSync(join(source, name), pathOf(`dist/page/swagger-ui/${name}`))
+  // npx links to it once, and would not make a new file executable.
+  if (existsSync(pathOf('dist/src/cli.js'))) chmodSync(pathOf('dist/src/cli.js'), 0o755)
 } else if (mode !== '--if-possible' || !hasBuild)
   fail('There is no build, and no compiler to make one: run npm ci. After that, npm ci --omit=dev keeps the build.')

@@ -24,6 +24,8 @@ export interface ProfileUrls {
   readonly networkUrls?: readonly string[]
   readonly app?: string
   readonly swagger?: string
+  /** Why it is not served, or not by HTTPS; and what to do. */
+  readonly problem?: readonly string[]
 }
 
 interface LoggedRequest {
@@ -31,6 +33,8 @@ interface LoggedRequest {
   readonly method: string
   /** Without the query, which may contain a secret. */
   readonly path: string
+  /** The address of the client, empty where it is not known any more. */
+  readonly client: string
 }
 
 interface LoggedResponse {
@@ -45,7 +49,7 @@ export interface Log {
   /** Whether `request` ever writes. */
   readonly showsRequests: boolean
   request(profile: string, request: LoggedRequest, response: LoggedResponse, milliseconds: number): void
-  malformedRequest(profile: string, status: number, reason: string): void
+  malformedRequest(profile: string, status: number, reason: string, client: string): void
   requestFailed(profile: string, request: LoggedRequest, cause: unknown): void
   /** A failure outside a request. */
   error(message: string, cause: unknown): void
@@ -104,7 +108,17 @@ export function readableLog(writeLine: Write, level: LogLevel, worker?: number):
   }
 }
 
-function formatUrls({ title, urls, emulatorUrls = [], networkUrls = [], app, swagger }: ProfileUrls): string {
+function formatUrls({
+  title,
+  urls,
+  emulatorUrls = [],
+  networkUrls = [],
+  app,
+  swagger,
+  problem = [],
+}: ProfileUrls): string {
+  const indent = '\n             '
+  if (urls.length === 0) return `  ${title}  is not served: ${problem.join(indent)}`
   const lines = [
     urls.join('   '),
     ...(app ? [`app       ${app}`] : []),
@@ -112,8 +126,9 @@ function formatUrls({ title, urls, emulatorUrls = [], networkUrls = [], app, swa
     ...(swagger ? [`swagger   ${swagger}`] : []),
     ...(emulatorUrls.length > 0 ? [`emulator  ${emulatorUrls.join('   ')}`] : []),
     ...(networkUrls.length > 0 ? [`network   ${networkUrls.join('   ')}`] : []),
+    ...problem.map((line, index) => `${index === 0 ? 'no HTTPS' : ''}`.padEnd(10) + line),
   ]
-  return `  ${title}  ${lines.join('\n             ')}`
+  return `  ${title}  ${lines.join(indent)}`
 }
 
 /** One JSON object per line. */
@@ -122,14 +137,20 @@ export function jsonLog(write: Write, level: LogLevel, now: () => Date, worker?:
     if (isShown(shownAt, level))
       write(`${JSON.stringify({ time: now().toISOString(), level: lineLevel, message, worker, ...details })}\n`)
   }
-  const details = (profile: string, { traceId: id, method, path }: LoggedRequest) => ({
+  const notice = (message: string) => log('warn', message, {}, 'error')
+  const details = (profile: string, { traceId: id, method, path, client }: LoggedRequest) => ({
     id,
     profile,
+    client: client || undefined,
     method,
     path: path.slice(0, 2_000),
   })
   return {
-    started: (message) => log('info', 'started', message, 'error'),
+    started(message) {
+      log('info', 'started', message, 'error')
+      if (message.store === 'memory')
+        notice('The items are in memory: lost when the service stops. Set --data or --database-url to keep them.')
+    },
     showsRequests: isShown('warn', level),
     stopped: () => log('info', 'stopped', {}, 'error'),
     request(profile, request, { status, reason }, milliseconds) {
@@ -137,11 +158,12 @@ export function jsonLog(write: Write, level: LogLevel, now: () => Date, worker?:
       const rounded = Number(milliseconds.toFixed(1))
       log(levelOf(status), 'request', { ...details(profile, request), status, milliseconds: rounded, reason })
     },
-    malformedRequest: (profile, status, reason) => log('warn', 'malformed request', { profile, status, reason }),
+    malformedRequest: (profile, status, reason, client) =>
+      log('warn', 'malformed request', { profile, client: client || undefined, status, reason }),
     requestFailed: (profile, request, cause) =>
       log('error', 'request failed', { ...details(profile, request), cause: describe(cause) }),
     error: (message, cause) => log('error', message, { cause: describe(cause) }),
-    notice: (message) => log('warn', message, {}, 'error'),
+    notice,
   }
 }
 

@@ -120,7 +120,9 @@ suite('Dockerfile', { skip, concurrency: true }, () => {
     }).listen(Number(env.TODO_PORT), '127.0.0.1')
     cleanUp(t, () => notReady.close())
     assert.equal(await healthCheck(t, env), 1)
-    assert.deepEqual(paths, ['/health/ready'])
+    assert.equal(await healthCheck(t, { TODO_PORT_A: env.TODO_PORT }), 1)
+    assert.equal(await healthCheck(t, { TODO_PROFILE: 'b', TODO_PORT_B: env.TODO_PORT }), 1)
+    assert.deepEqual(paths, ['/health/ready', '/health/ready', '/health/ready'])
   })
 })
 
@@ -182,16 +184,16 @@ suite('compose.yaml', { skip }, () => {
   })
 
   test('its variables make the service use the database', async (t) => {
-    const { sql, port } = await sharedPostgres()
+    const { sql, port: databasePort } = await sharedPostgres()
     const { POSTGRES_USER = '', POSTGRES_PASSWORD = '', POSTGRES_DB = '' } = database.environment
     await sql.unsafe(`create role ${POSTGRES_USER} login password '${POSTGRES_PASSWORD}'`)
     await sql`create database ${sql(POSTGRES_DB)} owner ${sql(POSTGRES_USER)}`
-    const url = `${service.environment.TODO_DATABASE_URL}`.replace('@database:5432/', `@127.0.0.1:${port}/`)
+    const url = `${service.environment.TODO_DATABASE_URL}`.replace('@database:5432/', `@127.0.0.1:${databasePort}/`)
     const env = { ...service.environment, NODE_ENV: 'production', TODO_DATABASE_URL: url }
     // The driver reads PGPASSWORD.
     const running = start(t, ['serve', '--profile', 'b', '--port', '0'], env, node)
-    const [address] = await running.prints(/http:\/\/localhost:\d+/)
-    const response = await fetch(`${address}/api/todoitems`.replace('localhost', '127.0.0.1'))
+    const [, port] = await running.prints(/http:\/\/\S+?:(\d+)"/)
+    const response = await fetch(`http://127.0.0.1:${port}/api/todoitems`)
     assert.equal(((await response.json()) as unknown[]).length, 3)
     assert.match(running.stdout, /"store":"PostgreSQL, schema todo/)
   })
@@ -215,8 +217,8 @@ suite('the systemd unit of docs/operations.md', { skip, concurrency: true }, () 
     assert.ok(cli.endsWith(script.slice('/opt/todo-item-service'.length)))
     const free = args.map((arg, index) => (args[index - 1] === '--port' ? '0' : arg))
     const service = start(t, [...free, '--drain-delay', '0'], environment(folder))
-    const [url] = await service.prints(/http:\/\/localhost:\d+/)
-    assert.equal(await statusOf(`${url}/health/ready`.replace('localhost', '127.0.0.1')), 200)
+    const [, port] = await service.prints(/http:\/\/\S+?:(\d+)"/)
+    assert.equal(await statusOf(`http://127.0.0.1:${port}/health/ready`), 200)
     assert.ok(existsSync(join(directory, 'todo.db')))
     service.process.kill(valuesOf('KillSignal')[0] === undefined ? 'SIGTERM' : 'SIGKILL')
     assert.equal((await service.ended).code, 0)
@@ -274,6 +276,8 @@ suite('the Kubernetes manifest of docs/operations.md', { concurrency: 4 }, () =>
     assert.equal(balancer.spec.ports[0].targetPort, port.name)
     for (const probe of [startupProbe, livenessProbe, readinessProbe]) assert.equal(probe?.httpGet.port, port.name)
     assert.equal(args[0], execForm('CMD')[0])
+    // The variables of the Service would look like those of the program.
+    assert.equal(template.spec.enableServiceLinks, false)
     assert.equal(container.image.split(':')[1], JSON.parse(read('package.json')).version)
   })
 

@@ -4,13 +4,26 @@ import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { parse } from 'yaml'
 import { contractPage, contractPagePath } from '../scripts/contract-page.ts'
-import { cleanEnvironment, cli, Program, run, runAtTerminal, runCommand, start } from './support/cli.ts'
+import { jsonLog } from '../src/log.ts'
+import {
+  cleanEnvironment,
+  cli,
+  jsonLines,
+  Program,
+  run,
+  runAtTerminal,
+  runCommand,
+  serve,
+  start,
+} from './support/cli.ts'
 import { createClient } from './support/client.ts'
-import { sharedPostgres, uniqueName } from './support/database.ts'
+import { newDatabase, sharedPostgres, uniqueName } from './support/database.ts'
 import { type Block, blocksOf, brokenLinks, namingFiles, pages, read, root } from './support/documentation.ts'
 import { faultyServer } from './support/faulty-server.ts'
 import { temporaryFolder } from './support/folder.ts'
 import { listen } from './support/listen.ts'
+import { RawConnection } from './support/raw.ts'
+import { openSql } from './support/sql.ts'
 
 const isWindows = process.platform === 'win32'
 
@@ -30,6 +43,47 @@ suite('documentation', () => {
       assert.match(flags.slice(flags.indexOf(row)).split('\n', 1)[0] ?? '', /\| [A-Z][^|]*\. \|$/, row)
     }
     assert.equal(flags.match(/^\| `--/gm)?.length, rows.length)
+  })
+
+  test('docs/operations.md lists each field of the production log, and the lines that have it', async (t) => {
+    const { url: database } = await newDatabase()
+    const flags = ['--mode', 'production', '--log-level', 'info', '--metrics-port', '0', '--drain-delay', '0']
+    const { running, url, port } = await serve(t, flags, { TODO_DATABASE_URL: database })
+    const raw = new RawConnection(t, port)
+    raw.socket.write('nonsense\r\n\r\n')
+    await raw.closed
+    for (const path of ['/', '/nowhere']) await fetch(`${url}${path}`)
+    const sql = openSql(database)
+    await sql`drop table todo.numbered_items`
+    await sql.end()
+    assert.equal((await fetch(`${url}/api/todoitems`)).status, 500)
+    running.process.kill('SIGTERM')
+    const lines = jsonLines((await running.ended).stdout)
+    // Of other runtimes and of workers.
+    const more: string[] = []
+    jsonLog(
+      (line) => more.push(line),
+      'info',
+      () => new Date(),
+      1,
+    ).started({
+      ...lines[0],
+      runtime: 'Bun 1.0.0',
+      workers: 2,
+    })
+    const logged = new Map<string, Set<string>>()
+    for (const { message, ...fields } of [...lines, ...jsonLines(more.join(''))])
+      for (const field of Object.keys({ ...fields, message }))
+        logged.set(field, (logged.get(field) ?? new Set()).add(message))
+    const messages = [...new Set(lines.map(({ message }) => message))]
+    assert.deepEqual(messages.sort(), ['malformed request', 'request', 'request failed', 'started', 'stopped'])
+    const [table = ''] = /\| field \| lines \|[\s\S]*?\n\n/.exec(read('docs/operations.md')) ?? []
+    const documented = [...table.matchAll(/^\| (`.*?) \| (.*?) \|/gm)].flatMap(([, fields = '', where = '']) => {
+      const named = where === 'every' ? messages : where.startsWith('every') ? ['started'] : namesIn(where)
+      return namesIn(fields).map((field) => [field, named.sort()])
+    })
+    const shown = [...logged].map(([field, found]) => [field, [...found].sort()])
+    assert.deepEqual(Object.fromEntries(documented), Object.fromEntries(shown))
   })
 
   test('docs/verify.md names every flag of the command, and no other', async (t) => {
@@ -103,6 +157,8 @@ suite('documentation', () => {
   })
 })
 
+const namesIn = (text: string) => [...text.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name)
+
 /** Blocks that no test of this file runs, by page and first line, with the reason. */
 const notRunHere: Readonly<Record<string, string>> = {
   'README.md: npm i -D "$(npm pack --silent ../todo-item-service)"':
@@ -116,6 +172,8 @@ const notRunHere: Readonly<Record<string, string>> = {
   'docs/architecture.md: for core in $(seq $(nproc)); do (while :; do :; done) & done': 'runs all tests ten times',
   'docs/guide.md: dotnet user-jwts create                        # prints an ID and a token':
     'needs .NET; commands/token.test.ts takes such a key and token',
+  'docs/guide.md:   Profile B  is not served: port 5000 is in use by AirPlay Receiver of macOS (ControlCenter, pid 512).':
+    'needs macOS; commands/serve.test.ts has a program in its place',
   'docs/operations.md: upstream todo {': 'needs nginx',
   'docs/operations.md: docker build -t todo-item-service .':
     'needs Docker; deploy.test.ts runs the entry point and the health check of the image, slow/package.test.ts its build',
@@ -244,7 +302,7 @@ class Terminal {
   async #start(command: string, shown: string | undefined, at: string): Promise<void> {
     const script = `exec 2>&1\n${this.use(command).replace(serveCommand, 'exec $&')}`
     const service = new Program(this.#t, 'bash', ['-c', script], { cwd: this.folder, env: this.#env }, true)
-    const [, http, , https] = await service.prints(/http:\/\/(localhost:\d+)( +https:\/\/(localhost:\d+))?/)
+    const [, http, , https] = await service.prints(/http:\/\/([^\s"]+?:\d+)( +https:\/\/(localhost:\d+))?/)
     if (shown === undefined) return
     await service.prints(/Ctrl\+C/)
     const printed = service.stdout.replaceAll(`${http}`, 'localhost:5080').replaceAll(`${https}`, 'localhost:5081')

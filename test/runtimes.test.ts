@@ -354,6 +354,14 @@ suite('what is different', { concurrency: true }, () => {
         })
       })
 
+      test('the production log has the address of the client', async (t) => {
+        const { running, url } = await serveHere(t, ['--mode', 'production', '--log-level', 'info'])
+        await fetch(`${url}/x`)
+        await fetch(`${url}${items}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' })
+        await running.prints(/"POST".*"client":"127\.0\.0\.1"|"client":"127\.0\.0\.1".*"POST"/)
+        assert.match(running.stdout, /"client":"127\.0\.0\.1","method":"GET","path":"\/x","status":404/)
+      })
+
       test('B12 production redirects HTTP to HTTPS with 307', async (t) => {
         const { url } = await serveHere(t, ['--mode', 'production', '--https-redirect-port', '8443'], 'b')
         for (const target of [`${items}?x=1`, `${items}/%2E%2E`]) {

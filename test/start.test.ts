@@ -49,7 +49,7 @@ suite('start', () => {
     const { url } = await started(t, { profile: 'a', port })
     assert.equal(url, `http://127.0.0.1:${port}`)
     await assert.rejects(start({ profile: 'a', port }), {
-      message: `start: Port ${port} is in use: choose another, or leave it out for a free one.`,
+      message: `start: Port ${port} is in use. Choose another, or leave it out for a free one.`,
     })
   })
 

@@ -1,8 +1,39 @@
+import { basename, join, relative, sep } from 'node:path'
+import { runtime } from '../server/runtime.ts'
+
 /** The parts of `process` that commands use. */
-export type Process = Pick<NodeJS.Process, 'argv' | 'env' | 'stdin' | 'stdout' | 'stderr' | 'on' | 'once' | 'exit'>
+export type Process = Pick<
+  NodeJS.Process,
+  'argv' | 'argv0' | 'execArgv' | 'env' | 'stdin' | 'stdout' | 'stderr' | 'on' | 'once' | 'exit'
+>
 
 export interface Command {
   readonly help: string
   /** Returns the exit code, or all usage errors. */
   run(args: readonly string[], process: Process): Promise<number | { problems: readonly string[] }>
 }
+
+/** What to type for a command of this program, where and how this one was started. */
+export function commandLine(
+  { argv, argv0, execArgv, env }: Pick<Process, 'argv' | 'argv0' | 'execArgv' | 'env'>,
+  ...args: readonly string[]
+): string {
+  const [, script = ''] = argv
+  const { npm_lifecycle_event: event, npm_lifecycle_script: npmScript = 'serve' } = env
+  // Flags behind `--` are added to the end of the script.
+  const isNpmStart = event === 'start' && /\bserve\b[^&|;]*$/.test(npmScript)
+  const name = /^todo-(?:item-)?service$/.exec(basename(script))?.[0]
+  const isLocal = event === 'npx' || isNpmStart || script.includes(join('node_modules', '.bin'))
+  const flagsOfRuntime = runtime.name === 'Deno' ? ['run', '-A'] : execArgv
+  const asStarted = [argv0, ...flagsOfRuntime, relative('', script).replaceAll(sep, '/')]
+  const [command, ...flags] = args
+  const words =
+    isNpmStart && command === 'serve'
+      ? ['npm', 'start', ...(flags.length > 0 ? ['--', ...flags] : [])]
+      : [...(isLocal ? ['npx', name ?? 'todo-service'] : name ? [name] : asStarted), ...args]
+  return words.map(quote).join(' ')
+}
+
+/** For a shell: only what has a meaning there. */
+const quote = (word: string) =>
+  /^[\w@%+=:,./…-]+$/.test(word) ? word : sep === '\\' ? `"${word}"` : `'${word.replaceAll("'", "'\\''")}'`

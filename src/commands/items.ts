@@ -1,12 +1,12 @@
 import { profiles } from '../app.ts'
-import { serveOptions } from '../config/config.ts'
+import { findUnknownVariables, serveOptions } from '../config/config.ts'
 import { optionsHelp, type ParsedOptions, readOptions, rejectArguments } from '../config/options.ts'
 import type { Log } from '../log.ts'
 import { createClock } from '../service/clock.ts'
 import { formatItems, readItemsFile } from '../service/items-file.ts'
 import { openDatabaseStores, openFileStores } from '../service/stores.ts'
 import { OutcomeUnknownError, type PersistentStores, UnavailableError } from '../store/store.ts'
-import type { Command } from './command.ts'
+import { type Command, commandLine } from './command.ts'
 
 const { data, 'database-url': databaseUrl, 'database-schema': databaseSchema } = serveOptions
 const options = { data, 'database-url': databaseUrl, 'database-schema': databaseSchema }
@@ -31,6 +31,7 @@ Examples
 
   async run(args, process) {
     const { values, rest, problems, sourceOf } = readOptions(options, args, process.env)
+    problems.push(...findUnknownVariables(process.env))
     const [action, file = '-', ...more] = rest
     if (action !== 'export' && action !== 'import') problems.push('Say what to do: items export or items import.')
     rejectArguments(action === 'export' ? rest.slice(1) : more, problems)
@@ -62,7 +63,9 @@ Examples
       return 0
     } catch (error) {
       if (error instanceof OutcomeUnknownError)
-        return fail(`${error.message} Run todo-service items export to see whether the items are there.`)
+        return fail(
+          `${error.message} Run ${commandLine(process, 'items', 'export')} to see whether the items are there.`,
+        )
       if (error instanceof UnavailableError) return fail(`${error.message}${snapshot ? ' Nothing is imported.' : ''}`)
       throw error
     } finally {

@@ -1,6 +1,6 @@
 import { nearestWord } from '../config/options.ts'
 import { version } from '../version.ts'
-import type { Command, Process } from './command.ts'
+import { type Command, commandLine, type Process } from './command.ts'
 
 const commands: Record<string, () => Promise<Command>> = {
   serve: async () => (await import('./serve.ts')).serve,
@@ -50,7 +50,7 @@ export async function main(process: Process): Promise<number> {
   const outcome = command ? await command.run(args, process) : { problems: [unknown(name)] }
   if (typeof outcome === 'number') return outcome
   for (const problem of outcome.problems) stderr.write(`todo-service: ${problem}\n`)
-  stderr.write(`Help: todo-service ${command ? `${name} ` : ''}--help\n`)
+  stderr.write(`Help: ${commandLine(process, ...(command ? [name] : []), '--help')}\n`)
   return 2
 }
 

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { profileApi, profiles } from '../app.ts'
-import { baseUrlFormat, readBaseUrl } from '../config/config.ts'
+import { baseUrlFormat, findUnknownVariables, readBaseUrl } from '../config/config.ts'
 import {
   choice,
   flagsOnly,
@@ -48,6 +48,7 @@ Examples
   async run(args, { env, stdout, stderr }) {
     const { values, rest, problems } = readOptions(options, args, env)
     rejectArguments(rest, problems)
+    problems.push(...findUnknownVariables(env))
     if (problems.length > 0) return { problems }
     const { profile: name = 'a', output = 'openapi.json', 'base-url': baseUrl } = values
     const document = documentText(name, values['require-auth'] ?? false, baseUrl)

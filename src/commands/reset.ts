@@ -1,11 +1,11 @@
 import { createInterface } from 'node:readline'
 import { profiles } from '../app.ts'
-import { baseUrlFormat, readBaseUrl } from '../config/config.ts'
+import { baseUrlFormat, findUnknownVariables, readBaseUrl } from '../config/config.ts'
 import { flagsOnly, option, optionsHelp, readOptions, rejectArguments, toggle } from '../config/options.ts'
 import { bearerToken } from '../config/token-options.ts'
 import { commandHeader, defaultUrlsByProfile, findService } from '../service/find-service.ts'
 import { type Client, createClient, NoResponseError, type Response } from '../verify/client.ts'
-import type { Command, Process } from './command.ts'
+import { type Command, commandLine, type Process } from './command.ts'
 
 const options = {
   ...flagsOnly({
@@ -49,6 +49,7 @@ Examples
     if (/\/api\/todoitems$/i.test(url ?? ''))
       problems.push('The URL must be that of the server, without /api/todoitems.')
     rejectArguments(more, problems)
+    problems.push(...findUnknownVariables(process.env))
     if (problems.length > 0) return { problems }
     return url === undefined
       ? resetFoundServices(defaultUrlsByProfile, values, process)
@@ -62,7 +63,7 @@ interface ResetOptions {
   readonly yes?: boolean | undefined
 }
 
-type Terminal = Pick<Process, 'stdin' | 'stdout' | 'stderr'>
+type Terminal = Omit<Process, 'on' | 'once' | 'exit'>
 
 /** Resets the service at the first URL of each group where one runs. Returns the exit code. */
 export async function resetFoundServices(
@@ -75,12 +76,12 @@ export async function resetFoundServices(
   const found = await Promise.all(urls.map((group) => findService(group, timeoutMs)))
   const running = found.filter((url) => url !== undefined)
   if (running.length > 0) return resetServices(running, resetOptions, terminal)
-  terminal.stderr.write(`todo-service: No service responds on the default ports: ${startOrPassUrl}\n`)
+  const [start, withUrl] = [commandLine(terminal, 'serve'), commandLine(terminal, 'reset', 'http://localhost:8080')]
+  terminal.stderr.write(
+    `todo-service: No service responds on the default ports: start one with ${start}, or pass its URL, as in ${withUrl}\n`,
+  )
   return 1
 }
-
-const startOrPassUrl =
-  'start one with todo-service serve, or pass its URL, as in todo-service reset http://localhost:8080'
 
 /** One after the other: each may ask a question. */
 async function resetServices(urls: readonly string[], resetOptions: ResetOptions, terminal: Terminal) {
@@ -101,11 +102,9 @@ interface Result {
   readonly isReset: boolean
 }
 
-async function resetService(
-  url: string,
-  { sandbox, token, yes }: ResetOptions,
-  { stdin, stdout }: Terminal,
-): Promise<Result> {
+async function resetService(url: string, { sandbox, token, yes }: ResetOptions, terminal: Terminal): Promise<Result> {
+  const { stdin, stdout } = terminal
+  const describe = (response: Response) => describeRejection(response, client, terminal)
   // Without a token nothing secret is sent, and the development certificate is self-signed.
   const client = createClient(url, { insecure: token === undefined })
   const headers = { ...commandHeader, 'x-todo-sandbox': sandbox, authorization: token && `Bearer ${token}` }
@@ -118,10 +117,10 @@ async function resetService(
     // Nothing is changed on a server that is not known to be ours.
     const response = await send('GET', '/info')
     const info = response.status === 200 ? readInfo(response.text) : undefined
-    if (!info) return failure(describeRejection(response, client))
+    if (!info) return failure(describe(response))
     const what = `${sandbox === undefined ? '' : `Sandbox ${sandbox} of `}${info.title} at ${url}`
     const items = yes || !info.isPersistent ? [] : await readItems()
-    if ('status' in items) return failure(describeRejection(items, client))
+    if ('status' in items) return failure(describe(items))
     const starting = info.startingItems.map((item) => JSON.stringify(item))
     if (items.some((item) => !starting.includes(JSON.stringify(item)))) {
       const [count, them] = items.length === 1 ? ['1 item', 'it'] : [`${items.length} items`, 'them']
@@ -131,7 +130,7 @@ async function resetService(
       if (!/^\s*y(?:es)?\s*$/i.test(answer)) return failure('Nothing was changed.')
     }
     const outcome = await send('POST', '/reset')
-    if (outcome.status !== 204) return failure(describeRejection(outcome, client))
+    if (outcome.status !== 204) return failure(describe(outcome))
     const now = await readItems()
     return { message: `${what} is reset${'status' in now ? '' : `: it has ${now.length} items now`}.`, isReset: true }
   } catch (cause) {
@@ -172,9 +171,9 @@ function readInfo(text: string) {
   }
 }
 
-function describeRejection({ status, headers, text }: Response, { url }: Client): string {
+function describeRejection({ status, headers, text }: Response, { url }: Client, terminal: Terminal): string {
   if (status === 401 || status === 403)
-    return `The service at ${url} requires a token from this client: add --token "$(todo-service token --scope control -o token)".`
+    return `The service at ${url} requires a token from this client: add --token "$(${commandLine(terminal, 'token', '--scope', 'control', '-o', 'token')})".`
   const title = headers['content-type'] === 'application/problem+json' && status !== 404 ? titleOf(text) : undefined
   if (title !== undefined) return `${url} is not reset: ${title}`
   return `The server at ${url} has no control API: it is in production mode, has --no-admin, or is another program.`

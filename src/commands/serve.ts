@@ -2,13 +2,13 @@ import cluster from 'node:cluster'
 import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
 import { type Config, readConfig, serveOptions } from '../config/config.ts'
-import { optionsHelp } from '../config/options.ts'
+import { optionsHelp, withFlags } from '../config/options.ts'
 import { configDirectory } from '../config-directory.ts'
 import { jsonLog, type Log, readableLog } from '../log.ts'
 import { runtime } from '../server/runtime.ts'
 import { createClock } from '../service/clock.ts'
 import { type ServiceOptions, startService } from '../service/service.ts'
-import type { Command, Process } from './command.ts'
+import { type Command, commandLine, type Process } from './command.ts'
 
 export const serve: Command = {
   help: `Runs the service: Profile A, Profile B or both, each with its own items, in memory, in a file or in PostgreSQL.
@@ -29,6 +29,7 @@ Examples
   todo-service serve                           both profiles: A on port 5080, B on port 5000
   todo-service serve --profile b               one profile, on its default port
   todo-service serve --profile a --port 8080   one profile, on another port
+  todo-service serve --port-b 5005             both profiles, B on another port
   todo-service serve --data todo.db            items stay in a file
   todo-service serve --mode production         JSON log lines, every interface
 `,
@@ -47,9 +48,20 @@ Examples
     if (problems.length > 0) return { problems }
     const count = config.workers === 'auto' ? availableParallelism() : config.workers
     const options = { config, log, clock, stop }
+    const suggestions = {
+      commandWith: (flags: Readonly<Record<string, string>>) =>
+        commandLine(process, 'serve', ...withFlags(serveOptions, args, flags)),
+      tokenCommand: commandLine(process, 'token'),
+    }
     const outcome =
       worker || count === 1
-        ? await serveHere({ ...options, directory: configDirectory(process.env), worker, processes: count })
+        ? await serveHere({
+            ...options,
+            ...suggestions,
+            directory: configDirectory(process.env),
+            worker,
+            processes: count,
+          })
         : await (await import('../service/workers.ts')).serveInWorkers({ ...options, count })
     if (typeof outcome === 'string') process.stderr.write(`todo-service: ${outcome}\n`)
     const code = outcome === true ? 0 : 1

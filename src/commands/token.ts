@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { userInfo } from 'node:os'
+import { findUnknownVariables } from '../config/config.ts'
 import { choice, flagsOnly, many, option, optionsHelp, readOptions, rejectArguments, text } from '../config/options.ts'
 import { readTokenSettings, tokenOptions } from '../config/token-options.ts'
 import { configDirectory } from '../config-directory.ts'
@@ -7,7 +8,7 @@ import { defaultUrls, findService } from '../service/find-service.ts'
 import { createTokenVerification, signDevToken } from '../service/tokens.ts'
 import { devTokenDefaults, readOrCreateDevKey } from '../tokens/dev-key.ts'
 import { checkToken, isUndecided } from '../tokens/verify.ts'
-import type { Command, Process } from './command.ts'
+import { type Command, commandLine, type Process } from './command.ts'
 
 const [defaultAudience] = devTokenDefaults.audiences
 
@@ -86,13 +87,15 @@ async function create(args: readonly string[], { env, stdout, stderr }: Process)
   return 0
 }
 
-async function verify(args: readonly string[], { env, stdout, stderr }: Process) {
+async function verify(args: readonly string[], process: Process) {
+  const { env, stdout, stderr } = process
   const parsed = readOptions(tokenOptions, args, env)
   const { rest, problems } = parsed
   const settings = readTokenSettings(parsed, env)
   const [text, ...extraArguments] = rest
-  if (text === undefined) problems.push('The token is missing: todo-service token verify TOKEN.')
+  if (text === undefined) problems.push(`The token is missing: ${commandLine(process, 'token', 'verify', 'TOKEN')}`)
   rejectArguments(extraArguments, problems)
+  problems.push(...findUnknownVariables(env))
   if (text === undefined || problems.length > 0) return { problems }
   const report = (message: string) => void stderr.write(`todo-service: ${message}\n`)
   const { verifyOptions, devKey, notes } = await createTokenVerification(settings, configDirectory(env), report)

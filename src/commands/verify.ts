@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { extname, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { findUnknownVariables } from '../config/config.ts'
 import {
   choice,
   file,
@@ -27,7 +28,7 @@ import { json } from '../verify/report/json.ts'
 import { junit } from '../verify/report/junit.ts'
 import { markdown } from '../verify/report/markdown.ts'
 import { type Colorize, pretty, totals } from '../verify/report/pretty.ts'
-import type { Command, Process } from './command.ts'
+import { type Command, commandLine, type Process } from './command.ts'
 
 const ruleIds = (help: string) =>
   option('RULES', 'rule ids separated by commas, such as A8,S*', help, (rules) =>
@@ -96,12 +97,15 @@ Examples
     const { values, rest, problems } = readOptions(options, args, process.env)
     const [url, ...more] = rest
     if (url === undefined)
-      problems.push('Which server? Pass its URL: todo-service verify http://localhost:5080 --profile a')
+      problems.push(
+        `Which server? Pass its URL: ${commandLine(process, 'verify', 'http://localhost:5080', '--profile', 'a')}`,
+      )
     else if (!/^https?:\/\/[^/?#]+[^?#]*$/i.test(url) || !URL.canParse(url))
       problems.push(`The URL must be an http or https URL without query or fragment, not ${JSON.stringify(url)}.`)
     if (/\/api\/todoitems\/?$/i.test(url ?? ''))
       problems.push('The URL must be that of the server, without /api/todoitems.')
     rejectArguments(more, problems)
+    problems.push(...findUnknownVariables(process.env))
     if (values.profile && values.contract)
       problems.push('--profile and --contract exclude each other: use one of them.')
     if (!values.profile && !values.contract && !problems.some((problem) => problem.startsWith('--profile')))

@@ -20,8 +20,9 @@ import {
   rejectArguments,
   text,
   toggle,
+  unknownVariables,
 } from './options.ts'
-import { type Mode, readTokenSettings, type TokenSettings, tokenOptions } from './token-options.ts'
+import { bearerToken, type Mode, readTokenSettings, type TokenSettings, tokenOptions } from './token-options.ts'
 
 export function readBaseUrl(url: string): string | undefined {
   if (!/^https?:\/\/[^?#@]+$/i.test(url) || !URL.canParse(url)) return undefined
@@ -54,6 +55,8 @@ export const serveOptions = {
   profile: choice('a|b|both', ['a', 'b', 'both'], 'contract to serve (both)'),
   host: host('address to listen on (development: localhost; production: all interfaces)'),
   port: port('HTTP port of a single profile, 0 for any free port (A: 5080, B: 5000)'),
+  'port-a': port('HTTP port of Profile A, beside Profile B (5080)'),
+  'port-b': port('HTTP port of Profile B, beside Profile A (5000)'),
   workers: option(
     'N|auto',
     'a whole number from 1 to 64, or auto',
@@ -69,6 +72,8 @@ export const serveOptions = {
   'body-limit': size(1, 2 ** 28, 'maximum size of a request body (1m)'),
   'log-level': choice('LEVEL', logLevels, 'what to log, see below (development: info; production: error)'),
   'https-port': port('HTTPS port of a single profile, 0 for any free port (A: 5081, B: 5001)'),
+  'https-port-a': port('HTTPS port of Profile A, beside Profile B (5081)'),
+  'https-port-b': port('HTTPS port of Profile B, beside Profile A (5001)'),
   'no-https': toggle('disable HTTPS in development'),
   'tls-cert': file(
     'a readable file with a certificate in PEM form',
@@ -170,9 +175,14 @@ export interface ControlSettings {
   readonly sandboxTtlMs: number
 }
 
-interface HttpsConfig {
-  /** Undefined: the default HTTPS port of each profile. */
+interface PortSetting {
+  /** Undefined: the default of the profile. */
   readonly port: number | undefined
+  /** The name of the flag that changes it. */
+  readonly flag: string
+}
+
+interface HttpsConfig {
   /** Undefined: the development certificate. */
   readonly credentials: Credentials | undefined
 }
@@ -181,8 +191,7 @@ export interface Config extends TokenSettings {
   readonly profiles: readonly ProfileName[]
   /** Undefined: all interfaces. */
   readonly host: string | undefined
-  /** Undefined: the default port of each profile. */
-  readonly port: number | undefined
+  readonly ports: Readonly<Record<ProfileName, { readonly http: PortSetting; readonly https: PortSetting }>>
   readonly baseUrl: string | undefined
   readonly maxBodyBytes: number
   readonly limits: ServerLimits
@@ -229,13 +238,8 @@ export function readConfig(
   const parsed = readOptions(serveOptions, args, env)
   const { values, problems, rest, sourceOf } = parsed
   rejectArguments(rest, problems)
-  // An invalid --profile is reported once, not also as a conflict with --port.
-  const profile = sourceOf('profile') ? values.profile : 'both'
-  for (const name of ['port', 'https-port'] as const)
-    if (profile === 'both' && sourceOf(name))
-      problems.push(`${sourceOf(name)} needs a single profile: add --profile a or --profile b.`)
-  if (values.port && values.port === values['https-port'])
-    problems.push(`${sourceOf('port')} and ${sourceOf('https-port')} must differ.`)
+  problems.push(...findUnknownVariables(env))
+  const ports = readPorts(parsed)
   const tokenSettings = readTokenSettings(parsed, env)
   const { mode } = tokenSettings
   const https = readHttpsConfig(parsed, mode, now)
@@ -244,7 +248,7 @@ export function readConfig(
   for (const name of ['data', 'database-url'] as const)
     if (sourceOf('items') && sourceOf(name))
       problems.push(
-        `${sourceOf('items')} is for items in memory: with ${sourceOf(name)}, run todo-service items import.`,
+        `${sourceOf('items')} is for items in memory: with ${sourceOf(name)}, use the command "items import".`,
       )
   for (const name of ['database-schema', 'wait-for-database'] as const)
     if (sourceOf(name) && !sourceOf('database-url')) problems.push(`${sourceOf(name)} needs --database-url.`)
@@ -271,10 +275,10 @@ export function readConfig(
   }
   if (problems.length > 0) return { problems }
   return {
-    profiles: (['a', 'b'] as const).filter((name) => profile === name || profile === 'both'),
+    profiles: profileNames.filter((name) => values.profile === name || (values.profile ?? 'both') === 'both'),
     ...tokenSettings,
     host: values.host ?? (isDevelopment ? 'localhost' : undefined),
-    port: values.port,
+    ports,
     baseUrl: values['base-url'],
     maxBodyBytes: values['body-limit'] ?? 2 ** 20,
     limits: {
@@ -308,6 +312,45 @@ export function readConfig(
     databaseSchema: values['database-schema'] ?? 'todo',
     waitForDatabase: values['wait-for-database'] ?? false,
   }
+}
+
+const profileNames = ['a', 'b'] as const
+
+/** Mistakes in the names of variables; those of other commands are none. */
+export const findUnknownVariables = (env: NodeJS.ProcessEnv) =>
+  unknownVariables({ ...serveOptions, token: bearerToken(''), 'other-token': bearerToken('') }, env)
+
+function readPorts({ values, problems, sourceOf }: ParsedOptions<typeof serveOptions>): Config['ports'] {
+  // An invalid --profile is reported once, not also as a conflict with a port.
+  const profile = sourceOf('profile') ? values.profile : 'both'
+  const seen = new Map<number, string>()
+  const contradict = (...sources: (string | undefined)[]) =>
+    problems.push(`${sources.join(' and ')} contradict each other.`)
+  const check = (name: keyof typeof serveOptions, port: number | undefined) => {
+    const source = sourceOf(name)
+    if (!source || !port) return
+    if (seen.has(port)) problems.push(`${seen.get(port)} and ${source} must differ.`)
+    seen.set(port, source)
+  }
+  const read = (kind: 'port' | 'https-port', name: ProfileName): PortSetting => {
+    const own = `${kind}-${name}` as const
+    const source = sourceOf(own)
+    if (source && profile && profile !== 'both') {
+      if (profile !== name) contradict(sourceOf('profile'), source)
+      else if (sourceOf(kind)) contradict(sourceOf(kind), source)
+    }
+    check(own, values[own])
+    return { port: values[own] ?? values[kind], flag: source || profile === 'both' ? own : kind }
+  }
+  for (const kind of ['port', 'https-port'] as const) {
+    if (profile === 'both' && sourceOf(kind))
+      problems.push(
+        `${sourceOf(kind)} needs a single profile: add --profile a or --profile b, or use --${kind}-a and --${kind}-b.`,
+      )
+    check(kind, values[kind])
+  }
+  const portsOf = (name: ProfileName) => ({ http: read('port', name), https: read('https-port', name) })
+  return { a: portsOf('a'), b: portsOf('b') }
 }
 
 function parseDelay(text: string): FaultRule | undefined {
@@ -347,7 +390,8 @@ function readHttpsConfig(
   mode: Mode,
   now: Date,
 ): HttpsConfig | undefined {
-  const [port, cert, key] = [sourceOf('https-port'), sourceOf('tls-cert'), sourceOf('tls-key')]
+  const [cert, key] = [sourceOf('tls-cert'), sourceOf('tls-key')]
+  const port = sourceOf('https-port') ?? sourceOf('https-port-a') ?? sourceOf('https-port-b')
   if (cert && !key) problems.push(`${cert} needs --tls-key: the private key of the certificate.`)
   if (key && !cert) problems.push(`${key} needs --tls-cert: the certificate of the key.`)
   if (mode === 'production' && port && !cert) problems.push(`${port} needs --tls-cert and --tls-key in production.`)
@@ -360,5 +404,5 @@ function readHttpsConfig(
     values['tls-cert'] && values['tls-key'] ? { cert: values['tls-cert'], key: values['tls-key'] } : undefined
   const error = credentials && findCredentialsError(credentials, now)
   if (error) problems.push(error)
-  return mode === 'development' || credentials ? { port: values['https-port'], credentials } : undefined
+  return mode === 'development' || credentials ? { credentials } : undefined
 }

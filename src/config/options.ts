@@ -41,6 +41,23 @@ interface Input {
 
 const variableOf = (name: string) => `TODO_${name.toUpperCase().replaceAll('-', '_')}`
 
+/** Kubernetes sets these for each Service that a pod can reach; for one named "todo", TODO_PORT is tcp://10.0.0.1:80. */
+const serviceLinkName = /_SERVICE_HOST$|_SERVICE_PORT(?:_\w+)?$|_PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?$/
+const isServiceLink = (name: string, value: string) =>
+  serviceLinkName.test(name) || /^(?:tcp|udp|sctp):\/\//.test(value)
+
+/** Variables that belong to none of these options, as mistakes. An empty one counts as absent. */
+export function unknownVariables(options: Options, env: NodeJS.ProcessEnv): string[] {
+  const known = Object.keys(options)
+    .filter((name) => options[name]?.variable !== 'none')
+    .map(variableOf)
+  return Object.entries(env).flatMap(([name, value = '']) => {
+    if (!/^TODO_\w{1,60}$/.test(name) || value === '' || known.includes(name) || isServiceLink(name, value)) return []
+    const nearest = nearestWord(name, known)
+    return `Unknown variable ${name}.${nearest ? ` Did you mean ${nearest}?` : ''}`
+  })
+}
+
 /** Flags win over environment variables. Reports every mistake, not just the first. */
 export function readOptions<O extends Options>(
   options: O,
@@ -52,9 +69,10 @@ export function readOptions<O extends Options>(
   const problems: string[] = []
   readFlags(options, args, { inputs, rest, problems })
   for (const [name, { variable, many }] of Object.entries(options)) {
-    const text = variable === 'none' ? undefined : env[variableOf(name)]
-    if (text && !inputs.has(name))
-      inputs.set(name, { source: variableOf(name), texts: many ? text.split(',').map((part) => part.trim()) : [text] })
+    const source = variableOf(name)
+    const text = variable === 'none' ? undefined : env[source]
+    if (text && !inputs.has(name) && !isServiceLink(source, text))
+      inputs.set(name, { source, texts: many ? text.split(',').map((part) => part.trim()) : [text] })
   }
   const values = Object.entries(options).map(([name, { many, variable, secret, expects, read }]) => {
     const { source, texts = [] } = inputs.get(name) ?? {}
@@ -81,10 +99,7 @@ function readFlags(
   parsed: { readonly inputs: Map<string, Input>; readonly rest: string[]; readonly problems: string[] },
 ): void {
   const { inputs, rest, problems } = parsed
-  const flags: NonNullable<ParseArgsConfig['options']> = {}
-  for (const [name, { takes, short, variable }] of Object.entries(options))
-    if (variable !== 'only') flags[name] = { type: takes ? 'string' : 'boolean', ...(short && { short }) }
-  const { tokens } = parseArgs({ args, options: flags, strict: false, allowPositionals: true, tokens: true })
+  const { flags, tokens } = tokensOf(options, args)
   for (const token of tokens) {
     if (token.kind === 'positional') rest.push(token.value)
     if (token.kind !== 'option') continue
@@ -109,6 +124,29 @@ function readFlags(
     }
     inputs.set(name, { source, texts: [...(inputs.get(name)?.texts ?? []), value ?? 'true'] })
   }
+}
+
+function tokensOf(options: Options, args: readonly string[]) {
+  const flags: NonNullable<ParseArgsConfig['options']> = {}
+  for (const [name, { takes, short, variable }] of Object.entries(options))
+    if (variable !== 'only') flags[name] = { type: takes ? 'string' : 'boolean', ...(short && { short }) }
+  return { flags, ...parseArgs({ args, options: flags, strict: false, allowPositionals: true, tokens: true }) }
+}
+
+/** Valid arguments with other values of some flags, to be shown: a secret becomes an ellipsis. */
+export function withFlags(
+  options: Options,
+  args: readonly string[],
+  changed: Readonly<Record<string, string>>,
+): string[] {
+  const kept = tokensOf(options, args).tokens.flatMap((token) => {
+    if (token.kind !== 'option' || Object.hasOwn(changed, token.name)) return []
+    const { name, rawName, value, inlineValue } = token
+    const shown = options[name]?.secret || containsSecret(value ?? '') ? '…' : value
+    if (shown === undefined) return rawName
+    return inlineValue ? `${rawName}=${shown}` : [rawName, shown]
+  })
+  return [...kept, ...Object.entries(changed).flatMap(([name, value]) => [`--${name}`, value])]
 }
 
 function unknownFlag(argument: string, known: readonly string[]): string {

@@ -1,5 +1,5 @@
 import type { Rejection } from './errors.ts'
-import { type ProxyTrust, trustedOrigin } from './proxy.ts'
+import { clientAddress, type ProxyTrust, trustedOrigin } from './proxy.ts'
 import type { Claims, HandlerInput, Request } from './request.ts'
 import type { Response } from './response.ts'
 import type { Route } from './router.ts'
@@ -101,6 +101,11 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
     const { isSecure, authority } = this.origin
     // HTTP/1.0 has no Host.
     return `${isSecure ? 'https' : 'http'}://${authority ?? `localhost:${this.request.localPort}`}${this.pathPrefix}`
+  }
+
+  /** The address of the client, as far as trusted proxies report it. */
+  get client(): string {
+    return clientAddress(this.request, this.#settings.trustProxy)
   }
 
   get method(): string {

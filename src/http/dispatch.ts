@@ -5,7 +5,7 @@ import { type ContextSettings, type Fault, RequestContext } from './context.ts'
 import { allowsOtherOrigins, type CorsPolicy, isOriginAllowed, withCors } from './cors.ts'
 import { closesConnection, describeError, Rejection } from './errors.ts'
 import { isJson, parseJson } from './json-body.ts'
-import { clientAddress, isAuthority } from './proxy.ts'
+import { isAuthority } from './proxy.ts'
 import type { Claims, Request } from './request.ts'
 import { empty, type Response, withHeaders } from './response.ts'
 import { type Match, type Route, router } from './router.ts'
@@ -62,7 +62,7 @@ export interface HttpHandler {
   /** Calls `request.respond` once, at once or later; never throws. `pathPrefix` is ignored in the path. */
   dispatch(request: Request, pathPrefix?: string): void
   /** Called for bytes that are no HTTP request, which the server answers itself. */
-  malformed(status: number, reason: string): void
+  malformed(status: number, reason: string, client: string): void
 }
 
 export interface ApiHandler extends HttpHandler {
@@ -78,18 +78,8 @@ export interface ApiHandler extends HttpHandler {
 type Open = (context: RequestContext) => ApiHandler | Response
 
 export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
-  const {
-    maxBodyBytes,
-    maxJsonValues,
-    redirectPort,
-    trustProxy,
-    verifyToken,
-    allowRequest,
-    cors,
-    reportOrigin,
-    hsts,
-    log,
-  } = settings
+  const { maxBodyBytes, maxJsonValues, redirectPort, verifyToken, allowRequest, cors, reportOrigin, hsts, log } =
+    settings
   const { observe, hooks, date, monotonicNow } = settings
   const isObserved = log.showsRequests || observe !== undefined || hooks !== undefined
   const findMatch = router(api.routes)
@@ -136,7 +126,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     if (targetAuthority !== undefined && !isAuthority(targetAuthority)) return new Rejection('target-malformed')
     if (!route?.isHealthCheck) {
       if (request.overloadReason) return new Rejection('overloaded', undefined, request.overloadReason)
-      const client = allowRequest && clientAddress(request, trustProxy)
+      const client = allowRequest && context.client
       if (client !== undefined && !allowRequest?.(client))
         return new Rejection('too-many-requests', undefined, `the limit for ${client} is reached (--rate-limit)`)
       if (redirectPort !== undefined && !context.origin.isSecure)
@@ -279,8 +269,8 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     dispatch,
     proceed,
     reject: (request, response) => finish(new RequestContext(request, settings, monotonicNow(), ''), response),
-    malformed(status, reason) {
-      log.malformedRequest(api.name, status, reason)
+    malformed(status, reason, client) {
+      log.malformedRequest(api.name, status, reason, client)
       observe?.(api.name, 'none', '', status, 0)
     },
   }

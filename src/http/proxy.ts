@@ -22,8 +22,11 @@ export function parseProxyTrust(text: string): ProxyTrust | undefined {
   }
 }
 
+/** An IPv4 address as the kernel shows it on a socket for both versions: ::ffff:10.0.0.1. */
+const unmapped = (address: string) => address.replace(/^::ffff:(?=\d+\.)/i, '')
+
 function contains(networks: BlockList, text: string): boolean {
-  const address = text.replace(/^::ffff:(?=\d+\.)/i, '')
+  const address = unmapped(text)
   const version = isIP(address)
   return version !== 0 && networks.check(address, version === 4 ? 'ipv4' : 'ipv6')
 }
@@ -45,7 +48,7 @@ export function clientAddress(request: Request, trust: ProxyTrust | undefined): 
   const hops = trust?.(request) ?? 0
   const client = hops > 0 ? forwarded(request, 'x-forwarded-for', hops) : undefined
   // A copy: a slice of the header would keep the whole header in memory for as long as the rate limiter remembers it.
-  return (client && Buffer.from(client.slice(0, maxAddressLength)).toString()) || request.remoteAddress
+  return (client && Buffer.from(client.slice(0, maxAddressLength)).toString()) || unmapped(request.remoteAddress)
 }
 
 /** Each proxy appends what it saw, so the outermost trusted one stands `hops` from the end. */

@@ -1,4 +1,4 @@
-import { FetchRequest, type FetchServer, fetchListening, fetchServer } from './fetch.ts'
+import { everyInterface, FetchRequest, type FetchServer, fetchListening, fetchServer } from './fetch.ts'
 import type { Bind } from './server.ts'
 
 /** What is used of Bun: https://bun.com/docs/runtime/http/server. */
@@ -54,7 +54,7 @@ class BunRequest extends FetchRequest {
 }
 
 /** Bun.serve. */
-export const bind: Bind = (handler, { host, port, credentials }, context) => {
+export const bind: Bind = (handler, { host = everyInterface, port, credentials }, context) => {
   const state = fetchServer(handler, context, credentials !== undefined)
   let received = 0
   let inARow = 0
@@ -75,8 +75,7 @@ export const bind: Bind = (handler, { host, port, credentials }, context) => {
   }
   const byParameters = (request: RoutedRequest) => handle(request, targetOf(request))
   const listening = Bun.serve({
-    // `::` is every interface, as in Node.
-    hostname: host ?? '::',
+    hostname: host,
     port,
     ...(credentials && { tls: credentials }),
     development: false,
@@ -86,7 +85,7 @@ export const bind: Bind = (handler, { host, port, credentials }, context) => {
     fetch: (request: RoutedRequest) => handle(request, unroutedTarget(pathOf(request))),
   })
   state.localPort = listening.port
-  return fetchListening(state, { stop: () => listening.stop(), destroy: () => listening.stop(true) })
+  return fetchListening(state, host, { stop: () => listening.stop(), destroy: () => listening.stop(true) })
 }
 
 /** `/:p0`, `/:p0/`, `/:p0/:p1`, …: only in the parameters of a route the path is as sent. */

@@ -1,4 +1,11 @@
-import { closingResponse, FetchRequest, type FetchServer, fetchListening, fetchServer } from './fetch.ts'
+import {
+  closingResponse,
+  everyInterface,
+  FetchRequest,
+  type FetchServer,
+  fetchListening,
+  fetchServer,
+} from './fetch.ts'
 import type { Bind } from './server.ts'
 
 /** What is used of Deno: https://docs.deno.com/api/deno/~/Deno.serve. */
@@ -81,7 +88,7 @@ async function* piecesOf(reader: ReadableStreamBYOBReader): AsyncIterable<Uint8A
 }
 
 /** Deno.serve. */
-export const bind: Bind = (handler, { host, port, credentials }, context) => {
+export const bind: Bind = (handler, { host = everyInterface, port, credentials }, context) => {
   const state = fetchServer(handler, context, credentials !== undefined)
   const scheme = state.isEncrypted ? 'https://' : 'http://'
   const abort = new AbortController()
@@ -93,8 +100,7 @@ export const bind: Bind = (handler, { host, port, credentials }, context) => {
 
   function open(at: number): number {
     const server = Deno.serve(
-      // `::` is every interface, as in Node.
-      { hostname: host ?? '::', port: at, ...credentials, signal: abort.signal, onListen: () => {}, onError },
+      { hostname: host, port: at, ...credentials, signal: abort.signal, onListen: () => {}, onError },
       (request, info) => {
         if (closing.size > 0 && closing.has(clientOf(info))) return closingResponse(400)
         const named = request.headers.get('host') ?? undefined
@@ -121,7 +127,7 @@ export const bind: Bind = (handler, { host, port, credentials }, context) => {
   }
 
   state.localPort = open(port)
-  return fetchListening(state, {
+  return fetchListening(state, host, {
     stop() {
       isStopping = true
       const gaveUp = new Promise<void>((resolve) => {

@@ -359,9 +359,13 @@ function toReadable(stream: Stream, ended: (how: Ending) => void, isTruncated = 
   )
 }
 
+/** As in Node. */
+export const everyInterface = '::'
+
 /** `stop` waits for the requests in flight, unless `destroy` is called. */
 export function fetchListening(
   server: FetchServer,
+  host: string,
   { stop, destroy }: { stop(): Promise<unknown>; destroy(): Promise<unknown> },
 ): Listening {
   const { overload, uploads } = server
@@ -372,6 +376,7 @@ export function fetchListening(
   }
   let received = -1
   return {
+    host,
     port: server.localPort,
     close: () =>
       shutDown(server, {

@@ -25,7 +25,7 @@ type WorkerMessage =
   | { readonly stopping: true }
 
 type ListenReply =
-  | { readonly name: string; readonly port: number }
+  | { readonly name: string; readonly host: string; readonly port: number }
   | { readonly name: string; readonly error: { readonly code?: string | undefined; readonly message: string } }
 
 /** To a worker. */
@@ -108,7 +108,7 @@ export class Handover {
       this.#listeners.get(name) ?? acceptConnections(listen, (socket) => this.#accept({ name, socket }), true)
     this.#listeners.set(name, listener)
     const reply: ListenReply = await listener.then(
-      ({ port }) => ({ name, port }),
+      ({ host, port }) => ({ name, host, port }),
       ({ code, message }: NodeJS.ErrnoException) => ({ name, error: { code, message } }),
     )
     send(worker, reply)
@@ -214,6 +214,6 @@ export function primaryListener(worker: Worker) {
       send(worker, { stopping: true })
       return released
     }
-    return { port: reply.port, close: () => server.close(stopListening), destroy: server.destroy }
+    return { host: reply.host, port: reply.port, close: () => server.close(stopListening), destroy: server.destroy }
   }
 }

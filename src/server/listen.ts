@@ -14,6 +14,7 @@ export async function listen(handler: HttpHandler, address: Address, context: Se
   const server = nodeServer(handler, context, address.credentials)
   const listener = await acceptConnections(address, server.accept)
   return {
+    host: listener.host,
     port: listener.port,
     close: () => server.close(listener.close),
     async destroy() {
@@ -24,8 +25,7 @@ export async function listen(handler: HttpHandler, address: Address, context: Se
 }
 
 /** A port on which connections are accepted. */
-export interface Listener {
-  readonly port: number
+export interface Listener extends Pick<Listening, 'host' | 'port'> {
   /** Accepts no more connections. */
   close(): Promise<void>
 }
@@ -47,7 +47,8 @@ export const acceptConnections = (
         listening()
       })
     })
-    return { port: (server.address() as AddressInfo).port, close: () => stopListening(server) }
+    const { address: host, port } = server.address() as AddressInfo
+    return { host, port, close: () => stopListening(server) }
   })
 
 type Bound = Listener & Partial<Pick<Listening, 'destroy'>>
@@ -64,6 +65,7 @@ async function bindAll<B extends Bound>(
     const second = await bind({ host: '::1', port: first.port })
     return {
       ...first,
+      host,
       close: async () => void (await Promise.all([first.close(), second.close()])),
       ...(first.destroy && { destroy: async () => void (await Promise.all([first.destroy?.(), second.destroy?.()])) }),
     }

@@ -430,7 +430,7 @@ class Connection {
       this.#socket.destroy()
       return
     }
-    this.state.handler.malformed(status, reason)
+    this.state.handler.malformed(status, reason, this.#socket.remoteAddress ?? '')
     const respond = () => {
       this.#socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
       const timer = setTimeout(() => this.#socket.destroy(), closeTimeoutMs)

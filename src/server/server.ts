@@ -134,6 +134,8 @@ export interface Address {
 
 /** A port on which requests are served. */
 export interface Listening {
+  /** The address that it is bound to, or `localhost` for both loopback addresses. */
+  readonly host: string
   readonly port: number
   /** Stops without failing a request: see "Stopping" in docs/operations.md. */
   close(): Promise<void>

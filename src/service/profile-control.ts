@@ -27,7 +27,7 @@ export function controlledProfile<Name extends ProfileName>(
   controlSettings: ControlSettings,
   settings: AppSettings,
   /** In PEM format, maybe with its key; undefined without HTTPS. */
-  certificate: string | undefined,
+  certificate: () => string | undefined,
 ): Control {
   const itemsOf = (all: Stores, dispose: () => void): SandboxItems => {
     const store = all[profile.name]
@@ -59,7 +59,7 @@ export function controlledProfile<Name extends ProfileName>(
     now,
     info: () => ({
       ...serviceInfo(),
-      certificate: certificate ? describeCertificate(certificate) : undefined,
+      certificate: describeCertificate(certificate()),
       flags: { requireAuth },
       rules: rulesOfProfile,
     }),
@@ -90,7 +90,8 @@ export function findFailProblems(
 }
 
 /** Without the private key, which is in the same file. */
-function describeCertificate(pem: string) {
+function describeCertificate(pem: string | undefined) {
+  if (pem === undefined) return undefined
   const certificate = new X509Certificate(pem)
   const { subject, validTo, fingerprint256 } = certificate
   return { pem: certificate.toString(), subject, validTo: new Date(validTo).toISOString(), fingerprint256 }

@@ -1,13 +1,12 @@
 import { networkInterfaces } from 'node:os'
 import { type AppSettings, app } from '../app.ts'
 import type { Config } from '../config/config.ts'
-import type { Mode } from '../config/token-options.ts'
 import type { Control } from '../control/control.ts'
 import type { ProfileUrls } from '../log.ts'
 import type { Profile, ProfileName } from '../profiles/profile.ts'
 import type { Credentials } from '../server/dev-certificate.ts'
 import type { listen } from '../server/listen.ts'
-import type { Address, ServerContext } from '../server/server.ts'
+import type { Address, Listening, ServerContext } from '../server/server.ts'
 import type { ControlledService } from './profile-control.ts'
 
 export interface RunningProfile {
@@ -26,77 +25,114 @@ interface ProfileSettings extends ControlledService {
   readonly serverContext: ServerContext
   readonly credentials: Credentials | undefined
   readonly listen: typeof listen
-  /** What to do about a port that is in use, behind "is in use"; undefined: what helps a user of `serve`. */
-  readonly portInUseAdvice: string | undefined
 }
 
-/** Listens on the profile's ports; returns an error message where one cannot be bound. */
+/** A port that another program uses, or that this process may not use. */
+export interface UnusablePort {
+  readonly profile: string
+  readonly port: number
+  readonly isHttps: boolean
+  /** The name of the flag that changes it. */
+  readonly flag: string
+  readonly needsPrivileges: boolean
+}
+
+export const describeUnusablePort = ({ port, needsPrivileges }: UnusablePort) =>
+  `${port} ${needsPrivileges ? 'needs privileges that this process does not have' : 'is in use'}`
+
+interface StartedProfile {
+  /** Undefined where its HTTP port is unusable, in production also its HTTPS port. */
+  readonly running: RunningProfile | undefined
+  readonly unusable: readonly UnusablePort[]
+}
+
+/** Listens on the profile's ports; returns an error message where that is not possible on any port. */
 export async function startProfile<Name extends ProfileName>(
   profile: Profile<Name>,
   shared: ProfileSettings,
-): Promise<RunningProfile | string> {
-  const { config, credentials, portInUseAdvice } = shared
-  const { host, port = profile.defaultPort, mode, httpsRedirectPort } = config
+): Promise<StartedProfile | string> {
+  const { config, credentials } = shared
+  const { host, mode, httpsRedirectPort } = config
+  const settingsOf = config.ports[profile.name]
+  const { port = profile.defaultPort } = settingsOf.http
   const httpsPort = credentials && httpsPortOf(profile, config)
   const redirectsToHttps = mode === 'production' && (httpsRedirectPort ?? httpsPort) !== undefined
   const settings = { ...shared.appSettings, redirectPort: undefined, redirectsToHttps }
-  const certificate = httpsPort === undefined ? undefined : credentials?.cert
+  let https: Listening | string | undefined
+  const certificate = () => (typeof https === 'object' ? credentials?.cert : undefined)
   // Not loaded in production.
   const control =
     config.control &&
     (await import('./profile-control.ts')).controlledProfile(profile, shared, config.control, settings, certificate)
+  const unusable: UnusablePort[] = []
   const open = async (address: Address, redirectPort?: number) => {
     const handler = control ?? app(profile, shared.stores, { ...settings, redirectPort })
-    const listening = shared.listen(handler, address, shared.serverContext)
-    return listening.catch((cause: NodeJS.ErrnoException) => {
-      control?.close()
-      return describeListenError(cause, address, portInUseAdvice ?? adviceForServe(profile.name, port, address))
-    })
+    try {
+      return await shared.listen(handler, address, shared.serverContext)
+    } catch (cause) {
+      const { code = '', message } = cause as NodeJS.ErrnoException
+      if (code !== 'EADDRINUSE' && code !== 'EACCES') return describeListenError(code, message, address)
+      const isHttps = address.credentials !== undefined
+      const { flag } = settingsOf[isHttps ? 'https' : 'http']
+      unusable.push({ profile: profile.name, port: address.port, isHttps, flag, needsPrivileges: code === 'EACCES' })
+      return undefined
+    }
   }
-  const https = httpsPort === undefined ? undefined : await open({ host, port: httpsPort, credentials })
-  if (typeof https === 'string') return https
-  const http = await open({ host, port }, redirectsToHttps ? (httpsRedirectPort ?? https?.port) : undefined)
-  if (typeof http === 'string') {
-    await https?.destroy()
-    return http
-  }
-  const ports = { http: http.port, ...(https && { https: https.port }) }
+  const openHttps = async () => (httpsPort === undefined ? undefined : open({ host, port: httpsPort, credentials }))
+  // HTTP is redirected to the port of HTTPS.
+  if (mode === 'production') https = await openHttps()
+  const redirectPort = httpsRedirectPort ?? (typeof https === 'object' ? https.port : undefined)
+  const http = await open({ host, port }, redirectsToHttps ? redirectPort : undefined)
+  if (mode === 'development' && typeof http === 'object') https = await openHttps()
+  const listening = [http, https].filter((one) => typeof one === 'object')
   const stop = async (how: 'close' | 'destroy') => {
     control?.close()
-    await Promise.all([http[how](), https?.[how]()])
+    await Promise.all(listening.map((one) => one[how]()))
   }
-  return {
+  const error = [https, http].find((one) => typeof one === 'string')
+  if (error || typeof http !== 'object' || (mode === 'production' && unusable.length > 0)) {
+    await stop('destroy')
+    return error ?? { running: undefined, unusable }
+  }
+  const ports = { http: http.port, ...(typeof https === 'object' && { https: https.port }) }
+  const running = {
     // Read again each time: a machine gets and loses its network addresses.
     get urls() {
-      return { title: profile.title, ...urlsOf(host, ports, mode, control !== undefined) }
+      const { title } = profile
+      // In production the address that it listens on: `[::]` or `0.0.0.0` is every interface.
+      if (mode === 'production') return { title, urls: urlsAt(http.host, ports) }
+      return { title, ...urlsOf(host, ports, control !== undefined) }
     },
     control,
     close: () => stop('close'),
     destroy: () => stop('destroy'),
   }
+  return { running, unusable }
 }
 
-/** A profile on another port than its default has HTTPS only with --https-port. */
-function httpsPortOf({ defaultPort, defaultHttpsPort }: Profile<ProfileName>, { port = defaultPort, https }: Config) {
-  return https?.port ?? (port === defaultPort || https?.credentials ? defaultHttpsPort : undefined)
+/** A profile on another port than its default has HTTPS only with a port for it. */
+function httpsPortOf<Name extends ProfileName>(profile: Profile<Name>, { ports, https: config }: Config) {
+  const { http, https } = ports[profile.name]
+  const isDefault = (http.port ?? profile.defaultPort) === profile.defaultPort
+  return https.port ?? (isDefault || config?.credentials ? profile.defaultHttpsPort : undefined)
 }
 
-function urlsOf(
-  host: string | undefined,
-  ports: Record<string, number>,
-  mode: Mode,
-  hasApp: boolean,
-): Omit<ProfileUrls, 'title'> {
-  const urlsAt = (name: string) => Object.entries(ports).map(([scheme, port]) => `${scheme}://${name}:${port}`)
+const urlsAt = (host: string, ports: Record<string, number>) =>
+  Object.entries(ports).map(([scheme, port]) => `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`)
+
+function urlsOf(host: string | undefined, ports: Record<string, number>, hasApp: boolean): Omit<ProfileUrls, 'title'> {
   const isEveryInterface = host === undefined || host === '0.0.0.0' || host === '::'
-  const name = isEveryInterface ? 'localhost' : host.includes(':') ? `[${host}]` : host
-  if (mode === 'production') return { urls: urlsAt(name) }
+  const name = isEveryInterface ? 'localhost' : host
+  const urls = urlsAt(name, ports)
   return {
-    urls: urlsAt(name),
-    ...(name === 'localhost' && { emulatorUrls: urlsAt('10.0.2.2') }),
-    ...(isEveryInterface && { isListeningOnNetwork: true, networkUrls: networkAddresses().flatMap(urlsAt) }),
-    ...(hasApp && { app: `${urlsAt(name)[0]}/app` }),
-    swagger: `${urlsAt(name)[0]}/swagger`,
+    urls,
+    ...(name === 'localhost' && { emulatorUrls: urlsAt('10.0.2.2', ports) }),
+    ...(isEveryInterface && {
+      isListeningOnNetwork: true,
+      networkUrls: networkAddresses().flatMap((address) => urlsAt(address, ports)),
+    }),
+    ...(hasApp && { app: `${urls[0]}/app` }),
+    swagger: `${urls[0]}/swagger`,
   }
 }
 
@@ -105,30 +141,7 @@ const networkAddresses = () =>
     .flatMap((all = []) => all.filter(({ internal, family }) => !internal && family === 'IPv4'))
     .map(({ address }) => address)
 
-/** The ports in between may be those of HTTPS. */
-const alternative = (port: number) => (port < 65_525 ? port + 10 : port - 10)
-
-function adviceForServe(profile: string, plainPort: number, { port, credentials }: Address): string {
-  const airPlay = port === 5000 ? ' (on macOS it is often AirPlay Receiver: System Settings, AirDrop & Handoff)' : ''
-  const httpsPort = credentials ? ` --https-port ${alternative(port)}` : ''
-  const another = `todo-service serve --profile ${profile} --port ${alternative(plainPort)}${httpsPort}`
-  return `. Stop the program that uses it${airPlay}, or choose another port: ${another}`
-}
-
-function describeListenError(
-  { code, message }: NodeJS.ErrnoException,
-  { host = '', port, credentials }: Address,
-  portInUseAdvice: string,
-): string {
-  switch (code) {
-    case 'EADDRINUSE':
-      return `Port ${port} is in use${portInUseAdvice}`
-    case 'EACCES':
-      return `Port ${port} needs privileges that this process does not have. Choose a port above 1023 with ${credentials ? '--https-port' : '--port'}.`
-    case 'ENOTFOUND':
-    case 'EADDRNOTAVAIL':
-      return `Host ${host} is not an address of this machine. Leave --host out, or name one that is.`
-    default:
-      return `Cannot listen on ${host} port ${port}: ${message}.`
-  }
-}
+const describeListenError = (code: string, message: string, { host = '', port }: Address) =>
+  code === 'ENOTFOUND' || code === 'EADDRNOTAVAIL'
+    ? `Host ${host} is not an address of this machine. Leave --host out, or name one that is.`
+    : `Cannot listen on ${host} port ${port}: ${message}.`

@@ -13,11 +13,11 @@ import { createTokenVerifier } from '../tokens/verify.ts'
 import { version } from '../version.ts'
 import type { Clock } from './clock.ts'
 import { readStartingItems } from './items-file.ts'
-import { type RunningProfile, startProfile } from './profile-server.ts'
+import { describeUnusablePort, type RunningProfile, startProfile, type UnusablePort } from './profile-server.ts'
 import { controlBodyBytes, type OpenStores, openStores } from './stores.ts'
-import { createTokenVerification, type DevTokenRequest, signDevToken } from './tokens.ts'
+import { createTokenVerification, type DevTokenRequest, type DevTokenSettings, signDevToken } from './tokens.ts'
 
-export interface ServiceOptions {
+export interface ServiceOptions extends DevTokenSettings {
   readonly config: Config
   readonly log: Log
   readonly clock: Clock
@@ -28,9 +28,8 @@ export interface ServiceOptions {
   /** This process, where it is one of `processes` that share the ports, the items and the limits. */
   readonly worker?: Worker | undefined
   readonly processes?: number
-  readonly portInUseAdvice?: string
-  /** 0, where absent; that of other tokens is in the configuration. */
-  readonly devClockToleranceSeconds?: number
+  /** The command line with other values of these flags, to be shown; undefined where there is none. */
+  readonly commandWith?: ((flags: Readonly<Record<string, string>>) => string) | undefined
 }
 
 export type NewToken = (request?: DevTokenRequest) => Promise<string>
@@ -51,7 +50,7 @@ export interface Service {
 
 /** Starts what the configuration says, or returns an error message. */
 export async function startService(options: ServiceOptions): Promise<Service | string> {
-  const { config, log, clock, directory, stop, worker, processes = 1, portInUseAdvice } = options
+  const { config, log, clock, directory, stop, worker, processes = 1 } = options
   const served = readStartingItems(config.itemsFile)
   if (typeof served === 'string') return served
   // The first worker has found the database.
@@ -77,7 +76,7 @@ export async function startService(options: ServiceOptions): Promise<Service | s
     config,
     directory,
     log.notice,
-    options.devClockToleranceSeconds,
+    options,
   )
   const newToken: NewToken | undefined = devKey && (async (request) => (await signDevToken(devKey.key, request)).token)
   const { maxRequestsPerSecond } = config
@@ -117,20 +116,32 @@ export async function startService(options: ServiceOptions): Promise<Service | s
     openAnother: opened.openAnother,
     serverContext: serverContext({ limits, overload, now: clock.now, maxBodyBytes, heapLimitBytes }),
     listen: worker ? (await import('../server/handover.ts')).primaryListener(worker) : listenHere,
-    ...{ appSettings, credentials, serviceInfo, portInUseAdvice },
+    ...{ appSettings, credentials, serviceInfo },
   }
+  const unusable: UnusablePort[] = []
   for (const name of config.profiles) {
     const started = await startProfile(served[name], settings)
     if (typeof started === 'string') return fail(started)
-    running.push(started)
+    if (started.running) running.push(started.running)
+    unusable.push(...started.unusable)
   }
+  const ports = unusable.length === 0 ? undefined : await explainPorts(unusable, running, options)
+  if (ports && (running.length === 0 || config.mode === 'production'))
+    return fail([...new Set(ports.reasons.map((reason) => `Port ${reason}.`)), ports.advice].join(' '))
   return {
     startMessage: {
       version,
       mode: config.mode,
       store: opened.kind,
       runtime: runtime.name === 'Node' ? undefined : runtime.nameAndVersion,
-      profiles: running.map(({ urls }) => urls),
+      profiles: config.profiles.map((name) => {
+        const { title } = served[name]
+        const index = unusable.findIndex(({ profile }) => profile === name)
+        const { urls = { title, urls: [] } } = running.find(({ urls }) => urls.title === title) ?? {}
+        if (!ports || index < 0) return urls
+        const isLast = index === unusable.length - 1
+        return { ...urls, problem: [`port ${ports.reasons[index]}.`, ...(isLast ? [ports.advice] : [])] }
+      }),
       metrics: metrics?.server?.url,
       notes: [...notes, ...httpsNotes(config)],
     },
@@ -155,6 +166,22 @@ async function startMetrics(
   const metrics = createMetrics({ stores, itemCounts: stores.counts, monotonicNow, isWorker })
   const server = isWorker ? undefined : await serveMetrics(metrics.read, port, host)
   return typeof server === 'string' ? server : { ...metrics, server }
+}
+
+/** Which program uses them, and what to do. */
+async function explainPorts(
+  unusable: readonly UnusablePort[],
+  running: readonly RunningProfile[],
+  { config: { host }, worker, commandWith }: ServiceOptions,
+) {
+  // The first worker has said it.
+  if (!commandWith || (worker && worker.id > 1))
+    return {
+      reasons: unusable.map(describeUnusablePort),
+      advice: 'Choose another, or leave it out for a free one.',
+    }
+  const used = running.flatMap(({ urls }) => urls.urls.map((url) => Number(new URL(url).port)))
+  return (await import('./unusable-ports.ts')).explainUnusablePorts(unusable, { host, used, commandWith })
 }
 
 /** B12. */

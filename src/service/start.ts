@@ -20,10 +20,9 @@ export async function startInProcess(options: object = {}) {
     log: readableLog(write ? (text) => callSafely(write, text.trimEnd()) : () => {}, write ? 'info' : 'silent'),
     directory: undefined,
     stop: new AbortController().signal,
-    portInUseAdvice: ': choose another, or leave it out for a free one.',
     devClockToleranceSeconds: config.clockToleranceSeconds,
   })
-  if (typeof service === 'string') throw new Error(`start: ${service.replace('--port', 'port')}`)
+  if (typeof service === 'string') throw new Error(`start: ${service}`)
   const { destroy } = service
   const [{ urls, control }] = service.profiles as [RunningProfile]
   // Development mode without --no-admin.

@@ -49,7 +49,8 @@ export async function openStores(
     return { kind: `the file ${resolve(dataFile)}`, openAnother: undefined, ...stores }
   }
   if (database) {
-    const stores = await openDatabaseStores({ ...config, database }, serializers, context)
+    const advice = config.waitForDatabase ? '' : ' To wait for it at the start, add --wait-for-database.'
+    const stores = await openDatabaseStores({ ...config, database, advice }, serializers, context)
     if (typeof stores === 'string') return stores
     const kind = `PostgreSQL, schema ${config.databaseSchema} of ${describeDatabase(database)}` as const
     return { kind, openAnother: undefined, counts: () => ({}), isInPlace: () => true, ...stores }
@@ -85,7 +86,8 @@ export async function openDatabaseStores(
     database,
     databaseSchema: schema,
     waitForDatabase,
-  }: Pick<Config, 'databaseSchema' | 'waitForDatabase'> & { readonly database: Database },
+    advice,
+  }: Pick<Config, 'databaseSchema' | 'waitForDatabase'> & { readonly database: Database; readonly advice?: string },
   serializers: Serializers,
   { monotonicNow, log, stop }: Omit<StoreContext, 'newId'>,
 ): Promise<PersistentStores | string> {
@@ -99,7 +101,7 @@ export async function openDatabaseStores(
     try {
       return await postgresStores(options, serializers)
     } catch (error) {
-      const message = describeDatabaseError(error, database)
+      const message = describeDatabaseError(error, database, advice)
       if (!waitForDatabase || isPermanent(error) || stop.aborted) return message
       if (!logged.has(message)) log.notice(`Waiting for the database. ${message}`)
       logged.add(message)

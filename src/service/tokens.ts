@@ -14,12 +14,20 @@ interface TokenVerification {
   readonly notes: readonly string[]
 }
 
+/** Of development tokens. */
+export interface DevTokenSettings {
+  /** 0, where absent; that of other tokens is in the configuration. */
+  readonly devClockToleranceSeconds?: number | undefined
+  /** The command that makes one, to be shown. */
+  readonly tokenCommand?: string | undefined
+}
+
 /** Which tokens are accepted. Without a directory, the development key is a new one. */
 export async function createTokenVerification(
   { mode, tokens, clockToleranceSeconds }: TokenSettings,
   directory: string | undefined,
   report: (message: string) => void,
-  devClockToleranceSeconds?: number,
+  { devClockToleranceSeconds = 0, tokenCommand = 'npx todo-service token' }: DevTokenSettings = {},
 ): Promise<TokenVerification> {
   const trustedIssuers: TrustedIssuer[] = []
   const notes: string[] = []
@@ -30,7 +38,7 @@ export async function createTokenVerification(
     notes.push(
       devKey.storeError
         ? `${devKey.storeError}: this process uses a temporary key that no other process has.`
-        : tokenNote,
+        : `Get a token for /secret and /swagger/v1/swagger.json: ${tokenCommand}`,
     )
   }
   if (tokens) {
@@ -45,7 +53,6 @@ export async function createTokenVerification(
   return { verifyOptions: { trustedIssuers, now: () => new Date() }, devKey, devIssuer, notes }
 }
 
-const tokenNote = 'Get a token for /secret and /swagger/v1/swagger.json: npx todo-service token'
 const noKeyNote =
   'Protected endpoints return 401 for every request: no key for tokens is configured. Set TODO_JWT_KEY, --jwt-public-key or --jwt-jwks.'
 

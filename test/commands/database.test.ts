@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { generate } from 'selfsigned'
 import { cleanUp } from '../support/cleanup.ts'
 import { run, start } from '../support/cli.ts'
@@ -32,7 +33,7 @@ suite('serve --database-url exits with code 1 and a one-line message', { concurr
     assertFails(
       t,
       `postgres://u:sesame@127.0.0.1:${await freePort()}/x`,
-      /No server is listening \(database x at 127\.0\.0\.1:\d+\)/,
+      /No server is listening \(database x at 127\.0\.0\.1:\d+\)\. .* To wait for it at the start, add --wait-for-database\./,
     ))
 
   test('when the host is unknown', async (t) =>
@@ -222,7 +223,12 @@ suite('serve with a database', { concurrency: 4 }, () => {
     await waiting.prints(/^Waiting for the database\. No server is listening/)
     await cluster.start()
     await waiting.prints(/http:\/\/localhost:\d+/)
-    assert.equal(waiting.stdout.match(/Waiting/g)?.length, 1)
+    assert.equal(waiting.stdout.match(/Waiting for the database\. No server/g)?.length, 1)
+    await cluster.kill()
+    const url = /http:\S+/.exec(waiting.stdout)?.[0] ?? ''
+    while ((await createClient(url).send('GET', '/health/ready')).status === 200) await sleep(20)
+    await waiting.prints(/^No server is listening \(.*\)\. Start it, or check --database-url\.\n/m)
+    assert.doesNotMatch(waiting.stdout, /--wait-for-database/)
   })
 
   test('SIGTERM ends a start during which the database stops responding', async (t) => {

@@ -3,15 +3,15 @@ import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { Agent } from 'node:https'
-import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { connect } from 'node:tls'
 import { generate } from 'selfsigned'
 import { cleanUp } from '../support/cleanup.ts'
-import { jsonLines, run, start } from '../support/cli.ts'
+import { jsonLines, run, start, typed } from '../support/cli.ts'
 import { createClient } from '../support/client.ts'
 import { temporaryFolder } from '../support/folder.ts'
+import { usedPort } from '../support/port.ts'
 
 const items = '/api/todoitems'
 const serveArgs = ['serve', '--profile', 'a', '--host', '127.0.0.1', '--port', '0']
@@ -107,24 +107,39 @@ suite('HTTPS in development', { concurrency: 4 }, () => {
     assert.equal((await http.send('GET', items)).status, 200)
   })
 
-  test('exits with code 1 when the HTTPS port is in use, and suggests another one', async (t) => {
-    const blocker = createServer().listen(0, '127.0.0.1')
-    cleanUp(t, () => blocker.close())
-    await once(blocker, 'listening')
-    const { port } = blocker.address() as AddressInfo
-    const { code, stderr } = await run(t, [...serveArgs, '--https-port', `${port}`])
-    assert.equal(code, 1)
+  test('is not served when its port is in use: HTTP is, and the start message says why', async (t) => {
+    const port = await usedPort(t)
+    const { running, http } = await startService(t, ['--https-port', `${port}`])
+    await running.prints(/Ctrl\+C/)
+    assert.equal((await http.send('GET', items)).status, 200)
     assert.match(
-      stderr,
+      running.stdout,
       new RegExp(
-        `^todo-service: Port ${port} is in use\\. .* serve --profile . --port \\d+ --https-port ${port + 10}\n$`,
+        `^ {13}no HTTPS {2}port ${port} is in use by .*\\.\n {23}Stop the program, or .* --https-port [1-9]\\d*\n`,
+        'm',
       ),
     )
+    assert.doesNotMatch(running.stdout, /https:/)
+    assert.equal(JSON.parse((await http.send('GET', '/__admin/info')).text).certificate, undefined)
   })
 })
 
 suite('HTTPS in production', { concurrency: 4 }, () => {
   const production = ['--mode', 'production']
+
+  test('exits with code 1 when a port is in use, and suggests others for all that are', async (t) => {
+    const { cert, key } = await createCredentials(temporaryFolder(t), -1, 10)
+    const [http, https] = [await usedPort(t), await usedPort(t)]
+    const args = [...production, '--profile=b', '--host', '127.0.0.1', '--tls-cert', cert, '--tls-key', key]
+    const { code, stdout, stderr } = await run(t, ['serve', ...args, '--port', `${http}`, '--https-port', `${https}`])
+    assert.deepEqual([code, stdout], [1, ''])
+    const [message, httpsPort = '', port = ''] =
+      /^todo-service: Port \d+ is in use by .*\. Port \d+ is in use by .*\. Stop .* --https-port (\d+) --port (\d+)\n$/.exec(
+        stderr,
+      ) ?? []
+    assert.ok(message, stderr)
+    assert.ok(message.includes(typed('serve', ...args, '--https-port', httpsPort, '--port', port)), stderr)
+  })
 
   test('B12: redirects HTTP to the HTTPS port with 307, same path and query', async (t) => {
     const { cert, key } = await createCredentials(temporaryFolder(t), -1, 10)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
-import { cli, Program, run, serve } from '../support/cli.ts'
+import { cli, Program, run, serve, typed } from '../support/cli.ts'
 import { newDatabase, sharedPostgres } from '../support/database.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { Instance, item } from '../support/instance.ts'
@@ -137,7 +137,7 @@ suite('items export and import', { concurrency: 4 }, () => {
     // The commit succeeds, and its response is lost.
     assert.equal(
       await failure('commit', 'disconnect after', 'import', file),
-      'todo-service: The connection was lost during the commit. Run todo-service items export to see whether the items are there.\n',
+      `todo-service: The connection was lost during the commit. Run ${typed('items', 'export')} to see whether the items are there.\n`,
     )
     assert.equal(await succeed(t, 'items', 'export', '--database-url', url), exported)
   })
@@ -209,6 +209,6 @@ suite('serve --items', { concurrency: 4 }, () => {
   test('is rejected together with --data', async (t) => {
     const { code, stderr } = await run(t, ['serve', '--items', 'x', '--data', 'y'])
     assert.equal(code, 2)
-    assert.match(stderr, /--items is for items in memory: with --data, run todo-service items import\./)
+    assert.match(stderr, /--items is for items in memory: with --data, use the command "items import"\./)
   })
 })

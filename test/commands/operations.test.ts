@@ -6,7 +6,7 @@ import { get } from 'node:https'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { cli, jsonLines, Program, run, runCommand, serve, sharedService } from '../support/cli.ts'
+import { cli, jsonLines, Program, run, runCommand, serve, sharedService, start } from '../support/cli.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/port.ts'
 import { RawConnection } from '../support/raw.ts'
@@ -44,7 +44,7 @@ suite('failures of the process', { skip: process.platform === 'win32' && 'needs 
       const file = join(temporaryFolder(t), 'on-signal.cjs')
       writeFileSync(file, `process.on('SIGUSR2', () => { ${statement} })`)
       const { running } = await serve(t, ['--mode', mode], { NODE_OPTIONS: `--require=${file}` })
-      await running.prints(/\n$/)
+      await running.prints(/lost when the service stops[\s\S]*\n$/)
       const before = running.stdout
       running.process.kill('SIGUSR2')
       const { code, stdout, stderr } = await running.ended
@@ -436,6 +436,32 @@ suite('log', { concurrency: true }, () => {
     for (const line of jsonLines(stdout)) assert.equal(typeof line.message, 'string')
   })
 
+  test('has the address of the client in production, with --trust-proxy the one that the proxy reports', async (t) => {
+    for (const [flags, client] of [
+      [[], '127.0.0.1'],
+      [['--trust-proxy', '1'], '192.0.2.7'],
+    ] as const) {
+      // Without --host, IPv4 addresses are mapped ones: ::ffff:127.0.0.1.
+      const running = start(t, [
+        'serve',
+        '--profile',
+        'a',
+        '--port',
+        '0',
+        ...production,
+        '--log-level',
+        'warn',
+        ...flags,
+      ])
+      const [, port] = await running.prints(/http:\/\/\S+?:(\d+)"/)
+      const raw = new RawConnection(t, Number(port))
+      raw.socket.write('GET /x HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.7\r\n\r\n')
+      assert.deepEqual(await raw.responses(1), [404])
+      const [, address] = await running.prints(/"message":"request".*"client":"(.*?)"/)
+      assert.equal(address, client)
+    }
+  })
+
   test('names the address of the metrics at the start', async (t) => {
     const { running } = await serve(t, ['--metrics-port', '0'])
     const [, url = ''] = await running.prints(/Metrics: (http:\/\/127\.0\.0\.1:\d+\/metrics)\n/)
@@ -500,7 +526,12 @@ suite('log', { concurrency: true }, () => {
     const { stdout } = await running.ended
     assert.deepEqual(
       jsonLines(stdout).map(({ message }) => message),
-      ['started', 'request', 'stopped'],
+      [
+        'started',
+        'The items are in memory: lost when the service stops. Set --data or --database-url to keep them.',
+        'request',
+        'stopped',
+      ],
     )
   })
 })

@@ -54,6 +54,8 @@ function client(t: TestContext, port: number) {
   }
 }
 
+const inMemory = 'The items are in memory: lost when the service stops. Set --data or --database-url to keep them.'
+
 async function stopAndReadLog({ process, ended }: Running): Promise<string[]> {
   process.kill('SIGTERM')
   return jsonLines((await ended).stdout).map(({ message }) => message)
@@ -68,7 +70,7 @@ suite('event-loop delay', { skip: process.platform === 'win32' && 'needs signals
     running.process.kill('SIGCONT')
     for (const response of responses) assert.equal((await response).status, 200)
     assert.equal((await fetch(`${url}${items}`)).status, 200)
-    assert.deepEqual(await stopAndReadLog(running), ['started', 'stopped'])
+    assert.deepEqual(await stopAndReadLog(running), ['started', inMemory, 'stopped'])
   })
 
   test('in development, with 200 requests in flight: all get their response', async (t) => {
@@ -112,7 +114,7 @@ suite('event-loop delay', { skip: process.platform === 'win32' && 'needs signals
       while (response.status !== usual.status) response = await send(method, path)
       assert.match(response.received, usual.received)
       for (const { socket } of requests) socket.destroy()
-      const [started, notice = '', ...rest] = await stopAndReadLog(running)
+      const [started, , notice = '', ...rest] = await stopAndReadLog(running)
       assert.deepEqual([started, rest], ['started', ['The service is no longer overloaded.', 'stopped']])
       assert.match(
         notice,

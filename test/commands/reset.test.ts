@@ -7,7 +7,7 @@ import { suite, type TestContext, test } from 'node:test'
 import { resetFoundServices } from '../../src/commands/reset.ts'
 import { start } from '../../src/index.ts'
 import { cleanUp } from '../support/cleanup.ts'
-import { run, runAtTerminal, serve } from '../support/cli.ts'
+import { cli, run, runAtTerminal, serve } from '../support/cli.ts'
 import { newDatabase } from '../support/database.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/port.ts'
@@ -39,7 +39,10 @@ async function otherServer(t: TestContext, listener: RequestListener) {
 async function resetFound(urls: readonly (readonly string[])[], answers?: string) {
   const terminal = (text?: string) => Object.assign(new PassThrough().end(text), { isTTY: answers !== undefined })
   const [stdout, stderr] = [Object.assign(new PassThrough(), { isTTY: answers !== undefined }), new PassThrough()]
-  const process = { stdin: terminal(answers), stdout, stderr } as object as Parameters<typeof resetFoundServices>[2]
+  const process = {
+    ...{ argv: ['node', cli], argv0: 'node', execArgv: [], env: {} },
+    ...{ stdin: terminal(answers), stdout, stderr },
+  } as object as Parameters<typeof resetFoundServices>[2]
   const code = await resetFoundServices(urls, {}, process, 60_000)
   return { code, stdout: `${stdout.read() ?? ''}`, stderr: `${stderr.read() ?? ''}` }
 }
@@ -98,7 +101,7 @@ suite('reset', { concurrency: 4 }, () => {
     assert.deepEqual([code, stdout], [1, ''])
     assert.match(
       stderr,
-      /^todo-service: No service responds on the default ports: start one with todo-service serve, or/,
+      /^todo-service: No service responds on the default ports: start one with node \S+cli\.js serve, or/,
     )
   })
 
@@ -137,7 +140,7 @@ suite('reset', { concurrency: 4 }, () => {
     const remote = await otherServer(t, (_, response) => response.writeHead(401).end())
     assert.match(
       (await run(t, ['reset', remote.url])).stderr,
-      /^todo-service: The service at http:\S+ requires a token from this client: add --token "\$\(todo-service token --scope control -o token\)"\.\n$/,
+      /^todo-service: The service at http:\S+ requires a token from this client: add --token "\$\(node \S+cli\.js token --scope control -o token\)"\.\n$/,
     )
   })
 

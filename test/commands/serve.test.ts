@@ -1,14 +1,21 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { type AddressInfo, connect, createServer } from 'node:net'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { profiles } from '../../src/app.ts'
-import { readConfig } from '../../src/config/config.ts'
+import { commandLine } from '../../src/commands/command.ts'
+import { findUnknownVariables, readConfig, serveOptions } from '../../src/config/config.ts'
+import { withFlags } from '../../src/config/options.ts'
+import { findPortHolder } from '../../src/service/port-holder.ts'
+import { explainUnusablePorts } from '../../src/service/unusable-ports.ts'
 import { cleanUp } from '../support/cleanup.ts'
-import { type Interpreter, jsonLines, node, run, start } from '../support/cli.ts'
+import { type Interpreter, jsonLines, node, run, start, typed } from '../support/cli.ts'
 import { createClient } from '../support/client.ts'
-import { freePort } from '../support/port.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { freePort, isFree, usedPort } from '../support/port.ts'
 
 const items = '/api/todoitems'
 const serveArgs = (profile: 'a' | 'b', ...more: string[]) => ['serve', '--profile', profile, '--port', '0', ...more]
@@ -68,8 +75,13 @@ suite('serve in production', { concurrency: 4 }, () => {
     const lines = jsonLines(stdout)
     assert.deepEqual(
       lines.map(({ message }) => message),
-      ['started', 'stopped'],
+      [
+        'started',
+        'The items are in memory: lost when the service stops. Set --data or --database-url to keep them.',
+        'stopped',
+      ],
     )
+    assert.equal(lines[1].level, 'warn')
     const { time, level, mode, store, profiles: served } = lines[0]
     assert.deepEqual([level, mode, store], ['info', 'production', 'memory'])
     assert.deepEqual(served, [{ title: 'Profile A', urls: [url] }])
@@ -95,13 +107,26 @@ suite('serve in production', { concurrency: 4 }, () => {
     }
   })
 
-  test('listens on all interfaces', async (t) => {
+  test('listens on all interfaces, and says so', async (t) => {
     const { url } = await startService(t, serveArgs('b'), { TODO_MODE: 'production' })
+    assert.match(url, /^http:\/\/(?:\[::\]|0\.0\.0\.0):[1-9]\d*$/)
     // Linux accepts every address of 127.0.0.0/8.
     const other = process.platform === 'linux' ? ['127.0.0.2'] : []
     for (const address of ['127.0.0.1', '[::1]', ...other]) {
-      const { status } = await createClient(url.replace('localhost', address)).send('GET', items)
+      const { status } = await createClient(`http://${address}:${new URL(url).port}`).send('GET', items)
       assert.equal(status, 200, address)
+    }
+  })
+
+  test('names the address that it listens on at the start', async (t) => {
+    for (const [host, address] of [
+      ['0.0.0.0', '0.0.0.0'],
+      ['::1', '[::1]'],
+      ['localhost', 'localhost'],
+    ] as const) {
+      const { running } = await startService(t, serveArgs('a', '--host', host), { TODO_MODE: 'production' })
+      const [{ profiles: served }] = jsonLines(running.stdout.split('\n')[0] ?? '')
+      assert.match(served[0].urls[0], new RegExp(`^http://${address.replaceAll(/[.[\]]/g, '\\$&')}:[1-9]\\d*$`))
     }
   })
 })
@@ -111,7 +136,7 @@ suite('serve flags and variables', { concurrency: 4 }, () => {
     const config = readConfig([], {}, new Date())
     assert.ok('profiles' in config)
     assert.deepEqual(
-      config.profiles.map((name) => [name, config.port ?? profiles[name].defaultPort]),
+      config.profiles.map((name) => [name, config.ports[name].http.port ?? profiles[name].defaultPort]),
       [
         ['a', 5080],
         ['b', 5000],
@@ -156,12 +181,12 @@ suite('serve flags and variables', { concurrency: 4 }, () => {
     const { code, stdout, stderr } = await run(
       t,
       ['serve', '--prot', '1', '--port', 'x', '--profile=c', 'extra', '--base-url', 'ftp://x', '--mode'],
-      { TODO_LOG_LEVEL: 'loud', TODO_HOST: 'http://x', TODO_BODY_LIMIT: '-1' },
+      { TODO_PROT: '1', TODO_LOG_LEVEL: 'loud', TODO_HOST: 'http://x', TODO_BODY_LIMIT: '-1' },
     )
     assert.equal(code, 2)
     assert.equal(stdout, '')
     assert.deepEqual(stderr.trim().split('\n').sort(), [
-      'Help: todo-service serve --help',
+      `Help: ${typed('serve', '--help')}`,
       'todo-service: --base-url must be an http or https URL without credentials, query or fragment, not "ftp://x".',
       'todo-service: --mode needs a value: development or production.',
       'todo-service: --port must be a whole number from 0 to 65535, not "x".',
@@ -171,6 +196,7 @@ suite('serve flags and variables', { concurrency: 4 }, () => {
       'todo-service: TODO_LOG_LEVEL must be silent, error, warn or info, not "loud".',
       'todo-service: Unexpected argument "extra".',
       'todo-service: Unknown flag --prot. Did you mean --port?',
+      'todo-service: Unknown variable TODO_PROT. Did you mean TODO_PORT?',
     ])
   })
 
@@ -200,24 +226,147 @@ suite('serve flags and variables', { concurrency: 4 }, () => {
     ] as const) {
       const { code, stderr } = await run(t, ['serve', ...args], env)
       assert.equal(code, 2)
-      assert.ok(stderr.includes(`${source} needs a single profile: add --profile a or --profile b.`), stderr)
+      const advice = 'add --profile a or --profile b, or use --port-a and --port-b.'
+      assert.ok(stderr.includes(`${source} needs a single profile: ${advice}`), stderr)
     }
   })
 
-  test('exits with code 1 when the port is in use, and suggests another one', async (t) => {
-    const blocker = createServer().listen(0, '127.0.0.1')
-    cleanUp(t, () => blocker.close())
-    await once(blocker, 'listening')
-    const { port } = blocker.address() as AddressInfo
-    const { code, stdout, stderr } = await run(t, ['serve', '--profile', 'b', '--port', `${port}`])
-    assert.deepEqual([code, stdout], [1, ''])
-    assert.match(stderr, new RegExp(`^todo-service: Port ${port} is in use\\. .*--profile b --port ${port + 10}\n$`))
+  test('rejects ports that contradict each other or the profile', async (t) => {
+    for (const [args, env, message] of [
+      [['--profile', 'a', '--port-b', '1'], {}, '--profile and --port-b contradict each other.'],
+      [['--profile', 'a', '--port-a', '1'], { TODO_PORT: '2' }, 'TODO_PORT and --port-a contradict each other.'],
+      [['--port-a', '1', '--https-port-b', '1'], {}, '--port-a and --https-port-b must differ.'],
+      [['--profile', 'a', '--port', '1', '--https-port', '1'], {}, '--port and --https-port must differ.'],
+      [['--no-https', '--https-port-b', '1'], {}, '--no-https and --https-port-b contradict each other.'],
+    ] as const) {
+      const { code, stderr } = await run(t, ['serve', ...args], env)
+      assert.deepEqual([code, stderr], [2, `todo-service: ${message}\nHelp: ${typed('serve', '--help')}\n`])
+    }
+  })
+
+  test('starts with the variables that Kubernetes sets for a Service named todo', async (t) => {
+    const { url } = await startService(t, ['serve', '--profile', 'a', '--port-a', '0'], {
+      TODO_SERVICE_HOST: '10.0.0.1',
+      TODO_SERVICE_PORT: '80',
+      TODO_SERVICE_PORT_HTTP: '80',
+      TODO_PORT: 'tcp://10.0.0.1:80',
+      TODO_PORT_80_TCP: 'tcp://10.0.0.1:80',
+      TODO_PORT_80_TCP_PROTO: 'tcp',
+      TODO_PORT_80_TCP_PORT: '80',
+      TODO_PORT_80_TCP_ADDR: '10.0.0.1',
+      TODO_ITEM_SERVICE_SERVICE_HOST: '10.0.0.2',
+      TODO_ITEM_SERVICE_PORT: 'tcp://10.0.0.2:80',
+      TODO_METRICS_PORT: 'tcp://10.0.0.3:9090',
+    })
+    assert.equal((await createClient(url).send('GET', items)).status, 200)
   })
 
   test('exits with code 1 and one message when the host is not an address of this machine', async (t) => {
     const { code, stderr } = await run(t, ['serve', '--profile', 'b', '--port', '0', '--host', '192.0.2.1'])
     assert.equal(code, 1)
     assert.match(stderr, /^todo-service: Host 192\.0\.2\.1 is not an address of this machine\. .*\n$/)
+  })
+})
+
+/** Who has the port of `usedPort`, as far as the system tells in time. */
+const holder = `(?:node \\(pid ${process.pid}\\)|another program)`
+
+suite('serve with a port in use', { concurrency: 4 }, () => {
+  test('in development, serves the other profile; the suggested command serves both', async (t) => {
+    const used = await usedPort(t)
+    const flags = ['--host', '127.0.0.1', '--port-a=0', '--cors', '*']
+    const running = start(t, ['serve', '--port-b', `${used}`, ...flags])
+    await running.prints(/Ctrl\+C/)
+    const [, url = ''] = /Profile A {2}(http:\S+)\n/.exec(running.stdout) ?? []
+    const [, command, free = ''] =
+      new RegExp(
+        `^ {2}Profile B {2}is not served: port ${used} is in use by ${holder}\\.\n {13}Stop the program, or choose another port: (.* --port-b (\\d+))\n`,
+        'm',
+      ).exec(running.stdout) ?? []
+    assert.equal(command, typed('serve', ...flags, '--port-b', free))
+    assert.ok(await isFree(Number(free)))
+    const info = await createClient(url).send('GET', '/__admin/info')
+    assert.deepEqual(
+      JSON.parse(info.text).profiles.map((profile: { title: string }) => profile.title),
+      ['Profile A'],
+    )
+    const both = start(t, ['serve', ...flags, '--port-b', free])
+    await both.prints(/Ctrl\+C/)
+    assert.match(both.stdout, new RegExp(`Profile A {2}http:[^]*Profile B {2}http://127\\.0\\.0\\.1:${free}\n`))
+  })
+
+  test('exits with code 1 and one message when nothing can be served', async (t) => {
+    const [a, b] = [await usedPort(t), await usedPort(t)]
+    const { code, stdout, stderr } = await run(t, ['serve', '--port-a', `${a}`, '--port-b', `${b}`, '--no-https'])
+    assert.deepEqual([code, stdout], [1, ''])
+    assert.match(
+      stderr,
+      new RegExp(
+        `^todo-service: Port ${a} is in use by ${holder}\\. Port ${b} is in use by ${holder}\\. Stop the program, or choose other ports: .* serve --no-https --port-a \\d+ --port-b \\d+\n$`,
+      ),
+    )
+  })
+
+  test('exits with code 1 with a single profile, and in production', async (t) => {
+    const used = `${await usedPort(t)}`
+    for (const [args, changed] of [
+      [['--profile', 'b', '--port', used], ' --profile b --port \\d+'],
+      [['--profile', 'b', '--port-b', used], ' --profile b --port-b \\d+'],
+      [['--mode', 'production', '--port-a', '0', '--port-b', used], ' --mode production --port-a 0 --port-b \\d+'],
+    ] as const) {
+      const { code, stdout, stderr } = await run(t, ['serve', '--host', '127.0.0.1', ...args])
+      assert.deepEqual([code, stdout], [1, ''])
+      const message = `Port ${used} is in use by ${holder}\\. Stop the program, or choose another port: .*${changed}`
+      assert.match(stderr, new RegExp(`^todo-service: ${message}\n$`))
+    }
+  })
+
+  test('names another service of this program, and shows no password in the command', async (t) => {
+    const { url } = await startService(t, serveArgs('a'))
+    const database = 'postgres://todo:canary@127.0.0.1:1/todo'
+    const { port } = new URL(url)
+    const { stderr } = await run(t, ['serve', '--profile', 'b', '--port', port])
+    assert.match(
+      stderr,
+      new RegExp(`Port ${port} is in use by another todo-item-service(?:, node \\(pid \\d+\\))?\\. `),
+    )
+    assert.deepEqual(withFlags(serveOptions, ['--database-url', database, `--data=${database}`, '--hsts=no'], {}), [
+      ...['--database-url', '…', '--data=…', '--hsts=no'],
+    ])
+  })
+
+  test('finds the program on Linux', { skip: process.platform !== 'linux' && 'there is no /proc' }, async (t) => {
+    const holder = await findPortHolder(await usedPort(t), { timeoutMs: 60_000 })
+    assert.deepEqual(holder, { program: 'node', pid: `${process.pid}` })
+  })
+
+  test('names AirPlay Receiver of macOS, and what this service itself uses', async (t) => {
+    const folder = temporaryFolder(t)
+    let timeoutMs = 60_000
+    const lsof = (output: string) => writeFileSync(join(folder, 'lsof'), `#!/bin/sh\n${output}\n`, { mode: 0o755 })
+    const findHolder = (port: number) =>
+      findPortHolder(port, { platform: 'darwin', env: { PATH: `${folder}:${process.env.PATH}` }, timeoutMs })
+    const unusable = { profile: 'b', isHttps: false, flag: 'port-b', needsPrivileges: false }
+    const settings = { host: '127.0.0.1', used: [5080], commandWith: (flags: object) => JSON.stringify(flags) }
+    const explain = (port: number) => explainUnusablePorts([{ ...unusable, port }], settings, findHolder)
+    lsof(`echo "COMMAND         PID USER   FD   TYPE DEVICE SIZE/OFF NODE NAME"
+echo "ControlCenter   512  ada    9u  IPv4 0x2f1      0t0  TCP *:5000 (LISTEN)"
+echo "$*" > '${folder}/arguments'`)
+    const { reasons, advice } = await explain(5000)
+    assert.deepEqual(reasons, ['5000 is in use by AirPlay Receiver of macOS (ControlCenter, pid 512)'])
+    assert.match(
+      advice,
+      /^Switch off AirPlay Receiver in System Settings, General, AirDrop & Handoff, or choose another port: \{"port-b":"\d+"\}$/,
+    )
+    assert.equal(readFileSync(join(folder, 'arguments'), 'utf8'), '+c 0 -nP -iTCP:5000 -sTCP:LISTEN\n')
+    lsof('exit 1')
+    assert.deepEqual((await explain(5000)).reasons, ['5000 is in use by another program'])
+    timeoutMs = 100
+    lsof('exec sleep 600')
+    assert.deepEqual((await explain(5000)).reasons, ['5000 is in use by another program'])
+    const own = await explain(5080)
+    assert.deepEqual(own.reasons, ['5080 is in use by this service itself'])
+    assert.match(own.advice, /^Choose another port: /)
   })
 })
 
@@ -279,6 +428,56 @@ suite('todo-service', { concurrency: 4 }, () => {
     assert.match(stdout, /^\d+\.\d+\.\d+\n$/)
   })
 
+  test('suggests commands as they can be typed where it was started', () => {
+    const directory = process.cwd()
+    for (const [script, env, expected, token] of [
+      ['dist/src/cli.js', {}, 'node dist/src/cli.js serve --port-b 5005', 'node dist/src/cli.js token'],
+      ['dist/src/cli.js', { npm_lifecycle_event: 'start' }, 'npm start -- --port-b 5005', 'npx todo-service token'],
+      [
+        'dist/src/cli.js',
+        { npm_lifecycle_event: 'start', npm_lifecycle_script: 'node dist/src/cli.js serve & vite' },
+        'node dist/src/cli.js serve --port-b 5005',
+        'node dist/src/cli.js token',
+      ],
+      ['x/node_modules/.bin/todo-service', {}, 'npx todo-service serve --port-b 5005', 'npx todo-service token'],
+      [
+        'bin/todo-item-service',
+        { npm_lifecycle_event: 'npx' },
+        'npx todo-item-service serve --port-b 5005',
+        'npx todo-item-service token',
+      ],
+      ['bin/todo-service', {}, 'todo-service serve --port-b 5005', 'todo-service token'],
+    ] as const) {
+      const started = { argv: ['/usr/bin/node', join(directory, script)], argv0: 'node', execArgv: [], env }
+      assert.equal(commandLine(started, 'serve', '--port-b', '5005'), expected)
+      assert.equal(commandLine(started, 'token'), token)
+    }
+    const flags = { argv: ['node', join(directory, 'cli.js')], argv0: 'node', execArgv: ['--no-warnings'], env: {} }
+    assert.equal(
+      commandLine(flags, 'serve', '--items', "it's.json"),
+      process.platform === 'win32'
+        ? `node --no-warnings cli.js serve --items "it's.json"`
+        : `node --no-warnings cli.js serve --items 'it'\\''s.json'`,
+    )
+  })
+
+  test('every variable of a command is known to the others', async (t) => {
+    const commands = ['serve', 'token', 'openapi', 'items', 'reset', 'verify']
+    const helps = await Promise.all(commands.map((command) => run(t, [command, '--help'])))
+    const variables = new Set(helps.flatMap(({ stdout }) => stdout.match(/\bTODO_\w+/g) ?? []))
+    assert.ok(variables.has('TODO_OTHER_TOKEN') && variables.has('TODO_JWT_KEY'))
+    assert.deepEqual(findUnknownVariables(Object.fromEntries([...variables].map((name) => [name, 'x']))), [])
+  })
+
+  test('exits with code 2 on an unknown variable, in every command that reads variables', async (t) => {
+    for (const args of [['serve'], ['token', 'verify', 'x'], ['openapi'], ['items', 'export'], ['reset'], ['verify']]) {
+      const { code, stdout, stderr } = await run(t, args, { TODO_PROT: '1', TODO_EMPTY: '' })
+      assert.deepEqual([code, stdout], [2, ''])
+      assert.match(stderr, /^todo-service: Unknown variable TODO_PROT\. Did you mean TODO_PORT\?$/m)
+      assert.doesNotMatch(stderr, /TODO_EMPTY/)
+    }
+  })
+
   test('exits with code 2 on an unknown command or flag', async (t) => {
     for (const [name, suggestion] of [
       ['serv', ' Did you mean serve?'],
@@ -291,9 +490,9 @@ suite('todo-service', { concurrency: 4 }, () => {
       assert.deepEqual(await run(t, [name]), {
         code: 2,
         stdout: '',
-        stderr: `todo-service: Unknown command ${name}.${suggestion}\nHelp: todo-service --help\n`,
+        stderr: `todo-service: Unknown command ${name}.${suggestion}\nHelp: ${typed('--help')}\n`,
       })
-    assert.equal((await run(t, ['--sevre'])).stderr, 'todo-service: Unknown flag --sevre.\nHelp: todo-service --help\n')
+    assert.equal((await run(t, ['--sevre'])).stderr, `todo-service: Unknown flag --sevre.\nHelp: ${typed('--help')}\n`)
   })
 })
 

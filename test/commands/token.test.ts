@@ -359,7 +359,7 @@ suite('keys for tokens', { concurrency: 4 }, () => {
     assert.equal(await status('nonsense'), 401)
     await running.prints(/Cannot fetch.*\n/)
     const lines = jsonLines(running.stdout).map(({ message }) => message)
-    assert.deepEqual(lines.slice(1), [`Cannot fetch the public keys for tokens from ${jwks}/: status 500.`])
+    assert.deepEqual(lines.slice(2), [`Cannot fetch the public keys for tokens from ${jwks}/: status 500.`])
   })
 
   test('TODO_JWT_KEY can be the line that dotnet user-jwts key prints', async (t) => {

@@ -9,7 +9,7 @@ import { jsonLines, run, type Service, sharedService, start } from '../support/c
 import { newDatabase } from '../support/database.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { item } from '../support/instance.ts'
-import { freePort } from '../support/port.ts'
+import { freePort, usedPort } from '../support/port.ts'
 import {
   production,
   send,
@@ -182,7 +182,24 @@ suite('serve --workers', { concurrency: 2 }, () => {
       ...data,
     ])
     assert.equal(code, 1)
-    assert.match(stderr, /^todo-service: Port \d+ is in use\.[^\n]*\n$/)
+    assert.match(stderr, /^todo-service: Port \d+ is in use by [^\n]* --port \d+\n$/)
+  })
+
+  test('in development, both workers serve the profile whose port is free', async (t) => {
+    const used = await usedPort(t)
+    const data = join(temporaryFolder(t), 'todo.db')
+    const ports = ['--port-a', '0', '--port-b', `${used}`, '--host', '127.0.0.1']
+    const running = start(t, ['serve', '--workers', '2', '--no-admin', '--data', data, ...ports])
+    await running.prints(/Ctrl\+C/)
+    const [, url = ''] = /Profile A {2}(http:\S+)\n/.exec(running.stdout) ?? []
+    assert.match(running.stdout, /2 workers/)
+    assert.match(
+      running.stdout,
+      new RegExp(
+        `Profile B {2}is not served: port ${used} is in use by .*\n.*/cli\\.js serve --workers 2 .* --port-b \\d+\n`,
+      ),
+    )
+    for (const count of [1, 2, 3]) assert.equal((await send(url, '/api/todoitems')).status, 200, `${count}`)
   })
 
   test('is rejected with items in memory, and with the control API', async (t) => {

@@ -20,7 +20,7 @@ const installed = [
 ]
 
 /** What tells the test files into which directory the first of them unpacks Chromium. */
-const sharedVariable = 'TODO_TEST_CHROMIUM'
+const sharedVariable = 'SHARED_CHROMIUM'
 
 /** A directory that test files share, so that Chromium is unpacked once: that takes longer than to start it. */
 export function shareChromium() {

@@ -7,12 +7,16 @@ import { PassThrough, Writable } from 'node:stream'
 import { after, afterEach, before } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { inspect } from 'node:util'
-import type { Process } from '../../src/commands/command.ts'
+import { commandLine, type Process } from '../../src/commands/command.ts'
 import { main } from '../../src/commands/main.ts'
 import { removeAtExit, spawnTied } from './child-process.ts'
 import { type Cleanup, cleanUp } from './cleanup.ts'
 
 export const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url))
+
+/** What a command in this process tells its user to type. */
+export const typed = (...args: readonly string[]) =>
+  commandLine({ argv: ['node', cli], argv0: 'node', execArgv: [], env: {} }, ...args)
 
 /** A production log: one JSON object per line. */
 export const jsonLines = (text: string) =>
@@ -21,10 +25,12 @@ export const jsonLines = (text: string) =>
     .split('\n')
     .map((line) => JSON.parse(line))
 
-/** The environment of the tests without the variables that configure the service or Node. */
+/** The environment of the tests without the variables that configure the service or Node, or tell how npm started them. */
 export const cleanEnvironment = () =>
   Object.fromEntries(
-    Object.entries(process.env).filter(([name]) => !/^(TODO_|NODE_ENV$|NODE_OPTIONS$|NODE_TEST_CONTEXT$)/.test(name)),
+    Object.entries(process.env).filter(
+      ([name]) => !/^(TODO_|npm_lifecycle_|NODE_ENV$|NODE_OPTIONS$|NODE_TEST_CONTEXT$)/.test(name),
+    ),
   )
 
 export interface Ended {
@@ -121,6 +127,8 @@ class InProcess extends Running {
     })
     const process = {
       argv: ['node', cli, ...args],
+      argv0: 'node',
+      execArgv: [],
       env,
       stdin: Object.assign(new PassThrough().end(answers), { isTTY: answers !== undefined }),
       stdout: Object.assign(this.#stream('stdout'), { isTTY: answers !== undefined }),

@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer } from 'node:net'
+import { type AddressInfo, createServer } from 'node:net'
+import { type Cleanup, cleanUp } from './cleanup.ts'
 
 /**
  * A port of 127.0.0.1 that was free a moment ago. Systems assign ports above these where a program listens on port 0:
@@ -11,6 +12,14 @@ export async function freePort(): Promise<number> {
     const port = randomInt(20_000, 32_000)
     if (await isFree(port)) return port
   }
+}
+
+/** A port of 127.0.0.1 on which another program seems to listen. */
+export async function usedPort(t: Cleanup): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  cleanUp(t, () => server.close())
+  await once(server, 'listening')
+  return (server.address() as AddressInfo).port
 }
 
 export async function isFree(port: number): Promise<boolean> {

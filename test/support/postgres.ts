@@ -34,7 +34,7 @@ export interface Cluster {
 type Settings = Readonly<Record<string, string>>
 
 /** What tells the test files which server they share, and where to copy another one from. */
-const sharedVariable = 'TODO_TEST_POSTGRES'
+const sharedVariable = 'SHARED_POSTGRES'
 
 interface Shared {
   readonly port: number

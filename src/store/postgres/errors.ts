@@ -89,7 +89,12 @@ function reasonOf(error: unknown): string {
 }
 
 /** One line: why the database cannot be used, and what to do. Never contains the password. */
-export function describeDatabaseError(reported: unknown, database: Database): string {
+export function describeDatabaseError(
+  reported: unknown,
+  database: Database,
+  /** What else helps if no server is listening. */
+  advice = '',
+): string {
   const error = mainError(reported)
   const { code = '', message } = error as NodeJS.ErrnoException
   if (error instanceof SchemaError) return message
@@ -109,7 +114,7 @@ export function describeDatabaseError(reported: unknown, database: Database): st
       return `Unknown host (${where}). Check --database-url.`
     case 'ECONNREFUSED':
     case 'ENOENT':
-      return `No server is listening (${where}). Start it, check --database-url, or wait for it with --wait-for-database.`
+      return `No server is listening (${where}). Start it, or check --database-url.${advice}`
   }
   return `The database cannot be used (${where}): ${reason}`
 }

@@ -1,0 +1,79 @@
+import { acceptConnections } from '../server/listen.ts'
+import { findService } from './find-service.ts'
+import { findPortHolder } from './port-holder.ts'
+import { describeUnusablePort, type UnusablePort } from './profile-server.ts'
+
+interface Settings {
+  readonly host: string | undefined
+  /** Ports of this service. */
+  readonly used: readonly number[]
+  readonly commandWith: (flags: Readonly<Record<string, string>>) => string
+}
+
+/** Why each port is unusable, as the end of a sentence; and what to do, with a command that chooses ports that are free. */
+export async function explainUnusablePorts(
+  unusable: readonly UnusablePort[],
+  { host, used, commandWith }: Settings,
+  findHolder: (port: number) => ReturnType<typeof findPortHolder> = findPortHolder,
+): Promise<{ reasons: readonly string[]; advice: string }> {
+  const explained = await Promise.all(unusable.map((one) => explain(one, used, findHolder)))
+  const taken = [...used, ...unusable.map(({ port }) => port)]
+  const flags: Record<string, string> = {}
+  for (const { flag, port } of unusable) {
+    const free = await findFreePort(host, port, taken)
+    taken.push(free)
+    flags[flag] = `${free}`
+  }
+  const remedies = new Set(explained.flatMap(({ remedy }) => remedy ?? []))
+  const advice = [...remedies, unusable.length === 1 ? 'choose another port' : 'choose other ports'].join(', or ')
+  return {
+    reasons: explained.map(({ reason }) => reason),
+    advice: `${advice.charAt(0).toUpperCase()}${advice.slice(1)}: ${commandWith(flags)}`,
+  }
+}
+
+async function explain(
+  unusable: UnusablePort,
+  used: readonly number[],
+  findHolder: (port: number) => ReturnType<typeof findPortHolder>,
+): Promise<{ reason: string; remedy?: string }> {
+  const { port, isHttps, needsPrivileges } = unusable
+  const reason = describeUnusablePort(unusable)
+  if (needsPrivileges) return { reason }
+  if (used.includes(port)) return { reason: `${reason} by this service itself` }
+  const [holder, url] = await Promise.all([
+    findHolder(port),
+    findService([`${isHttps ? 'https' : 'http'}://localhost:${port}`]),
+  ])
+  const { program = '', pid } = holder ?? {}
+  if (isAirPlay(port, program))
+    return {
+      reason: `${reason} by AirPlay Receiver of macOS (${program}, pid ${pid})`,
+      remedy: 'switch off AirPlay Receiver in System Settings, General, AirDrop & Handoff',
+    }
+  const ofProcess = holder ? `${program} (pid ${pid})` : 'another program'
+  const who = url ? `another todo-item-service${holder ? `, ${ofProcess}` : ''}` : ofProcess
+  return { reason: `${reason} by ${who}`, remedy: 'stop the program' }
+}
+
+/** The name may be cut off. */
+const isAirPlay = (port: number, program: string) => [5000, 7000].includes(port) && /^ControlCe/.test(program)
+
+const step = 5
+const maxAttempts = 20
+/** What needs no privileges, and is known for it: 8080, 8443. */
+const withoutPrivileges = (port: number) => (port < 1024 ? port + 8000 : port)
+
+async function findFreePort(host: string | undefined, port: number, taken: readonly number[]): Promise<number> {
+  const first = withoutPrivileges(port)
+  const candidates = Array.from({ length: maxAttempts }, (_, index) => first + index * step)
+  for (const candidate of [...candidates.filter((one) => one <= 65_535 && !taken.includes(one)), 0])
+    try {
+      const listener = await acceptConnections({ host, port: candidate }, (socket) => socket.destroy())
+      await listener.close()
+      return listener.port
+    } catch {
+      // In use, too.
+    }
+  return 0
+}
