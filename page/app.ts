@@ -161,7 +161,7 @@ function tell(change: 'itemsChanged' | 'rulesChanged' | 'entriesChanged') {
 }
 
 async function loadEntries() {
-  const { status, text } = await admin('GET', 'requests?preflights=true')
+  const { status, text } = await admin('GET', 'requests')
   if (status !== 200) return
   entries.clear()
   for (const entry of JSON.parse(text) as JournalEntry[]) entries.set(entry.id, entry)

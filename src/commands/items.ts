@@ -1,6 +1,6 @@
 import { profiles } from '../app.ts'
 import { findUnknownVariables, serveOptions } from '../config/config.ts'
-import { optionsHelp, type ParsedOptions, readOptions, rejectArguments } from '../config/options.ts'
+import { nearestWord, optionsHelp, type ParsedOptions, readOptions, rejectArguments } from '../config/options.ts'
 import type { Log } from '../log.ts'
 import { createClock } from '../service/clock.ts'
 import { formatItems, readItemsFile } from '../service/items-file.ts'
@@ -33,7 +33,12 @@ Examples
     const { values, rest, problems, sourceOf } = readOptions(options, args, process.env)
     problems.push(...findUnknownVariables(process.env))
     const [action, file = '-', ...more] = rest
-    if (action !== 'export' && action !== 'import') problems.push('Say what to do: items export or items import.')
+    if (action !== 'export' && action !== 'import') {
+      const meant = nearestWord(action ?? '', ['export', 'import'])
+      problems.push(
+        meant ? `Unknown action ${action}. Did you mean ${meant}?` : 'Say what to do: items export or items import.',
+      )
+    }
     rejectArguments(action === 'export' ? rest.slice(1) : more, problems)
     if (sourceOf('data') && sourceOf('database-url'))
       problems.push(`${sourceOf('data')} and ${sourceOf('database-url')} contradict each other.`)

@@ -56,6 +56,6 @@ export async function main(process: Process): Promise<number> {
 
 function unknown(name: string): string {
   if (name.startsWith('-')) return `Unknown flag ${name}.`
-  const nearest = nearestWord(name, Object.keys(commands))
+  const nearest = nearestWord(name.toLowerCase(), Object.keys(commands))
   return `Unknown command ${name}.${nearest ? ` Did you mean ${nearest}?` : ''}`
 }

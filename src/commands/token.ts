@@ -1,12 +1,23 @@
 import { randomBytes } from 'node:crypto'
 import { userInfo } from 'node:os'
 import { findUnknownVariables } from '../config/config.ts'
-import { choice, flagsOnly, many, option, optionsHelp, readOptions, rejectArguments, text } from '../config/options.ts'
+import {
+  choice,
+  flagsOnly,
+  many,
+  nearestWord,
+  option,
+  optionsHelp,
+  readOptions,
+  rejectArguments,
+  text,
+} from '../config/options.ts'
 import { readTokenSettings, tokenOptions } from '../config/token-options.ts'
 import { configDirectory } from '../config-directory.ts'
 import { defaultUrls, findService } from '../service/find-service.ts'
 import { createTokenVerification, signDevToken } from '../service/tokens.ts'
 import { devTokenDefaults, readOrCreateDevKey } from '../tokens/dev-key.ts'
+import { maxValidForSeconds } from '../tokens/sign.ts'
 import { checkToken, isUndecided } from '../tokens/verify.ts'
 import { type Command, commandLine, type Process } from './command.ts'
 
@@ -53,7 +64,9 @@ Examples
 
 async function create(args: readonly string[], { env, stdout, stderr }: Process) {
   const { values, rest, problems } = readOptions(signOptions, args, env)
-  rejectArguments(rest, problems)
+  const [action = ''] = rest
+  if (nearestWord(action, ['verify'])) problems.push(`Unknown action ${action}. Did you mean verify?`)
+  else rejectArguments(rest, problems)
   if (problems.length > 0) return { problems }
   const { key, storeError } = await readOrCreateDevKey(configDirectory(env), randomBytes)
   if (storeError) {
@@ -152,5 +165,5 @@ function parseClaim(text: string): [string, string] | undefined {
 function parseDurationSeconds(text: string): number | undefined {
   const [, count, unit] = /^(\d{1,9})([smhd])$/.exec(text) ?? []
   const total = Number(count) * { s: 1, m: 60, h: 3600, d: 86_400 }[(unit ?? 's') as 's' | 'm' | 'h' | 'd']
-  return total > 0 && total <= 3650 * 86_400 ? total : undefined
+  return total > 0 && total <= maxValidForSeconds ? total : undefined
 }

@@ -196,7 +196,7 @@ export class Journal {
   }
 
   /** Returns the last `limit` entries behind the one with the id `since`, the newest last. */
-  list({ since = 0, limit = maxEntries, preflights = false }: JournalQuery = {}): JournalEntry[] {
+  list({ since = 0, limit = maxEntries, preflights = true }: JournalQuery = {}): JournalEntry[] {
     const entries = this.#entries.filter(({ id, shown }) => id > since && (preflights || !shown.isPreflight))
     return (limit === 0 ? [] : entries.slice(-limit)).map(toEntry)
   }

@@ -152,7 +152,7 @@ export const entriesSchema = arrayOf(journalEntry)
 export const journalQueryMembers = {
   since: { ...wholeNumber, description: 'Only entries with a higher id.' },
   limit: { ...wholeNumber, description: 'At most so many, the newest.' },
-  preflights: boolean('CORS preflights too.'),
+  preflights: boolean('false leaves out CORS preflights.'),
 }
 
 /** The parameters of GET /__admin/requests. */

@@ -3,6 +3,7 @@ import { profiles } from '../app.ts'
 import { readConfig } from '../config/config.ts'
 import type { Control } from '../control/control.ts'
 import { readableLog } from '../log.ts'
+import { maxValidForSeconds } from '../tokens/sign.ts'
 import { createClock } from './clock.ts'
 import type { RunningProfile } from './profile-server.ts'
 import { type NewToken, startService } from './service.ts'
@@ -29,7 +30,8 @@ export async function startInProcess(options: object = {}) {
   const sign = service.newToken as NewToken
   const newToken: NewToken = async (request) => {
     const { validForSeconds = 0 } = request ?? {}
-    if (!Number.isFinite(validForSeconds)) throw new Error('token: validForSeconds must be a finite number.')
+    if (!Number.isFinite(validForSeconds) || validForSeconds > maxValidForSeconds)
+      throw new Error(`token: validForSeconds must be a number, at most ${maxValidForSeconds} (ten years).`)
     return sign(request)
   }
   return { url: urls.urls[0] as string, control: control as Control, newToken, destroy }

@@ -16,6 +16,9 @@ export interface TokenRequest {
   readonly validForSeconds?: number
 }
 
+/** Ten years. */
+export const maxValidForSeconds = 3650 * 86_400
+
 /**
  * Signs a development token with the claims that `dotnet user-jwts` writes, but without `nbf`: the clock of a service may be
  * behind the one here.

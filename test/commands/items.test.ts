@@ -160,6 +160,7 @@ suite('items export and import', { concurrency: 4 }, () => {
     const { url } = await sharedPostgres()
     for (const [args, problem] of [
       [[], 'Say what to do: items export or items import.'],
+      [['exprot'], 'Unknown action exprot. Did you mean export?'],
       [['export'], 'Say where the items are: --data or --database-url.'],
       [['export', '--data', 'x', '--database-url', url()], '--data and --database-url contradict each other.'],
       [['export', 'x', '--data', 'x'], 'Unexpected argument "x".'],

@@ -482,6 +482,7 @@ suite('todo-service', { concurrency: 4 }, () => {
     for (const [name, suggestion] of [
       ['serv', ' Did you mean serve?'],
       ['sevre', ' Did you mean serve?'],
+      ['SERVE', ' Did you mean serve?'],
       ['verfy', ' Did you mean verify?'],
       ['deploy', ''],
       ['x', ''],
