@@ -11,6 +11,10 @@ import { temporaryFolder } from './support/folder.ts'
 import { transports } from './support/running.ts'
 
 const committed = (profile: string) => fileURLToPath(new URL(`../../openapi/${profile}.json`, import.meta.url))
+// biome-ignore lint/suspicious/noExplicitAny: parts of a document
+type Part = any
+
+const operationsOf = (paths: Part): Part[] => Object.values<Part>(paths).flatMap((path) => Object.values(path))
 const documentOf = (profile: string) => readFileSync(committed(profile), 'utf8')
 
 for (const profile of ['a', 'b'] as const)
@@ -48,6 +52,51 @@ for (const profile of ['a', 'b'] as const)
       })
     })
 
+    test('has no enum in texts and no default in requests, which generated clients take wrongly', () => {
+      const { paths, components } = JSON.parse(documentOf(profile))
+      const contents = operationsOf(paths).flatMap(({ responses }) => Object.values<Part>(responses))
+      for (const { content } of contents)
+        if (content?.['text/plain']) assert.deepEqual(Object.keys(content['text/plain'].schema), ['type'])
+      const optional = { a: { NewTodoItem: ['name'], TodoItemUpdate: ['name'] }, b: { SentTodoItem: ['done'] } }[
+        profile
+      ]
+      for (const [name, members] of Object.entries(optional)) {
+        const { properties, required } = components.schemas[name]
+        for (const property of Object.values<Part>(properties)) assert.ok(!('default' in property))
+        assert.deepEqual(
+          Object.keys(properties).filter((member) => !required.includes(member)),
+          members,
+        )
+        for (const member of members) assert.match(properties[member].description, /^(?:null|false) if absent\.$/)
+      }
+      assert.doesNotMatch(JSON.stringify(components.schemas.TodoItem), /default|absent/)
+    })
+
+    test('B4 has patterns that also match where the whole text must, as in C# and Java', () => {
+      const { schemas } = JSON.parse(documentOf(profile)).components
+      const properties = Object.values<Part>(schemas).flatMap((schema) => Object.values<Part>(schema.properties))
+      const patterns = properties.flatMap(({ pattern }) => pattern ?? [])
+      assert.equal(patterns.length, profile === 'a' ? 0 : 6)
+      for (const pattern of patterns)
+        for (const [text, isValid] of [
+          ['x', true],
+          [' Buy\n2 litres\n', true],
+          ['', false],
+          [' \n', false],
+        ] as const)
+          for (const one of [pattern, `^(?:${pattern})$`]) assert.equal(new RegExp(one).test(text), isValid, text)
+    })
+
+    test('B9 says which code stands for which error', () => {
+      const { paths } = JSON.parse(documentOf(profile))
+      const { description, content } = paths['/api/todoitems'].post.responses[400]
+      if (profile === 'a') assert.match(description, /^One or more members/)
+      else {
+        assert.match(description, /^TodoItemNameAndNotesRequired: One or more .* CouldNotCreateItem: One or more /)
+        assert.equal(content['text/plain'].example, 'TodoItemNameAndNotesRequired')
+      }
+    })
+
     test('describes conditional requests', () => {
       const operations = JSON.parse(documentOf(profile)).paths
       const { parameters, responses } = operations['/api/todoitems'].get
@@ -57,9 +106,11 @@ for (const profile of ['a', 'b'] as const)
         ['304', '412'].filter((status) => !(status in responses)),
         [],
       )
-      if (profile === 'a')
+      if (profile === 'a') {
         for (const method of ['put', 'delete'])
           assert.deepEqual(names(operations['/api/todoitems/{id}'][method].parameters), ['id', 'If-Match'])
+        assert.deepEqual(Object.keys(operations['/api/todoitems/{id}'].put.responses[204].headers), ['ETag'])
+      }
     })
 
     test('B12 describes 429 with a rate limit, and 307 where plain HTTP is redirected', async (t) => {

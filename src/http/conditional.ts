@@ -1,11 +1,13 @@
+import { isDeepStrictEqual } from 'node:util'
 import { Rejection } from './errors.ts'
 import type { HandlerInput } from './request.ts'
-import { empty, jsonType, type Response } from './response.ts'
+import { empty, jsonType, noContent, type Response } from './response.ts'
 
-/** The entity tags in If-Match; undefined where there is no such header, or `*` matches any. */
+/** The entity tags in If-Match; undefined where there is no such header, it is empty, or `*` matches any. */
 export function ifMatch({ request }: Pick<HandlerInput<unknown, unknown>, 'request'>): readonly string[] | undefined {
-  const header = request.header('if-match')
-  return header === undefined || header.trim() === '*' ? undefined : entityTags(header)
+  const header = request.header('if-match')?.trim()
+  // Clients that NSwag generates send an empty one where no entity tag is given.
+  return header === undefined || header === '' || header === '*' ? undefined : entityTags(header)
 }
 
 const entityTags = (header: string) => header.match(/(?:W\/)?"[^"]*"/g) ?? []
@@ -22,6 +24,18 @@ export function respondWith(
   if (ifNoneMatch !== undefined && matchesEtag(ifNoneMatch, etag)) return empty(304, { etag })
   return { status: 200, headers: { 'content-type': jsonType, etag }, body: json }
 }
+
+/**
+ * To a PUT. It has the entity tag only where what was sent is the new representation (RFC 9110, 9.3.4), in whatever form
+ * JSON can have: a client that keeps what it has sent then has the state of this entity tag.
+ */
+export const changed = (
+  { bodyBytes }: Pick<HandlerInput<unknown, unknown>, 'bodyBytes'>,
+  { json, etag }: { readonly json: string; readonly etag: string },
+): Response => (bodyBytes && isSameJson(bodyBytes.toString(), json) ? empty(204, { etag }) : noContent)
+
+const isSameJson = (sent: string, json: string) =>
+  sent === json || isDeepStrictEqual(JSON.parse(sent.replace(/^\ufeff/, '')), JSON.parse(json))
 
 /** Weak comparison. Looks for the text first: taking a long list apart is costly. */
 export const matchesEtag = (ifNoneMatch: string, etag: string) =>

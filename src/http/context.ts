@@ -41,7 +41,6 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
   route: Route | undefined
   id: unknown
   body: FromSchema<ObjectSchema>
-  /** Of the request, where requests are recorded. */
   bodyBytes: Buffer | undefined
   /** Whether a page or one of its files was asked for. */
   isPage: boolean

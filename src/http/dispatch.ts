@@ -161,7 +161,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     // A request takes effect only once it is complete, so an unexpected body is read, too.
     else
       request.readBody(route.maxBodyBytes ?? maxBodyBytes, (bytes) => {
-        if (hooks && typeof bytes === 'object') context.bodyBytes = bytes
+        if (typeof bytes === 'object') context.bodyBytes = bytes
         const body =
           typeof bytes === 'string'
             ? new Rejection(bytes)

@@ -67,6 +67,9 @@ export class Rejection {
   }
 }
 
+/** The body as a whole is wrong: no member has the message. */
+export const bodyError = (message: string) => new Rejection('body-malformed', { '': [message] })
+
 export const closesConnection = (code: ErrorCode) => (errors[code] as ErrorDefinition).closesConnection === true
 
 /** For the log: what the client may not be told (G8) included. */

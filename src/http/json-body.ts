@@ -1,25 +1,42 @@
 import { isUtf8 } from 'node:buffer'
 import { MIMEType } from 'node:util'
-import { type ErrorCode, Rejection } from './errors.ts'
+import { bodyError, Rejection } from './errors.ts'
+import { describeSyntaxError, positionIn } from './json-syntax.ts'
 import type { BodyReader } from './schema.ts'
 
 const byteOrderMark = '\ufeff'
 /** What a decoder puts in place of malformed UTF-8. It may also have been sent. */
 const replacementCharacter = '\ufffd'
+const replacementBytes = Buffer.from(replacementCharacter)
 
 /** G5: the members of the JSON body that the schema names, or what is wrong with it. */
 export function parseJson<Body>(bytes: Buffer, read: BodyReader<Body>, maxValues = defaultMaxValues) {
   const error = bytes.length > maxDepth ? findCostlyJson(bytes, maxValues) : undefined
-  if (error === 'body-too-large') return new Rejection(error, undefined, `it has more than ${maxValues} values.`)
-  if (error) return new Rejection(error)
+  if (error) return error
   // In Deno, a TextDecoder that rejects malformed UTF-8 takes four times as long.
   const text = bytes.toString()
-  if (text.includes(replacementCharacter) && !isUtf8(bytes)) return new Rejection('body-malformed')
+  const start = text.startsWith(byteOrderMark) ? byteOrderMark.length : 0
+  const json = text.slice(start)
+  if (text.includes(replacementCharacter) && !isUtf8(bytes))
+    return bodyError(`The body is not UTF-8 at ${positionIn(json, malformedUtf8In(text, bytes) - start)}.`)
   try {
-    return read(text.startsWith(byteOrderMark) ? text.slice(1) : text)
+    return read(json)
   } catch {
-    return new Rejection('body-malformed')
+    return bodyError(describeSyntaxError(json))
   }
+}
+
+/** The index of the replacement character that stands for malformed bytes, and not for its own. */
+function malformedUtf8In(text: string, bytes: Buffer): number {
+  let [index, byteIndex] = [0, 0]
+  for (const part of text.split(replacementCharacter)) {
+    index += part.length
+    byteIndex += Buffer.byteLength(part)
+    if (!bytes.subarray(byteIndex, byteIndex + replacementBytes.length).equals(replacementBytes)) break
+    index++
+    byteIndex += replacementBytes.length
+  }
+  return index
 }
 
 const maxMediaTypeLength = 1_000
@@ -44,7 +61,7 @@ const defaultMaxValues = 10_000
 const [quote, backslash, comma, openBracket, closeBracket, openBrace, closeBrace] = Buffer.from('"\\,[]{}')
 
 /** A body of nothing but small or nested values takes JSON.parse many times its size in memory and time. */
-function findCostlyJson(bytes: Buffer, maxValues: number): ErrorCode | undefined {
+function findCostlyJson(bytes: Buffer, maxValues: number): Rejection | undefined {
   let depth = 0
   let values = 0
   let isInString = false
@@ -56,8 +73,9 @@ function findCostlyJson(bytes: Buffer, maxValues: number): ErrorCode | undefined
     } else if (byte === quote) isInString = true
     else if (byte === closeBracket || byte === closeBrace) depth--
     else if (byte === comma || byte === openBracket || byte === openBrace) {
-      if (byte !== comma && ++depth > maxDepth) return 'body-malformed'
-      if (++values > maxValues) return 'body-too-large'
+      if (byte !== comma && ++depth > maxDepth) return bodyError('The body is nested more than 1,000 levels deep.')
+      if (++values > maxValues)
+        return new Rejection('body-too-large', undefined, `it has more than ${maxValues} values.`)
     }
   }
   return undefined

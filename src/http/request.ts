@@ -37,6 +37,8 @@ export type Claims = Readonly<Record<string, unknown>>
 export interface HandlerInput<Id, Body> {
   readonly id: Id
   readonly body: Body
+  /** The body as sent. */
+  readonly bodyBytes: Buffer | undefined
   /** Claims of the bearer token, on routes that require one. */
   readonly caller: Claims | undefined
   /** Scheme and authority under which the client reaches this service; no trailing slash. */

@@ -1,4 +1,4 @@
-import { type ErrorCode, Rejection } from './errors.ts'
+import { bodyError, type ErrorCode, Rejection } from './errors.ts'
 import { int64, int64Member, quoteNumbers } from './int64.ts'
 
 /** A JSON object. Request check, types and OpenAPI document come from this one statement. */
@@ -27,7 +27,14 @@ export type MemberSchema =
       readonly format: 'int32' | 'int64'
       readonly minimum?: number
       readonly maximum?: number
+      readonly default?: never
     }
+
+/**
+ * The pattern of a text that is not blank. It matches the whole text: C# and Java clients demand that of a pattern, while
+ * one of a JSON schema may match a part.
+ */
+export const notBlank = '^[\\s\\S]*\\S[\\s\\S]*$'
 
 type FromMember<M extends MemberSchema> = M extends { type: 'string' }
   ? string | (M extends { nullable: true } ? null : never)
@@ -57,8 +64,11 @@ interface MemberCheck {
 export function bodyReader<S extends ObjectSchema>({ members }: S): BodyReader<FromSchema<S>> {
   const checks = checksOf(members)
   return (text) => {
-    const object = JSON.parse(text)
-    if (typeof object !== 'object' || object === null || Array.isArray(object)) return new Rejection('body-malformed')
+    const object: unknown = JSON.parse(text)
+    if (!isObject(object)) {
+      const kind = Array.isArray(object) ? 'an array' : object === null ? 'null' : `a ${typeof object}`
+      return bodyError(`The body is ${kind}, not an object.`)
+    }
     const result: Record<string, unknown> = {}
     for (const check of checks) {
       const value = memberValue(check, object, text)
@@ -160,10 +170,11 @@ function memberCheck(member: MemberSchema): MemberCheck['findError'] {
   }
   const { nullable = false, maxLength = Number.POSITIVE_INFINITY } = member
   const notText = invalid(nullable ? 'must be a string or null' : 'must be a string')
-  const noMatch = invalid(member.pattern === '\\S' ? 'must not be blank' : `must match ${member.pattern}`)
+  const isNotBlank = member.pattern === notBlank
+  const noMatch = invalid(isNotBlank ? 'must not be blank' : `must match ${member.pattern}`)
   const loneSurrogate: MemberError = { code: 'value-unstorable', message: 'must not contain a lone surrogate' }
   const tooLong: MemberError = { code: 'value-unstorable', message: `must have at most ${maxLength} characters` }
-  const pattern = member.pattern ? new RegExp(member.pattern, 'u') : undefined
+  const pattern = isNotBlank ? /\S/ : member.pattern ? new RegExp(member.pattern, 'u') : undefined
   return (value) => {
     if (typeof value !== 'string') return nullable && value === null ? undefined : notText
     if (pattern && !pattern.test(value)) return noMatch

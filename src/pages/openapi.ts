@@ -1,5 +1,6 @@
 import type { Api } from '../http/dispatch.ts'
 import { type ErrorCode, errors, Rejection } from '../http/errors.ts'
+import { parseJson } from '../http/json-body.ts'
 import { json, type Response } from '../http/response.ts'
 import { errorCodesOf, type Route, route, type Success } from '../http/router.ts'
 import { bodyReader, type ObjectSchema } from '../http/schema.ts'
@@ -66,7 +67,6 @@ function operation(one: Route, errorResponse: Api['errorResponse'], settings: Do
   return {
     operationId,
     summary: docs?.summary,
-    description: `${docs?.summary}.`,
     tags: [docs?.tag],
     security: secured ? [{ bearer: [] }] : [],
     ...(parameters.length > 0 && { parameters }),
@@ -129,32 +129,47 @@ function errorResponses(described: Route, errorResponse: Api['errorResponse'], i
   return Object.fromEntries(
     statuses.map((status) => {
       const same = responses.filter((one) => one.status === status)
-      const description = [...new Set(same.map(({ code }) => errors[code].title))].join(' ')
       const withBody = same.filter(({ body: sent }) => sent !== undefined)
       const isTemporary = same.some(({ headers }) => headers?.['retry-after'] !== undefined)
       const headers = isTemporary ? { 'Retry-After': 'Seconds to wait before the next attempt.' } : {}
-      return [status, response(description, headers, withBody.length > 0 ? errorContent(withBody) : undefined)]
+      return [status, response(describe(same), headers, withBody.length > 0 ? errorContent(withBody) : undefined)]
     }),
   )
 }
 
-/** An error about members has the messages for a body that causes it. */
+type ErrorResponse = Response & { readonly code: ErrorCode }
+
+const isProblem = ({ headers }: Response) => headers?.['content-type'] === problemType
+
+/** What the errors are; where the body is a text (B9), which errors each text stands for. */
+function describe(responses: readonly ErrorResponse[]): string {
+  const textOf = (one: Response) => (isProblem(one) ? undefined : one.body)
+  const texts = [...new Set(responses.map(textOf))]
+  const describeText = (body: Response['body']) => {
+    const titles = responses.filter((one) => textOf(one) === body).map(({ code }) => errors[code].title)
+    return `${body ? `${body}: ` : ''}${[...new Set(titles)].join(' ')}`
+  }
+  return texts.map(describeText).join(' ')
+}
+
+/** An error about the body says what is wrong with one that causes it. */
 function exampleError(code: ErrorCode, body: ObjectSchema): Rejection | undefined {
   const [textMember] = Object.entries(body.members).filter(([, { type }]) => type === 'string')
-  const bodies: Partial<Record<ErrorCode, object>> = {
-    'body-invalid': {},
-    'value-unstorable': { ...body.example, ...(textMember && { [textMember[0]]: '\ud800' }) },
+  const bodies: Partial<Record<ErrorCode, string>> = {
+    'body-invalid': '{}',
+    'value-unstorable': JSON.stringify({ ...body.example, ...(textMember && { [textMember[0]]: '\ud800' }) }),
+    'body-malformed': JSON.stringify(body.example).slice(0, -1),
   }
-  return bodies[code] && (bodyReader(body)(JSON.stringify(bodies[code])) as Rejection)
+  const text = bodies[code]
+  return text === undefined ? undefined : (parseJson(Buffer.from(text), bodyReader(body)) as Rejection)
 }
 
 const problemType = 'application/problem+json'
 
-function errorContent(responses: readonly (Response & { readonly code: string })[]): Json {
-  if (responses[0]?.headers?.['content-type'] !== problemType) {
-    const bodies = [...new Set(responses.map(({ body }) => body))]
-    return { 'text/plain': { schema: { type: 'string', enum: bodies }, example: bodies[0] } }
-  }
+/** Texts have no enum: the C# clients of NSwag fail to convert a text to one. */
+function errorContent(responses: readonly ErrorResponse[]): Json {
+  const [first] = responses
+  if (first && !isProblem(first)) return { 'text/plain': { schema: { type: 'string' }, example: first.body } }
   const examples = responses.map(({ code, body }) => [code, { value: JSON.parse(`${body}`) }])
   const schema = { $ref: '#/components/schemas/Problem' }
   return { [problemType]: { schema, examples: Object.fromEntries(examples) } }
@@ -173,10 +188,22 @@ function schemas(routes: readonly Route[], withProblem: boolean): Json {
   return withProblem ? { ...all, Problem: problem } : all
 }
 
-/** In a request, a member with a default may be absent; a response has all. */
+/**
+ * In a request, a member with a default may be absent; a response has all. A default is described in words: with the
+ * keyword, openapi-typescript makes the member required.
+ */
 export function objectSchema({ members, example }: ObjectSchema, isResponse = false): Json {
   const required = Object.entries(members).filter(([, member]) => isResponse || !('default' in member))
-  return { type: 'object', required: required.map(([name]) => name), properties: members, example }
+  const properties = Object.entries(members).map(([name, { default: value, ...member }]) => [
+    name,
+    isResponse || value === undefined ? member : { ...member, description: `${value} if absent.` },
+  ])
+  return {
+    type: 'object',
+    required: required.map(([name]) => name),
+    properties: Object.fromEntries(properties),
+    example,
+  }
 }
 
 /** A13: a problem document has the members of RFC 9457, a trace id and, for an invalid body, messages by member. */

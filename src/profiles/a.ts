@@ -1,4 +1,4 @@
-import { ifMatch, respondWith } from '../http/conditional.ts'
+import { changed, ifMatch, respondWith } from '../http/conditional.ts'
 import { errors, Rejection } from '../http/errors.ts'
 import { int64 } from '../http/int64.ts'
 import { jsonType, noContent, retryAfter } from '../http/response.ts'
@@ -76,16 +76,20 @@ const routes = (store: StoreA) => [
     docs: {
       tag: itemsTag,
       summary: 'Change the name and completion of an item; the full item is expected',
-      success: { status: 204, description: 'The item is changed.' },
+      success: {
+        status: 204,
+        description: 'The item is changed. There is an ETag if a GET returns what was sent.',
+        headers: etagHeader,
+      },
       errors: ['id-malformed', 'ids-differ', 'item-missing', 'precondition-failed', 'store-unavailable'],
     },
     method: 'PUT',
     body: fullItem,
     execute: (input) =>
       input.body.id === input.id ? store.update(input.id, input.body, ifMatch(input)) : new Rejection('ids-differ'),
-    respond(outcome) {
+    respond(outcome, input) {
       if (outcome === 'unstorable') return unstorableName
-      return outcome === 'updated' ? noContent : outcomeErrors[outcome]
+      return typeof outcome === 'string' ? outcomeErrors[outcome] : changed(input, outcome)
     },
   }),
   route({

@@ -1,14 +1,13 @@
 import { type ErrorCode, errors, Rejection } from '../http/errors.ts'
 import { empty, json, noContent, type Response, retryAfter, text } from '../http/response.ts'
 import { route } from '../http/router.ts'
-import { type FromSchema, isLongerThan, type ObjectSchema } from '../http/schema.ts'
+import { type FromSchema, isLongerThan, notBlank, type ObjectSchema } from '../http/schema.ts'
 import type { ItemB, StoreB } from '../store/store.ts'
 import { itemsPath, itemsTag, listRoute, outcomeErrors, type Profile } from './profile.ts'
 
 const maxIdLength = 1024
-/** B4: a blank string counts as missing. */
-const notBlank = '\\S'
 
+/** B4: a blank string counts as missing. */
 const id = { type: 'string', pattern: notBlank, maxLength: maxIdLength } as const
 
 const sentItem = {

@@ -164,14 +164,14 @@ class Items<Key extends number | string> {
     return entry
   }
 
-  update(key: Key, entry: Entry, json: string): 'updated' | 'memory-limit' {
+  update(key: Key, entry: Entry, json: string): Entry | 'memory-limit' {
     const bytes = sizeOf(key, json)
     if (!this.#budget.replace(entry.bytes, bytes)) return 'memory-limit'
     entry.segment.length += json.length - entry.json.length
     entry.json = json
     entry.bytes = bytes
     entry.version = this.#invalidate(entry.segment)
-    return 'updated'
+    return entry
   }
 
   delete(key: Key, entry: Entry): 'deleted' {
@@ -265,7 +265,8 @@ function createStoreA(items: Items<number | string>, { startingItems, serialize 
       const key = keyOf(id)
       const entry = find(key, ifMatch)
       if (typeof entry === 'string') return entry
-      return items.update(key, entry, serialize({ id, name, isComplete, secret: null }))
+      const updated = items.update(key, entry, serialize({ id, name, isComplete, secret: null }))
+      return typeof updated === 'string' ? updated : { json: updated.json, etag: items.etagOf(updated.version) }
     },
     delete(id, ifMatch) {
       const key = keyOf(id)
@@ -293,8 +294,8 @@ function createStoreB(items: Items<string>, { startingItems, serialize }: Serial
     replace(item) {
       const entry = items.entries.get(item.id)
       if (!entry) return 'not-found'
-      const outcome = items.update(item.id, entry, serialize(item))
-      return outcome === 'updated' ? 'replaced' : outcome
+      const updated = items.update(item.id, entry, serialize(item))
+      return typeof updated === 'string' ? updated : 'replaced'
     },
     delete(id) {
       const entry = items.entries.get(id)

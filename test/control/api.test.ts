@@ -211,8 +211,12 @@ suite('control API', { concurrency: true }, () => {
     const client = newSandbox(a)
     assert.deepEqual(await rejectedPut(client, '{"id":1,"isComplete":true}'), { '': ['The body must be an array.'] })
     for (const body of ['null', '"x"', '5']) assert.ok(await rejectedPut(client, body), body)
-    for (const body of ['', '[', '[{]', Buffer.from([0x5b, 0x22, 0xff, 0x22, 0x5d])])
-      assert.equal(await rejectedPut(client, body), undefined)
+    for (const [body, message] of [
+      ['', 'The body is empty.'],
+      ['[{]', 'The body is not JSON: at line 1, column 3, a name in double quotes or } is expected.'],
+      [Buffer.from([0x5b, 0x22, 0xff, 0x22, 0x5d]), 'The body is not UTF-8 at line 1, column 3.'],
+    ] as const)
+      assert.deepEqual(await rejectedPut(client, body), { '': [message] })
   })
 
   test('every path and method: 404 and 405 as problem documents, HEAD, one trailing slash, any case', async () => {

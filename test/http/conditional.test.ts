@@ -51,8 +51,50 @@ for (const [kind, open] of Object.entries(stores))
       assert.equal((await service.send('DELETE', `${items}/2`, undefined, old)).status, 404)
       assert.equal((await service.send('PUT', `${items}/1`, { id: 2, ...item }, old)).status, 400)
       assert.equal((await put('third', { 'if-match': '*' })).status, 204)
+      // Generated clients send an empty header where no entity tag is given.
+      assert.equal((await put('fourth', { 'if-match': '' })).status, 204)
       const now = (await service.send('GET', `${items}/1`)).headers.etag
       assert.equal((await service.send('DELETE', `${items}/1`, undefined, { 'if-match': `"0", ${now}` })).status, 204)
+    })
+
+    test('A7 the response to a PUT has the ETag of this write where GET returns what was sent', async (t) => {
+      const service = await transports['over a socket'](t, 'a', { stores: await open(t, none) })
+      const put = (body: string, condition: object = {}) =>
+        service.send('PUT', `${items}/1`, body, { 'content-type': 'application/json', ...condition })
+      const json = (name: string) => `{"id":1,"name":${JSON.stringify(name)},"isComplete":true}`
+      let etag = (await service.send('POST', items, item)).headers.etag
+      const tags = new Set([etag])
+      for (const name of ['first', 'naïve 😀', 'third']) {
+        const { status, headers, text } = await put(json(name), { 'if-match': etag })
+        assert.deepEqual([status, text, tags.has(headers.etag)], [204, '', false])
+        etag = headers.etag
+        tags.add(etag)
+        const found = await service.send('GET', `${items}/1`)
+        assert.deepEqual([found.headers.etag, found.text], [etag, json(name)])
+      }
+      assert.equal((await put(json('late'), { 'if-match': [...tags][1] })).headers.etag, undefined)
+      for (const body of [
+        '{"id":1,"isComplete":true}',
+        '{"id":1,"name":"x","isComplete":true,"secret":"x"}',
+        '{"id":1,"name":"x","isComplete":true,"__proto__":{}}',
+      ]) {
+        const { status, headers } = await put(body)
+        assert.deepEqual([status, headers.etag], [204, undefined], body)
+      }
+      for (const body of [
+        '{"id":1,"isComplete":true,"name":"x"}',
+        '{"id": 1, "name": "\\u0078", "isComplete": true}',
+        `${json('x')}\n`,
+        `\ufeff${json('x')}`,
+      ]) {
+        const { headers } = await put(body)
+        assert.equal(headers.etag, (await service.send('GET', `${items}/1`)).headers.etag, body)
+      }
+      const names = Array.from({ length: 20 }, (_, index) => `together ${index}`)
+      const writes = await Promise.all(names.map((name) => put(json(name))))
+      assert.equal(new Set(writes.map(({ headers }) => headers.etag)).size, names.length)
+      const last = await service.send('GET', `${items}/1`)
+      assert.equal(writes[names.findIndex((name) => last.text === json(name))]?.headers.etag, last.headers.etag)
     })
 
     test('If-Match gets 412 for a GET when nothing matches, before If-None-Match is evaluated', async (t) => {
@@ -64,7 +106,7 @@ for (const [kind, open] of Object.entries(stores))
           const get = async (condition: object) => (await service.send('GET', path, undefined, { ...condition })).status
           assert.equal(await get({ 'if-match': '"other"', 'if-none-match': headers.etag }), 412)
           assert.equal(await get({ 'if-match': headers.etag, 'if-none-match': headers.etag }), 304)
-          for (const match of [headers.etag, `"other", ${headers.etag}`, '*'])
+          for (const match of [headers.etag, `"other", ${headers.etag}`, '*', ''])
             assert.equal(await get({ 'if-match': match }), 200)
         }
       }

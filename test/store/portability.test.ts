@@ -72,7 +72,7 @@ suite('on an engine that only speaks the protocol of PostgreSQL', () => {
     assert.ok(typeof created === 'object')
     const { id, json, etag } = created
     assert.deepEqual([id, await a.get(id)], ['1', { json, etag }])
-    assert.equal(await a.update(id, fields, [etag]), 'updated')
+    assert.deepEqual(await a.update(id, fields, [etag]), await a.get(id))
     assert.equal(await a.update(id, fields, [etag]), 'changed')
     assert.equal(await a.delete(id, [etag]), 'changed')
     assert.deepEqual(await itemsIn(a), [{ id: 1, ...fields }])
@@ -123,9 +123,8 @@ suite('on an engine that only speaks the protocol of PostgreSQL', () => {
         isImported = true
       })
       while (!isImported)
-        assert.deepEqual(await Promise.all(['1', '50', '100'].map((id) => a.update(id, fields))), [
-          ...['updated', 'updated', 'updated'],
-        ])
+        for (const outcome of await Promise.all(['1', '50', '100'].map((id) => a.update(id, fields))))
+          assert.equal(typeof outcome, 'object')
       await imported
     }
   })

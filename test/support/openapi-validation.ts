@@ -41,7 +41,8 @@ export function openApiValidation(document: OpenApiDocument): (client: Client) =
     }
     const documented = operation.responses[status]
     assert.ok(documented, `undocumented status: ${describe(response)}`)
-    for (const name of Object.keys(documented.headers ?? {}))
+    // Whether a PUT gets an ETag depends on what was sent.
+    for (const name of status === 204 ? [] : Object.keys(documented.headers ?? {}))
       assert.ok(headers[name.toLowerCase()], `no header ${name}: ${describe(response)}`)
     if (request.method === 'HEAD' || (documented.content === undefined && text === '')) return
     const type = headers['content-type']?.split(';')[0]

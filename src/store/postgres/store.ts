@@ -229,9 +229,11 @@ function createStoreA(
   const updateIfMatch = ifMatch(update, '$5')
   const removeIfMatch = ifMatch(remove, '$2')
 
-  async function changeIfMatch<Done>(statement: Statement, parameters: Parameters, done: Done) {
-    const { rows } = await query(statement, parameters)
-    return rows[0].changed ? done : rows[0].exists ? 'changed' : 'not-found'
+  /** With entity tags, `conditional` gets their versions as its last parameter. */
+  async function change(statement: Statement, conditional: Statement, parameters: Parameters, etags: IfMatch) {
+    if (!etags) return (await query(statement, parameters)).rowCount === 0 ? 'not-found' : 'done'
+    const { rows } = await query(conditional, [...parameters, versionsIn(etags)])
+    return rows[0].changed ? 'done' : rows[0].exists ? 'changed' : 'not-found'
   }
 
   return {
@@ -256,15 +258,14 @@ function createStoreA(
     },
     async update(id, { name, isComplete }, etags) {
       if (!isStorable(name)) return 'unstorable'
-      const parameters = [id, name, isComplete, newVersion()]
-      if (etags) return changeIfMatch(updateIfMatch, [...parameters, versionsIn(etags)], 'updated' as const)
-      const { rowCount } = await query(update, parameters)
-      return rowCount === 0 ? 'not-found' : 'updated'
+      const version = newVersion()
+      const outcome = await change(update, updateIfMatch, [id, name, isComplete, version], etags)
+      if (outcome !== 'done') return outcome
+      return { json: serialize({ id, name, isComplete, secret: null }), etag: etagOf(version) }
     },
     async delete(id, etags) {
-      if (etags) return changeIfMatch(removeIfMatch, [id, versionsIn(etags)], 'deleted' as const)
-      const { rowCount } = await query(remove, [id])
-      return rowCount === 0 ? 'not-found' : 'deleted'
+      const outcome = await change(remove, removeIfMatch, [id], etags)
+      return outcome === 'done' ? 'deleted' : outcome
     },
   }
 }

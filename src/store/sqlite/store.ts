@@ -152,7 +152,7 @@ function numberedItems(db: Database, { serialize }: Serializers['a'], beforeChan
     insert into numbered_items (id, name, is_complete, secret, version) values (?, ?, ?, ?, ${nextVersion})`)
   const matches = 'id = ?1 and (?2 is null or version in (select value from json_each(?2)))'
   const update = db.prepare(`
-    update numbered_items set name = ?3, is_complete = ?4, version = ${nextVersion} where ${matches}`)
+    update numbered_items set name = ?3, is_complete = ?4, version = ${nextVersion} where ${matches} returning version`)
   const remove = db.prepare(`delete from numbered_items where ${matches}`)
   const removeAll = db.prepare('delete from numbered_items')
   const removeLastId = db.prepare("delete from sqlite_sequence where name = 'numbered_items'")
@@ -170,12 +170,8 @@ function numberedItems(db: Database, { serialize }: Serializers['a'], beforeChan
     insertLastId.run([`${highestId(items, last)}`])
   }
 
-  /** Changes the item that has the id, if it has one of the entity tags. */
-  function change<const Done>(statement: Statement, id: string, ifMatch: IfMatch, values: Value[], done: Done) {
-    beforeChange()
-    if (statement.run([id, versionsIn(ifMatch), ...values]) > 0) return done
-    return ifMatch && selectId.get([id]) ? 'changed' : 'not-found'
-  }
+  /** Why no item has the id and one of the entity tags. */
+  const mismatch = (id: string, ifMatch: IfMatch) => (ifMatch && selectId.get([id]) ? 'changed' : 'not-found')
 
   const operations = {
     list: listReader(db, 'a', `select json_group_array(${item} order by id) as json from numbered_items`),
@@ -195,8 +191,16 @@ function numberedItems(db: Database, { serialize }: Serializers['a'], beforeChan
         throw error
       }
     },
-    update: (id, { name, isComplete }, ifMatch) => change(update, id, ifMatch, [name, isComplete ? 1 : 0], 'updated'),
-    delete: (id, ifMatch) => change(remove, id, ifMatch, [], 'deleted'),
+    update(id, { name, isComplete }, ifMatch) {
+      beforeChange()
+      const [row] = update.all([id, versionsIn(ifMatch), name, isComplete ? 1 : 0])
+      if (!row) return mismatch(id, ifMatch)
+      return { json: serialize({ id, name, isComplete, secret: null }), etag: etagOf(row[0]) }
+    },
+    delete(id, ifMatch) {
+      beforeChange()
+      return remove.run([id, versionsIn(ifMatch)]) > 0 ? 'deleted' : mismatch(id, ifMatch)
+    },
   } satisfies Omit<StoreA, 'replaceAll'>
   return {
     operations,

@@ -1,0 +1,110 @@
+/** What may follow, as a message states it. */
+type Expected =
+  | 'a value'
+  | 'a value or ]'
+  | 'a name in double quotes'
+  | 'a name in double quotes or }'
+  | 'a colon'
+  | 'a comma or ]'
+  | 'a comma or }'
+  | 'the end of the body'
+
+const [lineFeed = 0, carriageReturn = 0, space = 0, quote = 0, backslash = 0] = Buffer.from('\n\r "\\')
+const whiteSpace = /[\t\n\r ]*/y
+const scalar = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
+const escapeSequence = /\\(?:["\\/bfnrt]|u[\da-fA-F]{4})/y
+
+/** Says where a body is no JSON, and why, without its content. The words of JSON.parse differ between runtimes. */
+export function describeSyntaxError(text: string): string {
+  if (text === '') return 'The body is empty.'
+  const { index, message } = findSyntaxError(text) ?? { index: 0, message: 'it cannot be read' }
+  const position = `at ${positionIn(text, index)}`
+  return `The body is not JSON: ${index === text.length ? `it ends too early, ${position}, where` : `${position},`} ${message}.`
+}
+
+/** Columns count characters: 😀 is one. */
+export function positionIn(text: string, index: number): string {
+  let [line, column, previous] = [1, 1, 0]
+  for (let at = 0; at < index; at++) {
+    const code = text.charCodeAt(at)
+    const isLowSurrogate = code >= 0xdc00 && code <= 0xdfff
+    if (code === carriageReturn || (code === lineFeed && previous !== carriageReturn)) {
+      line++
+      column = 1
+    } else if (code !== lineFeed && !isLowSurrogate) column++
+    previous = code
+  }
+  return `line ${line}, column ${column}`
+}
+
+/** In linear time: the first character that cannot be there, or the end of a text that is cut off. */
+export function findSyntaxError(text: string): { readonly index: number; readonly message: string } | undefined {
+  const open: ('{' | '[')[] = []
+  let expected: Expected = 'a value'
+  let index = 0
+  const skip = (pattern: RegExp) => {
+    pattern.lastIndex = index
+    const isFound = pattern.test(text)
+    if (isFound) index = pattern.lastIndex
+    return isFound
+  }
+  const afterValue = (): Expected => {
+    const inside = open.at(-1)
+    return inside === undefined ? 'the end of the body' : inside === '{' ? 'a comma or }' : 'a comma or ]'
+  }
+  for (;;) {
+    skip(whiteSpace)
+    const character = text[index]
+    if (character === undefined && expected === 'the end of the body') return undefined
+    const isValue = expected.startsWith('a value')
+    if ((character === '}' || character === ']') && expected.endsWith(character)) {
+      index++
+      open.pop()
+      expected = afterValue()
+    } else if (character === ',' && expected.startsWith('a comma')) {
+      index++
+      expected = open.at(-1) === '{' ? 'a name in double quotes' : 'a value'
+    } else if (character === ':' && expected === 'a colon') {
+      index++
+      expected = 'a value'
+    } else if (isValue && (character === '{' || character === '[')) {
+      index++
+      open.push(character)
+      expected = character === '{' ? 'a name in double quotes or }' : 'a value or ]'
+    } else if (character === '"' && (isValue || expected.startsWith('a name'))) {
+      index = endOfText(text, index + 1)
+      const message = findTextError(text.charCodeAt(index))
+      if (message) return { index, message }
+      index++
+      expected = isValue ? afterValue() : 'a colon'
+    } else if (isValue && skip(scalar)) expected = afterValue()
+    else {
+      const rest = text.slice(index, index + 'false'.length)
+      const isCutOff = isValue && ['true', 'false', 'null', '-'].some((one) => one.startsWith(rest))
+      const hint = isValue && character === "'" ? '; a text is in double quotes' : ''
+      return { index: isCutOff ? text.length : index, message: `${expected} is expected${hint}` }
+    }
+  }
+}
+
+/** The index of the closing quote, or of what cannot be in a text. */
+function endOfText(text: string, start: number): number {
+  for (let index = start; ; ) {
+    const code = text.charCodeAt(index)
+    if (code === backslash) {
+      escapeSequence.lastIndex = index
+      if (!escapeSequence.test(text)) return index
+      index = escapeSequence.lastIndex
+    } else if (code >= space && code !== quote) index++
+    else return index
+  }
+}
+
+/** `code` is NaN behind the end. */
+function findTextError(code: number): string | undefined {
+  if (code === quote) return undefined
+  if (code === backslash) return 'an escape sequence such as \\n or \\u00e9 is expected'
+  return code < space
+    ? 'a control character must be written as an escape sequence'
+    : 'a closing double quote is expected'
+}
