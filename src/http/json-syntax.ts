@@ -11,8 +11,12 @@ type Expected =
 
 const [lineFeed = 0, carriageReturn = 0, space = 0, quote = 0, backslash = 0] = Buffer.from('\n\r "\\')
 const whiteSpace = /[\t\n\r ]*/y
-const scalar = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
+const scalar = /^(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)$/
+/** As much of a scalar as there is. */
+const literalStart = /t(?:r(?:ue?)?)?|f(?:a(?:l(?:se?)?)?)?|n(?:u(?:ll?)?)?/y
+const numberStart = /-?(?:(?:0|[1-9]\d*)(?:\.(?:\d+(?:[eE][+-]?\d*)?)?|[eE][+-]?\d*)?)?/y
 const escapeSequence = /\\(?:["\\/bfnrt]|u[\da-fA-F]{4})/y
+const escapeStart = /\\(?:u[\da-fA-F]{0,3})?/y
 
 /** Says where a body is no JSON, and why, without its content. The words of JSON.parse differ between runtimes. */
 export function describeSyntaxError(text: string): string {
@@ -72,39 +76,40 @@ export function findSyntaxError(text: string): { readonly index: number; readonl
       open.push(character)
       expected = character === '{' ? 'a name in double quotes or }' : 'a value or ]'
     } else if (character === '"' && (isValue || expected.startsWith('a name'))) {
-      index = endOfText(text, index + 1)
-      const message = findTextError(text.charCodeAt(index))
-      if (message) return { index, message }
-      index++
+      const end = endOfText(text, index + 1)
+      if (end.message) return end
+      index = end.index + 1
       expected = isValue ? afterValue() : 'a colon'
-    } else if (isValue && skip(scalar)) expected = afterValue()
-    else {
-      const rest = text.slice(index, index + 'false'.length)
-      const isCutOff = isValue && ['true', 'false', 'null', '-'].some((one) => one.startsWith(rest))
-      const hint = isValue && character === "'" ? '; a text is in double quotes' : ''
-      return { index: isCutOff ? text.length : index, message: `${expected} is expected${hint}` }
+    } else {
+      const start = index
+      const isLiteral = isValue && skip(literalStart)
+      if (isValue && !isLiteral) skip(numberStart)
+      if (!scalar.test(text.slice(start, index))) {
+        const hint = isValue && character === "'" ? '; a text is in double quotes' : ''
+        const missing = index === start ? expected : isLiteral ? 'true, false or null' : 'a digit'
+        return { index, message: `${missing} is expected${hint}` }
+      }
+      expected = afterValue()
     }
   }
 }
 
-/** The index of the closing quote, or of what cannot be in a text. */
-function endOfText(text: string, start: number): number {
+/** The index of the closing quote; or of what cannot be in a text, with a message. */
+function endOfText(text: string, start: number): { index: number; message: string } {
   for (let index = start; ; ) {
     const code = text.charCodeAt(index)
     if (code === backslash) {
       escapeSequence.lastIndex = index
-      if (!escapeSequence.test(text)) return index
+      if (!escapeSequence.test(text)) {
+        escapeStart.lastIndex = index
+        escapeStart.test(text)
+        return { index: escapeStart.lastIndex, message: 'an escape sequence such as \\n or \\u00e9 is expected' }
+      }
       index = escapeSequence.lastIndex
-    } else if (code >= space && code !== quote) index++
-    else return index
+    } else if (code === quote) return { index, message: '' }
+    else if (code < space) return { index, message: 'a control character must be written as an escape sequence' }
+    // Behind the end it is NaN.
+    else if (Number.isNaN(code)) return { index, message: 'a closing double quote is expected' }
+    else index++
   }
-}
-
-/** `code` is NaN behind the end. */
-function findTextError(code: number): string | undefined {
-  if (code === quote) return undefined
-  if (code === backslash) return 'an escape sequence such as \\n or \\u00e9 is expected'
-  return code < space
-    ? 'a control character must be written as an escape sequence'
-    : 'a closing double quote is expected'
 }

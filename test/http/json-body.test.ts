@@ -26,11 +26,11 @@ const malformed: Record<string, readonly [body: string | Buffer, message: string
   ],
   'the end in an escape': [
     '{"name":"\\u12',
-    'The body is not JSON: at line 1, column 10, an escape sequence such as \\n or \\u00e9 is expected.',
+    'The body is not JSON: it ends too early, at line 1, column 14, where an escape sequence such as \\n or \\u00e9 is expected.',
   ],
   'the end in a word': [
     '{"isComplete":tru',
-    'The body is not JSON: it ends too early, at line 1, column 18, where a value is expected.',
+    'The body is not JSON: it ends too early, at line 1, column 18, where true, false or null is expected.',
   ],
   'a trailing comma': [
     '{"isComplete":true,}',
@@ -61,12 +61,14 @@ const malformed: Record<string, readonly [body: string | Buffer, message: string
   ],
   'an unknown escape': [
     '{"name":"C:\\dog"}',
-    'The body is not JSON: at line 1, column 12, an escape sequence such as \\n or \\u00e9 is expected.',
+    'The body is not JSON: at line 1, column 13, an escape sequence such as \\n or \\u00e9 is expected.',
   ],
   'a leading zero': ['{"isComplete":01}', 'The body is not JSON: at line 1, column 16, a comma or } is expected.'],
-  'a number without digits': [
-    '{"isComplete":1.}',
-    'The body is not JSON: at line 1, column 16, a comma or } is expected.',
+  'a number without digits': ['{"isComplete":1.}', 'The body is not JSON: at line 1, column 17, a digit is expected.'],
+  'a number with two signs': ['{"isComplete":--1}', 'The body is not JSON: at line 1, column 16, a digit is expected.'],
+  'a misspelt word': [
+    '{"isComplete":ture}',
+    'The body is not JSON: at line 1, column 16, true, false or null is expected.',
   ],
   'a word': ['{"isComplete":True}', 'The body is not JSON: at line 1, column 15, a value is expected.'],
   'a comment': ['{} // none', 'The body is not JSON: at line 1, column 4, the end of the body is expected.'],
