@@ -15,12 +15,13 @@ const allowedImports: Record<string, readonly string[]> = {
   'cli.ts': ['commands', 'version.ts'],
   'index.ts': ['control', 'http', 'profiles', 'service', 'store/store.ts'],
   commands: [
-    ...['app.ts', 'config', 'config-directory.ts', 'log.ts', 'pages', 'server/runtime.ts', 'service'],
-    ...['store/memory.ts', 'store/store.ts', 'tokens', 'verify', 'version.ts'],
+    ...['app.ts', 'config', 'config-directory.ts', 'log.ts', 'mcp', 'server/runtime.ts', 'service'],
+    ...['store/store.ts', 'tokens', 'verify', 'version.ts'],
   ],
+  mcp: ['app.ts', 'config', 'control', 'http', 'profiles', 'service', 'verify', 'version.ts'],
   service: [
-    ...['app.ts', 'config', 'control', 'http', 'log.ts', 'metrics.ts', 'profiles', 'server', 'store', 'tokens'],
-    ...['verify', 'version.ts'],
+    ...['app.ts', 'config', 'control', 'http', 'log.ts', 'metrics.ts', 'pages', 'profiles', 'server', 'store'],
+    ...['tokens', 'verify', 'version.ts'],
   ],
   config: ['control', 'http', 'log.ts', 'profiles', 'server', 'store/postgres/url.ts', 'tokens'],
   'app.ts': ['pages', 'http', 'profiles', 'store/store.ts'],

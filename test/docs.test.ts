@@ -90,7 +90,7 @@ suite('documentation', () => {
     const { stdout } = await run(t, ['verify', '--help'])
     const known = new Set(stdout.match(/^ {2}--\w+/gm)?.map((flag) => flag.trim()))
     assert.ok(known.size >= 15)
-    const prose = read('docs/verify.md').replaceAll(/^ .*$|^FAILED.*$|npm pack --silent/gm, '')
+    const prose = read('docs/verify.md').replaceAll(/^ .*$|^FAILED.*$|npm pack --silent|npx --no/gm, '')
     const named = new Set([...prose.matchAll(/(?<![-\w])--[a-z]+/g)].map(([flag]) => flag))
     assert.deepEqual([...named].sort(), [...known].sort())
   })
@@ -134,10 +134,11 @@ suite('documentation', () => {
 
   /*
    * The package is not on the registry: whoever registers its name, or that of its program, could run anything on the machine of
-   * somebody who types such a command. `npx todo-service`, in a folder where it is installed, runs that, and asks elsewhere.
+   * somebody who types such a command. `npx todo-service`, in a folder where it is installed, runs that, and asks elsewhere. Where nobody
+   * can answer, it would not ask: `npx --no` then runs nothing else.
    */
   const fromRegistry = [
-    /\b(?:npx|npm exec|npm x|pnpx|yarn dlx) (?!todo-service\b)[^\n`|;&]*?\btodo-(?:item-)?service\b/,
+    /\b(?:npx|npm exec|npm x|pnpx|yarn dlx) (?!(?:--no )?todo-service\b)[^\n`|;&]*?\btodo-(?:item-)?service\b/,
     /\b(?:bunx|bun x|pnpm dlx)\b[^\n`]*\btodo-/,
     /\bnpm:todo-/,
     /\b(?:npm (?:i|install|add)|yarn add|pnpm add|bun add|deno add)(?: -\S+)* "?todo-(?:item-)?service\b/,
@@ -157,6 +158,30 @@ suite('documentation', () => {
   })
 })
 
+suite('AGENTS.md and docs/agents.md', () => {
+  const forAgents = read('AGENTS.md')
+  const page = read('docs/agents.md')
+
+  test('AGENTS.md has at most 40 lines', () => {
+    assert.ok(forAgents.trimEnd().split('\n').length <= 40)
+  })
+
+  test('each command, file and flag that they name exists', async (t) => {
+    const both = forAgents + page
+    for (const [, command = ''] of both.matchAll(/(?:todo-service|cli\.js) ([a-z]+)/g))
+      assert.equal((await run(t, [command, '--help'])).code, 0, command)
+    for (const [, file = ''] of forAgents.matchAll(/(?<!dist\/)((?:src|docs|test|openapi)\/[\w./-]*\w)/g))
+      assert.ok(existsSync(join(root, file)), file)
+    const { stdout } = await run(t, ['mcp', '--help'])
+    const flagsOf = (text: string) => [...new Set(text.match(/(?<= |`)--[a-z]+/g))].filter((flag) => flag !== '--no')
+    assert.deepEqual(flagsOf(page).sort(), flagsOf(stdout).sort())
+    for (const [, json = ''] of page.matchAll(/`(\{"(?:servers|mcpServers)".*?)` \|/g)) {
+      assert.ok(stdout.includes(json), json)
+      JSON.parse(json)
+    }
+  })
+})
+
 const namesIn = (text: string) => [...text.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name)
 
 /** Blocks that no test of this file runs, by page and first line, with the reason. */
@@ -167,6 +192,9 @@ const notRunHere: Readonly<Record<string, string>> = {
   'README.md: npm ci && npm test': 'it runs this test',
   'bench/README.md: npm run bench                        # all parts, about 20 minutes; writes results/latest.*':
     'measures for minutes, on an idle machine',
+  'docs/agents.md: service {"profile":"a","sandbox":"agent"}': 'commands/mcp.test.ts makes these calls',
+  'docs/agents.md: verify {"url":"http://localhost:8080","profile":"a","quick":true}':
+    'commands/mcp.test.ts makes this call',
   'docs/architecture.md: socket': 'a diagram',
   'docs/architecture.md: src/': 'a list of files; architecture.test.ts compares it with src/',
   'docs/architecture.md: for core in $(seq $(nproc)); do (while :; do :; done) & done': 'runs all tests ten times',
@@ -186,7 +214,7 @@ const notRunHere: Readonly<Record<string, string>> = {
   'docs/operations.md: grant usage on schema todo to todo_writer;': 'commands/database.test.ts grants and uses them',
   'docs/runtimes.md: npm ci && bun dist/src/cli.js serve': 'runtimes.test.ts runs the program on both',
   'docs/verify.md: - uses: OWNER/REPOSITORY@REF': 'below, with action.yml; slow/action.test.ts runs the action',
-  'docs/verify.md: - run: npx todo-service verify "$URL" --profile a --wait 30 --report junit --out contract.xml':
+  'docs/verify.md: - run: npx --no todo-service verify "$URL" --profile a --wait 30 --report junit --out contract.xml':
     'below',
 }
 const nameOf = ({ page, text }: Block) => `${page}: ${text.split('\n', 1)}`
@@ -237,7 +265,7 @@ class Terminal {
     const todoService = `exec '${process.execPath}' '${cli}'`
     for (const [name, script] of Object.entries({
       'todo-service': `${todoService} "$@"`,
-      npx: `[ "$1" = todo-service ] && shift && ${todoService} "$@"`,
+      npx: `[ "$1" = --no ] && shift; [ "$1" = todo-service ] && shift && ${todoService} "$@"`,
       npm: `case "$1" in ci) ;; start) TODO_HTTPS_PORT=0 ${todoService} serve ;; *) exit 1 ;; esac`,
       // At a terminal it shows no progress.
       curl: `PATH='${process.env.PATH}' exec curl -sS "$@"`,

@@ -9,6 +9,7 @@ const commands: Record<string, () => Promise<Command>> = {
   items: async () => (await import('./items.ts')).items,
   reset: async () => (await import('./reset.ts')).reset,
   verify: async () => (await import('./verify.ts')).verify,
+  mcp: async () => (await import('./mcp.ts')).mcp,
 }
 
 const help = `todo-service ${version}: to-do items over HTTP and JSON, in two fixed API contracts.
@@ -24,6 +25,7 @@ Usage
   todo-service items export|import        move all items between a file, PostgreSQL and the start in memory
   todo-service openapi [flags]            write the OpenAPI document of a profile
   todo-service verify URL --profile a|b   test any running server against the contract
+  todo-service mcp [flags]                serve these as tools to a coding agent (Model Context Protocol)
   todo-service COMMAND --help             show the flags and environment variables of a command
   todo-service --version                  print the version
 `

@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs'
-import { profileApi, profiles } from '../app.ts'
+import { profiles } from '../app.ts'
 import { baseUrlFormat, findUnknownVariables, readBaseUrl } from '../config/config.ts'
 import {
   choice,
@@ -11,8 +11,7 @@ import {
   text,
   toggle,
 } from '../config/options.ts'
-import { openApiDocument } from '../pages/openapi.ts'
-import { memoryStores } from '../store/memory.ts'
+import { openApiDocumentOf } from '../service/document.ts'
 import type { Command } from './command.ts'
 
 const options = {
@@ -51,7 +50,7 @@ Examples
     problems.push(...findUnknownVariables(env))
     if (problems.length > 0) return { problems }
     const { profile: name = 'a', output = 'openapi.json', 'base-url': baseUrl } = values
-    const document = documentText(name, values['require-auth'] ?? false, baseUrl)
+    const document = `${JSON.stringify(openApiDocumentOf(name, values['require-auth'], baseUrl), null, 2)}\n`
     if (output === '-') {
       stdout.write(document)
       return 0
@@ -67,12 +66,4 @@ Examples
     stderr.write(`Wrote ${output}: ${profiles[name].title}, OpenAPI 3.0.1.\n`)
     return 0
   },
-}
-
-function documentText(name: keyof typeof profiles, requireAuth: boolean, baseUrl: string | undefined): string {
-  const stores = memoryStores(profiles, '')
-  const settings = { requireAuth, now: () => new Date(), random: Math.random }
-  const api = profileApi(profiles[name], stores, settings)
-  const document = openApiDocument(api, baseUrl ?? `http://localhost:${profiles[name].defaultPort}`)
-  return `${JSON.stringify(document, null, 2)}\n`
 }

@@ -1,10 +1,9 @@
 import { createInterface } from 'node:readline'
-import { profiles } from '../app.ts'
-import { baseUrlFormat, findUnknownVariables, readBaseUrl } from '../config/config.ts'
+import { findUnknownVariables, readServerUrl } from '../config/config.ts'
 import { flagsOnly, option, optionsHelp, readOptions, rejectArguments, toggle } from '../config/options.ts'
 import { bearerToken } from '../config/token-options.ts'
-import { commandHeader, defaultUrlsByProfile, findService } from '../service/find-service.ts'
-import { type Client, createClient, NoResponseError, type Response } from '../verify/client.ts'
+import { ControlError, connectControl } from '../service/control-client.ts'
+import { defaultUrlsByProfile, findService } from '../service/find-service.ts'
 import { type Command, commandLine, type Process } from './command.ts'
 
 const options = {
@@ -43,14 +42,11 @@ Examples
   async run(args, process) {
     const { values, rest, problems } = readOptions(options, args, process.env)
     const [sent, ...more] = rest
-    const url = sent === undefined ? undefined : readBaseUrl(sent)
-    if (sent !== undefined && url === undefined)
-      problems.push(`The URL must be ${baseUrlFormat}, not ${JSON.stringify(sent)}.`)
-    if (/\/api\/todoitems$/i.test(url ?? ''))
-      problems.push('The URL must be that of the server, without /api/todoitems.')
+    const url = sent === undefined ? undefined : readServerUrl(sent)
+    if (typeof url === 'object') problems.push(url.problem)
     rejectArguments(more, problems)
     problems.push(...findUnknownVariables(process.env))
-    if (problems.length > 0) return { problems }
+    if (problems.length > 0 || typeof url === 'object') return { problems }
     return url === undefined
       ? resetFoundServices(defaultUrlsByProfile, values, process)
       : resetServices([url], values, process)
@@ -102,40 +98,23 @@ interface Result {
   readonly isReset: boolean
 }
 
-async function resetService(url: string, { sandbox, token, yes }: ResetOptions, terminal: Terminal): Promise<Result> {
+async function resetService(url: string, { yes, ...options }: ResetOptions, terminal: Terminal): Promise<Result> {
   const { stdin, stdout } = terminal
-  const describe = (response: Response) => describeRejection(response, client, terminal)
-  // Without a token nothing secret is sent, and the development certificate is self-signed.
-  const client = createClient(url, { insecure: token === undefined })
-  const headers = { ...commandHeader, 'x-todo-sandbox': sandbox, authorization: token && `Bearer ${token}` }
-  const send = (method: string, path: string) => client.send(method, `/__admin${path}`, undefined, headers)
-  const readItems = async () => {
-    const response = await send('GET', '/items')
-    return response.status === 200 ? (JSON.parse(response.text) as readonly unknown[]) : response
-  }
+  const tokenCommand = commandLine(terminal, 'token', '--scope', 'control', '-o', 'token')
   try {
-    // Nothing is changed on a server that is not known to be ours.
-    const response = await send('GET', '/info')
-    const info = response.status === 200 ? readInfo(response.text) : undefined
-    if (!info) return failure(describe(response))
-    const what = `${sandbox === undefined ? '' : `Sandbox ${sandbox} of `}${info.title} at ${url}`
-    const items = yes || !info.isPersistent ? [] : await readItems()
-    if ('status' in items) return failure(describe(items))
-    const starting = info.startingItems.map((item) => JSON.stringify(item))
-    if (items.some((item) => !starting.includes(JSON.stringify(item)))) {
-      const [count, them] = items.length === 1 ? ['1 item', 'it'] : [`${items.length} items`, 'them']
-      const loss = `${what} has ${count} in ${info.store}`
-      if (!stdin.isTTY || !stdout.isTTY) return failure(`${loss}. Nothing was changed: to delete ${them}, add --yes.`)
-      const answer = await ask(`${loss}. Delete ${them}? [y/N] `, stdin, stdout)
+    const service = await connectControl(url, { ...options, tokenCommand })
+    const loss = yes ? undefined : await service.findLoss()
+    if (loss) {
+      const { sentence, pronoun } = loss
+      if (!stdin.isTTY || !stdout.isTTY)
+        return failure(`${sentence}. Nothing was changed: to delete ${pronoun}, add --yes.`)
+      const answer = await ask(`${sentence}. Delete ${pronoun}? [y/N] `, stdin, stdout)
       if (!/^\s*y(?:es)?\s*$/i.test(answer)) return failure('Nothing was changed.')
     }
-    const outcome = await send('POST', '/reset')
-    if (outcome.status !== 204) return failure(describe(outcome))
-    const now = await readItems()
-    return { message: `${what} is reset${'status' in now ? '' : `: it has ${now.length} items now`}.`, isReset: true }
+    return { message: await service.reset(), isReset: true }
   } catch (cause) {
-    if (!(cause instanceof NoResponseError)) throw cause
-    return failure(`No server responds at ${url} (${cause.message}): check the URL, or start the service.`)
+    if (!(cause instanceof ControlError)) throw cause
+    return failure(cause.isRejection ? `${url} is not reset: ${cause.message}` : cause.message)
   }
 }
 
@@ -157,36 +136,3 @@ const ask = (question: string, input: Process['stdin'], output: Process['stdout'
   })
 
 const failure = (message: string): Result => ({ message, isReset: false })
-
-/** Returns what GET /__admin/info of this service says; undefined for what another program sends. */
-function readInfo(text: string) {
-  try {
-    const { profile, title, store, isPersistent } = JSON.parse(text)
-    if (!Object.hasOwn(profiles, profile)) return undefined
-    const { startingItems } = profiles[profile as keyof typeof profiles]
-    // Of a service that does not say it, the items may be in a file.
-    return { title: printable(title), store: printable(store), isPersistent: isPersistent !== false, startingItems }
-  } catch {
-    return undefined
-  }
-}
-
-function describeRejection({ status, headers, text }: Response, { url }: Client, terminal: Terminal): string {
-  if (status === 401 || status === 403)
-    return `The service at ${url} requires a token from this client: add --token "$(${commandLine(terminal, 'token', '--scope', 'control', '-o', 'token')})".`
-  const title = headers['content-type'] === 'application/problem+json' && status !== 404 ? titleOf(text) : undefined
-  if (title !== undefined) return `${url} is not reset: ${title}`
-  return `The server at ${url} has no control API: it is in production mode, has --no-admin, or is another program.`
-}
-
-function titleOf(problem: string): string | undefined {
-  try {
-    const { title } = JSON.parse(problem)
-    return typeof title === 'string' ? printable(title) : undefined
-  } catch {
-    return undefined
-  }
-}
-
-/** Short, and without what could control the terminal: any server may have sent it. */
-const printable = (text: unknown) => `${text}`.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?').slice(0, 200)

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { userInfo } from 'node:os'
 import { findUnknownVariables } from '../config/config.ts'
 import {
@@ -15,8 +14,8 @@ import {
 import { readTokenSettings, tokenOptions } from '../config/token-options.ts'
 import { configDirectory } from '../config-directory.ts'
 import { defaultUrls, findService } from '../service/find-service.ts'
-import { createTokenVerification, signDevToken } from '../service/tokens.ts'
-import { devTokenDefaults, readOrCreateDevKey } from '../tokens/dev-key.ts'
+import { createDevToken, createTokenVerification } from '../service/tokens.ts'
+import { devTokenDefaults } from '../tokens/dev-key.ts'
 import { maxValidForSeconds } from '../tokens/sign.ts'
 import { checkToken, isUndecided } from '../tokens/verify.ts'
 import { type Command, commandLine, type Process } from './command.ts'
@@ -68,15 +67,8 @@ async function create(args: readonly string[], { env, stdout, stderr }: Process)
   if (nearestWord(action, ['verify'])) problems.push(`Unknown action ${action}. Did you mean verify?`)
   else rejectArguments(rest, problems)
   if (problems.length > 0) return { problems }
-  const { key, storeError } = await readOrCreateDevKey(configDirectory(env), randomBytes)
-  if (storeError) {
-    stderr.write(
-      `todo-service: ${storeError}, so no service would accept the token: free disk space or make the directory writable, or set XDG_CONFIG_HOME to another one for this command and the service.\n`,
-    )
-    return 1
-  }
   const name = values.name ?? userName()
-  const { token, claims } = await signDevToken(key, {
+  const created = await createDevToken(configDirectory(env), {
     name,
     roles: values.role,
     scopes: values.scope,
@@ -85,6 +77,11 @@ async function create(args: readonly string[], { env, stdout, stderr }: Process)
     ...(values.issuer && { issuer: values.issuer }),
     ...(values.audience.length > 0 && { audiences: values.audience }),
   })
+  if (typeof created === 'string') {
+    stderr.write(`todo-service: ${created}\n`)
+    return 1
+  }
+  const { token, claims } = created
   if (values.issuer || values.audience.length > 0)
     stderr.write(
       `todo-service: The service accepts development tokens only with issuer ${devTokenDefaults.issuer} and audience ${defaultAudience}.\n`,

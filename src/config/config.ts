@@ -31,6 +31,14 @@ export function readBaseUrl(url: string): string | undefined {
 
 export const baseUrlFormat = 'an http or https URL without credentials, query or fragment'
 
+/** Reads the URL of a server that runs. */
+export function readServerUrl(sent: string): string | { readonly problem: string } {
+  const url = readBaseUrl(sent)
+  if (url === undefined) return { problem: `The URL must be ${baseUrlFormat}, not ${JSON.stringify(sent)}.` }
+  if (!/\/api\/todoitems$/i.test(url)) return url
+  return { problem: 'The URL must be that of the server, without /api/todoitems.' }
+}
+
 const host = (help: string) =>
   option('HOST', 'a host name or an address', help, (name) =>
     /^(?:[\w.:%-]+|\[[\da-f:]+\])$/i.exec(name)?.[0].replace(/[[\]]/g, ''),

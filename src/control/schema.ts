@@ -28,23 +28,23 @@ type Limits = Pick<Schema<unknown>, 'format' | 'pattern' | 'minimum' | 'maximum'
 const scalar =
   <T>(type: Schema<T>['type']) =>
   (description?: string, limits?: Limits): Schema<T> => ({ type, description, ...limits })
-const text = scalar<string>('string')
+export const text = scalar<string>('string')
 const number = scalar<number>('number')
-const integer = scalar<number>('integer')
-const boolean = scalar<boolean>('boolean')
-const oneOf = <const T extends string>(values: readonly T[], description?: string): Schema<T> => ({
+export const integer = scalar<number>('integer')
+export const boolean = scalar<boolean>('boolean')
+export const oneOf = <const T extends string>(values: readonly T[], description?: string): Schema<T> => ({
   type: 'string',
   description,
   enum: values,
 })
 const alwaysTrue: Schema<true> = { type: 'boolean', enum: [true] }
 const nullable = <T>(schema: Schema<T>): Schema<T | null> => ({ ...schema, nullable: true })
-const arrayOf = <T>(items: Schema<T>): Schema<readonly T[]> => ({ type: 'array', items })
-const mapOf = <T>(additionalProperties: Schema<T>): Schema<Readonly<Record<string, T>>> => ({
+export const arrayOf = <T>(items: Schema<T>): Schema<readonly T[]> => ({ type: 'array', items })
+export const mapOf = <T>(additionalProperties: Schema<T>): Schema<Readonly<Record<string, T>>> => ({
   type: 'object',
   additionalProperties,
 })
-const object = <M extends Members, Optional extends Members>(
+export const object = <M extends Members, Optional extends Members>(
   required: M,
   optional: Optional,
 ): Schema<ObjectOf<M> & Partial<ObjectOf<Optional>>> => ({
@@ -57,12 +57,13 @@ const object = <M extends Members, Optional extends Members>(
 export function isValid<T>({ type, enum: values, pattern = '', ...range }: Schema<T>, value: unknown): value is T {
   const { minimum = Number.NEGATIVE_INFINITY, maximum = Number.POSITIVE_INFINITY } = range
   if (values) return values.some((one) => one === value)
+  if (type === 'boolean') return typeof value === 'boolean'
   if (type === 'string') return typeof value === 'string' && new RegExp(pattern).test(value)
   if (typeof value !== 'number' || (type === 'integer' && !Number.isInteger(value))) return false
   return value >= minimum && value <= maximum
 }
 
-const wholeNumber = integer(undefined, { minimum: 0 })
+export const wholeNumber = integer(undefined, { minimum: 0 })
 
 export const maxWaitSeconds = 60
 
@@ -115,7 +116,7 @@ export type Message = ValueOf<typeof message>
 const itemChange = object({ change: oneOf(['created', 'updated', 'deleted']), id: text() }, {})
 export type ItemChange = ValueOf<typeof itemChange>
 
-const journalEntry = object(
+export const journalEntry = object(
   {
     id: wholeNumber,
     time: text(undefined, { format: 'date-time' }),

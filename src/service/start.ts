@@ -9,17 +9,17 @@ import type { RunningProfile } from './profile-server.ts'
 import { type NewToken, startService } from './service.ts'
 
 /**
- * A service in development mode, with items in memory and a key for tokens of its own. The options are those of `start`,
+ * A service in development mode, with items in memory, and without a directory a key for tokens of its own. The options are those of `start`,
  * which may have been called without a compiler: throws with every mistake.
  */
-export async function startInProcess(options: object = {}) {
+export async function startInProcess(options: object = {}, directory?: string) {
   const { log: write, config } = readStartOptions(options as Readonly<Record<string, unknown>>)
   const service = await startService({
     // A test that is paused keeps its sandboxes.
     config: { ...config, control: config.control && { ...config.control, sandboxTtlMs: Number.POSITIVE_INFINITY } },
     clock: createClock(config),
     log: readableLog(write ? (text) => callSafely(write, text.trimEnd()) : () => {}, write ? 'info' : 'silent'),
-    directory: undefined,
+    directory,
     stop: new AbortController().signal,
     devClockToleranceSeconds: config.clockToleranceSeconds,
   })

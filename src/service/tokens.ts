@@ -61,3 +61,10 @@ export type DevTokenRequest = Omit<TokenRequest, 'id'>
 /** A development token with an id of its own; its times are those of the real clock. */
 export const signDevToken = (key: KeyObject, request: DevTokenRequest = {}) =>
   signToken({ ...request, id: randomBytes(4).toString('hex') }, key, new Date())
+
+/** A token that each service of this user accepts in development mode; or an error message. */
+export async function createDevToken(directory: string | undefined, request: DevTokenRequest) {
+  const { key, storeError } = await readOrCreateDevKey(directory, randomBytes)
+  if (storeError === undefined) return signDevToken(key, request)
+  return `${storeError}, so no service would accept the token: free disk space or make the directory writable, or set XDG_CONFIG_HOME to another one for this command and the service.`
+}

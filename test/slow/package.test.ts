@@ -205,7 +205,7 @@ suite('the package', () => {
 
   test('has few dependencies, none of them deprecated', () => {
     const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-    const names = ['jose', 'libsql', 'pg', 'prom-client', 'selfsigned']
+    const names = ['@modelcontextprotocol/server', 'jose', 'libsql', 'pg', 'prom-client', 'selfsigned']
     assert.deepEqual(Object.keys(dependencies), names)
     const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
       packages: Record<string, { dev?: boolean; optional?: boolean; deprecated?: string }>
@@ -218,12 +218,12 @@ suite('the package', () => {
 })
 
 suite('a checkout', () => {
-  test('has at most 55 packages and 80 MB after npm ci', () => {
+  test('has at most 60 packages and 92 MB after npm ci', () => {
     const files = readdirSync(join(root, 'node_modules'), { recursive: true, encoding: 'utf8' })
     const bytes = files.reduce((sum, file) => sum + lstatSync(join(root, 'node_modules', file)).size, 0)
     const { packages: locked } = JSON.parse(readFileSync(join(root, 'node_modules/.package-lock.json'), 'utf8'))
-    assert.ok(Object.keys(locked).length <= 55, `${Object.keys(locked).length} packages`)
-    assert.ok(bytes <= 80e6, `${bytes / 1e6} MB`)
+    assert.ok(Object.keys(locked).length <= 60, `${Object.keys(locked).length} packages`)
+    assert.ok(bytes <= 92e6, `${bytes / 1e6} MB`)
   })
 
   /** A checkout without node_modules, as far as the scripts see it. */

@@ -1,0 +1,78 @@
+import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio'
+import { findUnknownVariables, readServerUrl } from '../config/config.ts'
+import { flagsOnly, many, optionsHelp, readOptions, rejectArguments, text } from '../config/options.ts'
+import { bearerToken } from '../config/token-options.ts'
+import { configDirectory } from '../config-directory.ts'
+import { mcpServer } from '../mcp/server.ts'
+import { type ServiceSettings, Services } from '../mcp/services.ts'
+import { tools } from '../mcp/tools.ts'
+import { defaultUrlsByProfile } from '../service/find-service.ts'
+import type { Command, Process } from './command.ts'
+
+const options = {
+  ...flagsOnly({
+    url: many(text('URL', 'a URL', 'the service to use (one on the default ports; where none runs, one is started)')),
+  }),
+  token: bearerToken('a development token for the services of --url; those on this machine require none'),
+}
+
+export const mcp: Command = {
+  help: `Serves coding agents over the Model Context Protocol, on standard input and output. An agent starts it.
+Tools: read_contract, service, items, reset, requests, fail, token, verify. Resources: the OpenAPI documents, the contract.
+
+Usage
+  todo-service mcp [flags]
+
+Flags, defaults in brackets
+${optionsHelp(options)}
+It uses the service that runs on the default ports, as todo-service reset does. For a profile that none serves it
+starts one in this process, on a free port, with items in memory, until the agent disconnects. Items in a file or a
+database are never deleted. Servers elsewhere are verified only if --url names them.
+
+Examples, in a checkout or in a project with this package
+  claude mcp add todo-service -- npx --no todo-service mcp
+  claude mcp add todo-service -- npx --no todo-service mcp --url http://localhost:8080
+  .vscode/mcp.json     {"servers":{"todo-service":{"command":"npx","args":["--no","todo-service","mcp"]}}}
+  .cursor/mcp.json     {"mcpServers":{"todo-service":{"command":"npx","args":["--no","todo-service","mcp"]}}}
+`,
+
+  async run(args, process) {
+    const { values, rest, problems } = readOptions(options, args, process.env)
+    const urls = values.url.map(readServerUrl)
+    for (const url of urls) if (typeof url === 'object') problems.push(url.problem)
+    rejectArguments(rest, problems)
+    problems.push(...findUnknownVariables(process.env))
+    if (problems.length > 0) return { problems }
+
+    const [a = [], b = []] = defaultUrlsByProfile
+    return serveAgent({ urls: urls as string[], token: values.token, searchedUrls: { a, b } }, process)
+  },
+}
+
+/** Serves the client at standard input and output until it leaves, or until a signal. Returns the exit code. */
+export async function serveAgent(
+  settings: Omit<ServiceSettings, 'directory'>,
+  process: Pick<Process, 'env' | 'stdin' | 'stdout' | 'stderr' | 'once'>,
+): Promise<number> {
+  const { env, stdin, stdout, stderr } = process
+  const report = (message: string) => void stderr.write(`todo-service: ${message}\n`)
+  if (stdin.isTTY) report('An agent starts this command and speaks to it. How: todo-service mcp --help')
+  const directory = configDirectory(env)
+  const services = new Services({ ...settings, directory })
+  const running = new Set<Promise<unknown>>()
+  const ended = new Promise<void>((resolve) => {
+    for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => resolve())
+    for (const event of ['end', 'close']) stdin.once(event, resolve)
+    stdout.once('error', () => resolve())
+  })
+  const connection = serveStdio(() => mcpServer(tools({ services, directory }), running), {
+    transport: new StdioServerTransport(stdin, stdout),
+    onerror: ({ message }) => report(message),
+  })
+  await ended
+  await connection.close()
+  // A verification that was stopped deletes its items.
+  await Promise.allSettled(running)
+  await services.close()
+  return 0
+}

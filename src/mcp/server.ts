@@ -1,0 +1,54 @@
+import { fromJsonSchema, McpServer } from '@modelcontextprotocol/server'
+import { profiles } from '../app.ts'
+import type { ProfileName } from '../profiles/profile.ts'
+import { openApiDocumentOf } from '../service/document.ts'
+import { rules } from '../verify/index.ts'
+import { version } from '../version.ts'
+import { findMistakes, type Tool, toJsonSchema } from './tool.ts'
+
+const instructions = `Two fixed HTTP contracts for to-do items, Profile A and Profile B: a service that keeps them, and checks for other servers.
+To write a client: read_contract, then service for its base URL, with a sandbox of your own. Run the client; requests with rejected: true shows what was wrong and which rule; fail simulates failures.
+To write a server: read_contract, start it, verify its URL, and fix the first failure first.
+A rule of basis spec must be kept; where its basis is choice, other servers may differ.`
+
+/** The tools check their arguments themselves, with the sentences of the command line. */
+const unchecked = { getValidator: () => (data: unknown) => ({ valid: true, data, errorMessage: undefined }) as never }
+const schema = (stated: Tool['output']) => fromJsonSchema(toJsonSchema(stated), unchecked)
+
+/** A server for one client. Calls of tools that have begun are added to `running`. */
+export function mcpServer(tools: readonly Tool[], running: Set<Promise<unknown>>): McpServer {
+  const server = new McpServer({ name: 'todo-service', title: 'To-do item service', version }, { instructions })
+  for (const { name, title, description, input, output, annotations, run } of tools) {
+    const inputSchema = schema({ ...input, additionalProperties: false })
+    const config = { title, description, inputSchema, outputSchema: schema(output), annotations }
+    server.registerTool(name, config, async (sent, { mcpReq: { signal, notify, _meta } }) => {
+      const mistakes = findMistakes(input, sent as object)
+      if (mistakes.length > 0) throw new Error(mistakes.join(' '))
+      const progressToken = _meta?.progressToken
+      const call = run(sent as object, {
+        signal,
+        reportProgress(progress, total, message) {
+          if (progressToken === undefined) return
+          notify({ method: 'notifications/progress', params: { progressToken, progress, total, message } }).catch(
+            () => {},
+          )
+        },
+      })
+      running.add(call)
+      const { data, text = JSON.stringify(data) } = await call.finally(() => running.delete(call))
+      return { content: [{ type: 'text', text }], structuredContent: data }
+    })
+  }
+  const addResource = (uri: string, title: string, mimeType: string, read: () => string) =>
+    server.registerResource(uri, uri, { title, mimeType }, async () => ({
+      contents: [{ uri, mimeType, text: read() }],
+    }))
+  addResource('todo://contract', 'The contract, rule by rule', 'text/plain', () =>
+    rules.map(({ id, basis, sentence }) => `${id} (${basis}): ${sentence}\n`).join(''),
+  )
+  for (const [name, { title }] of Object.entries(profiles))
+    addResource(`todo://openapi/${name}`, `OpenAPI 3.0.1 document of ${title}`, 'application/json', () =>
+      JSON.stringify(openApiDocumentOf(name as ProfileName)),
+    )
+  return server
+}

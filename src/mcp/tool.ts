@@ -1,0 +1,80 @@
+import type { ToolAnnotations } from '@modelcontextprotocol/server'
+import { isValid, type Schema } from '../control/schema.ts'
+
+export interface Tool<Input = object> {
+  readonly name: string
+  readonly title: string
+  /** For an agent that has to choose among tools. */
+  readonly description: string
+  readonly input: Schema<Input>
+  readonly output: Schema<unknown>
+  readonly annotations: ToolAnnotations
+  /** Throws an Error whose message says what to do. */
+  run(input: Input, call: Call): Promise<Result>
+}
+
+/** A call of a tool by a client. */
+interface Call {
+  /** Aborted when the client cancels the call or leaves. */
+  readonly signal: AbortSignal
+  reportProgress(done: number, total: number, message: string): void
+}
+
+interface Result {
+  readonly data: Record<string, unknown>
+  /** The JSON of the data, where absent. */
+  readonly text?: string
+}
+
+export const tool = <Input>(stated: Tool<Input>): Tool => stated as Tool
+
+/** Says what is wrong with the arguments. The service checks the members of objects, with its own sentences. */
+export function findMistakes({ properties = {}, required = [] }: Schema<unknown>, input: object): string[] {
+  const unknown = Object.keys(input).filter((name) => !Object.hasOwn(properties, name))
+  const values = Object.entries(properties).map(([name, schema]) => [name, schema, Object(input)[name]] as const)
+  return [
+    ...unknown.map((name) => `There is no argument ${name}: use ${Object.keys(properties).join(', ')}.`),
+    ...values.flatMap(([name, schema, value]) => {
+      if (value === undefined)
+        return required.includes(name) ? `The argument ${name} is missing: ${expected(schema)}` : []
+      return isExpected(schema, value) ? [] : `The argument ${name} is not valid: ${expected(schema)}`
+    }),
+  ]
+}
+
+const expected = ({ description = '', enum: values }: Schema<unknown>) =>
+  values ? `use ${values.join(' or ')}.` : description
+
+function isExpected(schema: Schema<unknown>, value: unknown): boolean {
+  const { items } = schema
+  if (items) return Array.isArray(value) && value.every((item) => isExpected(items, item))
+  if (schema.type === 'object') return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isValid(schema, value)
+}
+
+/** OpenAPI 3.0 has `nullable`, JSON Schema a list of types. */
+export const toJsonSchema = (schema: Schema<unknown>): Record<string, unknown> =>
+  JSON.parse(
+    JSON.stringify(schema, (_, value) =>
+      value?.nullable === true ? { ...value, nullable: undefined, type: [value.type, 'null'] } : value,
+    ),
+  )
+
+/** An agent reads the whole result: about 5,000 tokens. */
+const maxCharacters = 20_000
+
+/** The first of the entries, as many as a result may have, with long texts cut; and how many are left out. */
+export function firstOf<T>(entries: readonly T[], limit: number, maxTextLength = 500) {
+  const shown: T[] = []
+  let characters = 0
+  for (const entry of entries.slice(0, limit)) {
+    const json = JSON.stringify(entry, (_, value) => (typeof value === 'string' ? cut(value, maxTextLength) : value))
+    characters += json.length
+    if (characters > maxCharacters && shown.length > 0) break
+    shown.push(JSON.parse(json))
+  }
+  return { shown, left: entries.length - shown.length }
+}
+
+const cut = (text: string, maxLength: number) =>
+  text.length > maxLength ? `${text.slice(0, maxLength).toWellFormed()}… (${text.length} characters)` : text

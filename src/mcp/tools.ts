@@ -1,0 +1,352 @@
+import { profiles } from '../app.ts'
+import { readServerUrl } from '../config/config.ts'
+import {
+  arrayOf,
+  boolean,
+  integer,
+  type JournalEntry,
+  journalEntry,
+  mapOf,
+  object,
+  oneOf,
+  ruleSchema,
+  text,
+  type UsedRule,
+  usedRulesSchema,
+  wholeNumber,
+} from '../control/schema.ts'
+import type { ControlClient } from '../service/control-client.ts'
+import { createDevToken } from '../service/tokens.ts'
+import { rules as contractRules, profiles as contracts, type Outcome, verify as verifyServer } from '../verify/index.ts'
+import { parseExact } from '../verify/json.ts'
+import { pretty } from '../verify/report/pretty.ts'
+import { matchesRule } from '../verify/waivers.ts'
+import { isLocal, type Services } from './services.ts'
+import { firstOf, tool } from './tool.ts'
+
+const profile = oneOf(
+  ['a', 'b'],
+  'a: int64 ids from the service, PUT by id. b: string ids from the client, text error codes.',
+)
+const sandbox = text(
+  'A name of your own, 1 to 64 of A-Z, a-z, 0-9, _ and -: a sandbox shares no items, rules and requests with other clients.',
+  { pattern: '^[\\w-]{1,64}$' },
+)
+const url = text('Base URL for clients of this contract, without trailing slash; with the prefix of the sandbox.')
+const ruleIds = text('Ids of rules, separated by commas, * is a wildcard: A8,S*.', {
+  pattern: '^[\\w*-]+( *, *[\\w*-]+)*$',
+})
+const listOf = (ids: string | undefined) => ids?.split(',').map((id) => id.trim())
+const more = text('What is left out, and how to get it.')
+const limit = (max: number, standard: number) =>
+  integer(`At most so many, 1 to ${max}; ${standard}, where absent.`, { minimum: 1, maximum: max })
+
+const contractRule = object({ id: text(), basis: oneOf(['spec', 'choice']), sentence: text() }, {})
+
+const outcome = object(
+  { rule: text(), name: text('What was checked.'), sentence: text('The rule.'), expected: text(), got: text() },
+  { request: text('Shell commands that repeat it.') },
+)
+const describe = ({ rule, name, sentence, failure }: Outcome) => ({ rule, name, sentence, ...failure })
+
+/** The service returns at most this many entries of its journal, which keeps a response small. */
+const maxJournalEntries = 200
+
+/** What the agent may not delete, a person may. */
+async function refuseLoss({ findLoss }: ControlClient): Promise<void> {
+  const loss = await findLoss()
+  if (loss)
+    throw new Error(
+      `${loss.sentence}. Nothing was changed: only the user may delete ${loss.pronoun}, with todo-service reset at a terminal.`,
+    )
+}
+
+const isRejected = ({ state, status }: JournalEntry) => state !== 'pending' && (status === null || status >= 400)
+
+/** Without headers, and of the bodies only that of the request. */
+const summarize = ({ request, response, met, client, query, ...entry }: JournalEntry) => ({
+  ...entry,
+  path: entry.path + query,
+  ...(request.body !== null && { requestBody: request.body }),
+})
+
+type ShownEntry = Partial<JournalEntry> & Pick<JournalEntry, 'id' | 'rules'>
+
+export interface ToolSettings {
+  readonly services: Services
+  /** The user's configuration directory, with the key of development tokens. */
+  readonly directory: string | undefined
+}
+
+export const tools = ({ services, directory }: ToolSettings) => [
+  tool({
+    name: 'read_contract',
+    title: 'Read the contract',
+    description:
+      'Returns the rules of the contract, all of them or those that match every argument. Basis spec: required by the specification. Basis choice: the specification is silent, and this is decided here; parts of a rule marked (choice) are choices too.',
+    input: object(
+      {},
+      {
+        rules: ruleIds,
+        profile: { ...profile, description: 'Only the rules that hold for this profile.' },
+        search: text('Words that the rule has, in any case, such as: put missing id.'),
+      },
+    ),
+    output: object({ rules: arrayOf(contractRule) }, {}),
+    annotations: { readOnlyHint: true, openWorldHint: false },
+    async run({ rules: ids, profile: name, search = '' }) {
+      const words = search.toLowerCase().split(/\s+/)
+      const found = (name ? contracts[name].rules : contractRules).filter(({ id, basis, sentence }) => {
+        const content = `${id} ${basis} ${sentence}`.toLowerCase()
+        const isNamed = listOf(ids)?.some((pattern) => matchesRule(pattern, id)) ?? true
+        return isNamed && words.every((word) => content.includes(word))
+      })
+      if (found.length > 0) return { data: { rules: found } }
+      throw new Error(`No rule matches all of this. Without arguments you get all ${contractRules.length} rules.`)
+    },
+  }),
+
+  tool({
+    name: 'service',
+    title: 'Find or start the service',
+    description:
+      'Returns the base URL for a client of the profile, and which failures each operation can have. Uses the service that runs on this machine, or starts one for this session, with items in memory. Call it before you run a client.',
+    input: object({ profile }, { sandbox }),
+    output: object(
+      {
+        url,
+        isStartedHere: boolean('It was started for this session, and stops with it.'),
+        store: text('Where the items are.'),
+        operations: arrayOf(
+          object({ method: text(), path: text(), needsToken: boolean(), failures: arrayOf(integer()) }, {}),
+        ),
+      },
+      {},
+    ),
+    annotations: { readOnlyHint: true, openWorldHint: false },
+    async run(input) {
+      const { service, baseUrl, isStartedHere } = await services.connect(input.profile, input.sandbox)
+      const operations = service.operations.map(({ method, path, secured, statuses }) => {
+        return { method, path, needsToken: secured, failures: statuses }
+      })
+      return { data: { url: baseUrl, isStartedHere, store: service.store, operations } }
+    },
+  }),
+
+  tool({
+    name: 'items',
+    title: 'List or replace the items',
+    description:
+      'Returns the items; with put, the service has exactly these items afterwards. Refuses to replace what is saved in a file or database.',
+    input: object(
+      { profile },
+      {
+        sandbox,
+        put: {
+          ...arrayOf<{ id?: unknown }>({ type: 'object' }),
+          description: `An array of all items. ${Object.values(profiles)
+            .map(({ title, itemSchema }) => `${title}: ${JSON.stringify(itemSchema.example)}`)
+            .join('. ')}.`,
+        },
+        offset: integer('How many items to skip.', { minimum: 0 }),
+        limit: limit(200, 50),
+      },
+    ),
+    output: object({ url, total: wholeNumber, items: arrayOf<object>({ type: 'object' }) }, { more }),
+    annotations: { destructiveHint: true, idempotentHint: true, openWorldHint: false },
+    async run({ profile: name, sandbox: box, put, offset = 0, limit: count = 50 }) {
+      const { service, baseUrl } = await services.connect(name, box)
+      if (put) {
+        await refuseLoss(service)
+        const rounded = put.findIndex(({ id }) => Number.isInteger(id) && !Number.isSafeInteger(id))
+        if (rounded >= 0)
+          throw new Error(
+            `[${rounded}].id may have been rounded: send ids beyond 2^53 with PUT ${baseUrl}/__admin/items.`,
+          )
+        await service.send('PUT', '/items', put)
+      }
+      // An id that a number cannot hold is a string here.
+      const all = parseExact((await service.send('GET', '/items')).text) as { id: unknown }[]
+      const items = all.map((item) => (typeof item.id === 'bigint' ? { ...item, id: `${item.id}` } : item))
+      const { shown, left } = firstOf(items.slice(offset), count)
+      const rest = left > 0 && { more: `${left} more items: offset ${offset + shown.length}.` }
+      return { data: { url: baseUrl, total: items.length, items: shown, ...rest } }
+    },
+  }),
+
+  tool({
+    name: 'reset',
+    title: 'Reset the service',
+    description:
+      'Items as at the start (Profile A none, Profile B three), no rules of fail, an empty journal. Refuses to delete what is saved in a file or database.',
+    input: object({ profile }, { sandbox }),
+    output: object({ url, message: text() }, {}),
+    annotations: { destructiveHint: true, idempotentHint: true, openWorldHint: false },
+    async run(input) {
+      const { service, baseUrl } = await services.connect(input.profile, input.sandbox)
+      await refuseLoss(service)
+      const message = await service.reset()
+      return { data: { url: baseUrl, message }, text: message }
+    },
+  }),
+
+  tool({
+    name: 'requests',
+    title: 'Read the journal of requests',
+    description: `Returns what clients have sent lately, newest last: the response, what was wrong by member, the rules of the contract that the request broke, and what was simulated. Looks at the last ${maxJournalEntries} requests of the service or the sandbox.`,
+    input: object(
+      { profile },
+      {
+        sandbox,
+        since: integer('Only requests after the one with this id: pass lastId of the last call.', { minimum: 0 }),
+        before: integer('Only requests before the one with this id.', { minimum: 1 }),
+        rejected: boolean('Only those with a status of 400 or more, or without a response.'),
+        preflights: boolean('CORS preflights too.'),
+        id: integer('Only this request, with all headers and bodies.', { minimum: 1 }),
+        limit: limit(100, 20),
+      },
+    ),
+    output: object(
+      {
+        url,
+        requests: arrayOf({
+          ...journalEntry,
+          required: ['id', 'method', 'path', 'state', 'status', 'rules'],
+          properties: { ...journalEntry.properties, requestBody: text('Without id: the beginning.') },
+        }),
+        rules: mapOf(text('The sentence of a rule that was broken.')),
+        lastId: integer('For since.'),
+      },
+      { more },
+    ),
+    annotations: { readOnlyHint: true, openWorldHint: false },
+    async run({ profile: name, sandbox: box, since = 0, before = Number.POSITIVE_INFINITY, ...input }) {
+      const { id, rejected = false, preflights = id !== undefined, limit: count = 20 } = input
+      const { service, baseUrl } = await services.connect(name, box)
+      const start = id === undefined ? since : id - 1
+      const query = `since=${start}&limit=${maxJournalEntries}&preflights=${preflights}`
+      const response = await service.send('GET', `/requests?${query}`)
+      const entries: readonly JournalEntry[] = JSON.parse(response.text)
+      if (id !== undefined && entries[0]?.id !== id)
+        throw new Error(`The journal has no request ${id}, or more than ${maxJournalEntries} after it.`)
+      const chosen = entries.filter((entry) => entry.id < before && (!rejected || isRejected(entry)))
+      const listed: ShownEntry[] = id === undefined ? chosen.map(summarize).reverse() : entries.slice(0, 1)
+      const { shown, left } = firstOf(listed, count, id === undefined ? 300 : 5_000)
+      const broken = new Set(shown.flatMap(({ rules }) => rules))
+      const rules = contractRules.filter((rule) => broken.has(rule.id)).map((rule) => [rule.id, rule.sentence])
+      const data = { rules: Object.fromEntries(rules), lastId: entries.at(-1)?.id ?? start }
+      const rest = left > 0 && { more: `${left} earlier ones: before ${shown.at(-1)?.id}.` }
+      return { data: { url: baseUrl, requests: shown.reverse(), ...data, ...rest } }
+    },
+  }),
+
+  tool({
+    name: 'fail',
+    title: 'Make requests fail',
+    description:
+      'With rule, requests fail, wait or are answered slowly from now on, as it says; with clear, it replaces the earlier rules. Returns the rules and how often each was used. A rule without code, fault, delay and bytesPerSecond is a failure of the store. Example: {"profile":"a","rule":{"method":"POST","times":1,"code":503}}.',
+    input: object(
+      { profile },
+      {
+        sandbox,
+        rule: { ...ruleSchema, description: 'Which requests, and what happens to them.' },
+        clear: boolean('Remove all rules, but those of flags.'),
+      },
+    ),
+    output: object({ url, rules: usedRulesSchema }, { more }),
+    annotations: { destructiveHint: false, idempotentHint: false, openWorldHint: false },
+    async run({ profile: name, sandbox: box, rule, clear }) {
+      const { service, baseUrl } = await services.connect(name, box)
+      if (clear) await service.send('PUT', '/faults', rule ? [rule] : [])
+      else if (rule) await service.send('POST', '/faults', rule)
+      const all: readonly UsedRule[] = JSON.parse((await service.send('GET', '/faults')).text)
+      const { shown, left } = firstOf(all, 100)
+      const rest = left > 0 && { more: `${left} more rules: GET ${baseUrl}/__admin/faults.` }
+      return { data: { url: baseUrl, rules: shown, ...rest } }
+    },
+  }),
+
+  tool({
+    name: 'token',
+    title: 'Create a development token',
+    description:
+      'Returns a bearer token for /secret and /swagger/v1/swagger.json. Services in development mode that this user runs on this machine accept it, no others do.',
+    input: object(
+      {},
+      {
+        name: text('Name of the caller, which /secret greets; developer, where absent.', { pattern: '\\S' }),
+        scopes: { ...arrayOf(text()), description: 'Scopes of the token, an array of strings.' },
+        roles: { ...arrayOf(text()), description: 'Roles of the caller, an array of strings.' },
+        validForSeconds: integer('3600, where absent; a negative number for a token that has expired.', {
+          minimum: -(10 ** 8),
+          maximum: 10 ** 8,
+        }),
+      },
+    ),
+    output: object({ token: text(), expires: text() }, {}),
+    annotations: { destructiveHint: false, openWorldHint: false },
+    async run(request) {
+      const created = await createDevToken(directory, request)
+      if (typeof created === 'string') throw new Error(created)
+      return { data: { token: created.token, expires: new Date(created.claims.exp * 1000).toISOString() } }
+    },
+  }),
+
+  tool({
+    name: 'verify',
+    title: 'Verify a server',
+    description:
+      'Checks a running server on this machine, in whatever language it is written, against the contract: two to three thousand requests, a few seconds. It changes only items that it creates, and deletes them. Each failure has its rule, what was expected, and shell commands that repeat it. Fix the first failure first.',
+    input: object(
+      { url: text('Base URL of the server, without /api/todoitems: http://localhost:8080.'), profile },
+      {
+        quick: boolean('Check only what is specified, in about half the time.'),
+        only: { ...ruleIds, description: `Check only these rules. ${ruleIds.description}` },
+        strict: boolean('Count deviations from choices as failures; otherwise they are notes.'),
+        token: text(
+          'A bearer token that the server accepts, for the rules about tokens (S3, S4, S6); that of the tool token for this service.',
+        ),
+      },
+    ),
+    output: object(
+      {
+        ok: boolean('Complete, and no check failed.'),
+        complete: boolean('The run went to the end.'),
+        ...{ passed: wholeNumber, failed: wholeNumber, deviations: wholeNumber, skipped: wholeNumber },
+        failures: arrayOf(outcome),
+        notes: arrayOf(outcome),
+        leftovers: arrayOf(text('Path of an item of this run that could not be deleted.')),
+      },
+      { more },
+    ),
+    annotations: { destructiveHint: false, openWorldHint: false },
+    async run({ url: sent, profile: name, only, ...options }, { signal, reportProgress }) {
+      const target = readServerUrl(sent)
+      if (typeof target === 'object') throw new Error(target.problem)
+      if (!services.mayVerify(target))
+        throw new Error(
+          `${target} is not on this machine. Ask the user to run todo-service verify ${target} --profile ${name}, or to add --url ${target} to this command.`,
+        )
+      const verification = await verifyServer({
+        ...options,
+        ...{ url: target, profile: name, only: listOf(only), signal },
+        // The development certificate is self-signed.
+        insecure: target.startsWith('https:') && isLocal(target),
+        onOutcome: ({ rule }, done, total) => reportProgress(done, total, rule),
+      })
+      const { ok, complete, passed, failed, deviations, skipped, outcomes, leftovers } = verification
+      const withStatus = (status: Outcome['status']) => outcomes.filter((one) => one.status === status).map(describe)
+      const failures = firstOf(withStatus('failed'), 10, 1_000)
+      // They may be consequences of the failures.
+      const notes = firstOf(withStatus('deviates'), failed > 0 ? 0 : 10)
+      const rest = failures.left + notes.left > 0 && {
+        more: `${failures.left} more failures, ${notes.left} more notes: fix these first, or name rules in only.`,
+      }
+      const lists = { failures: failures.shown, notes: notes.shown, leftovers: firstOf(leftovers, 10).shown }
+      return {
+        data: { ok, complete, passed, failed, deviations, skipped, ...lists, ...rest },
+        text: pretty({ ...verification, unobservable: [] }),
+      }
+    },
+  }),
+]

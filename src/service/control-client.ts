@@ -1,0 +1,134 @@
+import { profiles } from '../app.ts'
+import type { Info } from '../control/schema.ts'
+import type { ProfileName } from '../profiles/profile.ts'
+import { createClient, NoResponseError, type Response } from '../verify/client.ts'
+import { commandHeader } from './find-service.ts'
+
+export interface ControlOptions {
+  readonly sandbox?: string | undefined
+  readonly token?: string | undefined
+  /** The command that makes a token, to be shown. */
+  readonly tokenCommand?: string
+}
+
+/** A service in development mode, by its control API. */
+export interface ControlClient extends Pick<Info, 'store' | 'operations'> {
+  readonly profile: ProfileName
+  /** Which service, and which of its sandboxes. */
+  readonly name: string
+  /** Throws a `ControlError` for a response that is no success. */
+  send(method: string, path: string, body?: unknown, headers?: Readonly<Record<string, string>>): Promise<Response>
+  /** Restores the items of the start, removes the rules and empties the journal; says so. */
+  reset(): Promise<string>
+  /** Says which saved items would be lost if all items were replaced; undefined where none would. */
+  findLoss(): Promise<Loss | undefined>
+}
+
+interface Loss {
+  readonly sentence: string
+  /** Of the items: it or them. */
+  readonly pronoun: string
+}
+
+/** The message says what to do, or what the service has rejected. */
+export class ControlError extends Error {
+  readonly isRejection: boolean
+
+  constructor(message: string, isRejection = false) {
+    super(message)
+    this.isRejection = isRejection
+  }
+}
+
+/** Throws a `ControlError` where no such service responds: nothing is changed on a server that is not known to be one. */
+export async function connectControl(
+  url: string,
+  { sandbox, token, tokenCommand }: ControlOptions,
+): Promise<ControlClient> {
+  // Without a token nothing secret is sent, and the development certificate is self-signed.
+  const client = createClient(url, { insecure: token === undefined })
+  const headers = { ...commandHeader, 'x-todo-sandbox': sandbox, authorization: token && `Bearer ${token}` }
+  const send: ControlClient['send'] = async (method, path, body, more) => {
+    const response = await client.send(method, `/__admin${path}`, body, { ...headers, ...more }).catch((cause) => {
+      if (!(cause instanceof NoResponseError)) throw cause
+      throw new ControlError(`No server responds at ${url} (${cause.message}): check the URL, or start the service.`)
+    })
+    if (response.status < 300) return response
+    throw describeRejection(response, client.url, tokenCommand)
+  }
+  const response = await send('GET', '/info')
+  const info = readInfo(response.text)
+  if (!info) throw describeRejection(response, client.url, tokenCommand)
+  const name = `${sandbox === undefined ? '' : `Sandbox ${sandbox} of `}${info.title} at ${url}`
+  return {
+    ...info,
+    name,
+    send,
+    async reset() {
+      await send('POST', '/reset')
+      const count = await send('GET', '/items').then(
+        (items) => `: it has ${JSON.parse(items.text).length} items now`,
+        () => '',
+      )
+      return `${name} is reset${count}.`
+    },
+    async findLoss() {
+      if (!info.isPersistent) return undefined
+      const items: readonly unknown[] = JSON.parse((await send('GET', '/items')).text)
+      const starting = profiles[info.profile].startingItems.map((item) => JSON.stringify(item))
+      if (items.every((item) => starting.includes(JSON.stringify(item)))) return undefined
+      const [count, pronoun] = items.length === 1 ? ['1 item', 'it'] : [`${items.length} items`, 'them']
+      return { sentence: `${name} has ${count} in ${info.store}`, pronoun }
+    },
+  }
+}
+
+/** Returns what GET /__admin/info of this service says; undefined for what another program sends. */
+function readInfo(text: string) {
+  try {
+    const { profile, title, store, isPersistent, operations = [] }: Partial<Info> = JSON.parse(text)
+    if (!Object.hasOwn(profiles, `${profile}`)) return undefined
+    // Of a service that does not say it, the items may be in a file.
+    const place = { title: printable(title), store: printable(store), isPersistent: isPersistent !== false }
+    return { profile: profile as ProfileName, operations, ...place }
+  } catch {
+    return undefined
+  }
+}
+
+function describeRejection(
+  { status, headers, text }: Response,
+  url: string,
+  tokenCommand = 'todo-service token --scope control -o token',
+): ControlError {
+  if (status === 401 || status === 403)
+    return new ControlError(
+      `The service at ${url} requires a token from this client: add --token "$(${tokenCommand})".`,
+    )
+  const isProblem = headers['content-type'] === 'application/problem+json' && status !== 404
+  const reason = isProblem ? reasonOf(text) : undefined
+  if (reason !== undefined) return new ControlError(reason, true)
+  return new ControlError(
+    `The server at ${url} has no control API: it is in production mode, has --no-admin, or is another program.`,
+  )
+}
+
+/** Further mistakes are not listed. */
+const maxMistakes = 10
+
+/** The mistakes in the body, where the problem document has them, and its title otherwise. */
+function reasonOf(problem: string): string | undefined {
+  try {
+    const { title, errors = {} } = JSON.parse(problem)
+    if (typeof title !== 'string') return undefined
+    const mistakes = Object.values(errors).flat()
+    const more = mistakes.length > maxMistakes ? [`${mistakes.length - maxMistakes} more mistakes.`] : []
+    const shown = [...mistakes.slice(0, maxMistakes), ...more]
+    return shown.length === 0 ? printable(title) : shown.map(printable).join(' ')
+  } catch {
+    return undefined
+  }
+}
+
+/** Short, and without what could control the terminal: any server may have sent it. */
+const printable = (text: unknown) => `${text}`.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?').slice(0, 200)
