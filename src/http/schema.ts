@@ -64,8 +64,8 @@ interface MemberCheck {
 export function bodyReader<S extends ObjectSchema>({ members }: S): BodyReader<FromSchema<S>> {
   const checks = checksOf(members)
   return (text) => {
-    const object: unknown = JSON.parse(text)
-    if (!isObject(object)) {
+    const object = JSON.parse(text)
+    if (typeof object !== 'object' || object === null || Array.isArray(object)) {
       const kind = Array.isArray(object) ? 'an array' : object === null ? 'null' : `a ${typeof object}`
       return bodyError(`The body is ${kind}, not an object.`)
     }

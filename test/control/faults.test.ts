@@ -533,7 +533,9 @@ suite('fault rules', { concurrency: true }, () => {
         return problemOf(response).errors
       }
       assert.deepEqual(await rejected({ code: 400 }), { '': ['The body must be an array of rules.'] })
-      assert.equal(await rejected('[{'), undefined)
+      assert.deepEqual(await rejected('[{]'), {
+        '': ['The body is not JSON: at line 1, column 3, a name in double quotes or } is expected.'],
+      })
       const noOperation = ['No operation has this method and path.']
       assert.deepEqual(
         await rejected([

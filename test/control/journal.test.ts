@@ -220,7 +220,7 @@ suite('journal', { concurrency: true }, () => {
         'A13',
         { name: ['name must be a string or null.'] },
       ],
-      ['POST', itemsPath, '{', 400, 'A14', 'A13', undefined],
+      ['POST', itemsPath, '[]', 400, 'A14', 'A13', { '': ['The body is an array, not an object.'] }],
       ['POST', itemsPath, ' '.repeat(2 ** 20 + 1), 413, 'A14', 'A13', undefined],
       ['PUT', `${itemsPath}/1`, { id: 2, ...numbered('x') }, 400, 'A8', 'A13', undefined],
       ['PUT', `${itemsPath}/1`, numbered('x'), 400, 'A8', 'A13', { id: ['id is missing.'] }],
@@ -242,7 +242,7 @@ suite('journal', { concurrency: true }, () => {
         'B9',
         { name: ['name must not be blank.'], notes: ['notes is missing.'] },
       ],
-      ['POST', itemsPath, '', 400, 'B4', 'B9', undefined],
+      ['POST', itemsPath, '', 400, 'B4', 'B9', { '': ['The body is empty.'] }],
       ['POST', itemsPath, profiles.b.startingItems[0], 409, '', 'B5 B9', undefined],
       [
         'POST',
