@@ -17,6 +17,18 @@ const button = (page: Page, name: string) => page.getByRole('button', { name, ex
 const dialog = (page: Page) => page.getByRole('dialog')
 const toast = (page: Page) => page.locator('.toast')
 const item = (page: Page, name: string) => page.locator('.items li', { hasText: name })
+/** Holds the requests of the page until they are released. */
+async function hold(page: Page): Promise<{ release(): void }> {
+  const held = {} as { release(): void }
+  const released = new Promise<void>((resolve) => {
+    held.release = resolve
+  })
+  await page.route('**/api/todoitems**', async (route) => {
+    await released
+    await route.continue()
+  })
+  return held
+}
 const fileOf = (text: string) => ({ name: 'mine.json', mimeType: 'application/json', buffer: Buffer.from(text) })
 
 suite('/app: items', { concurrency: 3 }, () => {
@@ -169,16 +181,19 @@ suite('/app: items', { concurrency: 3 }, () => {
   test('a write that is under way is shown, and the last exchange opens', async (t) => {
     const base = newSandbox('a')
     const page = await openView(t, base, 'items')
-    await putRule(base, { delay: 5000 })
+    const created = await hold(page)
     await page.getByLabel('New item').fill('slow')
     await page.getByLabel('New item').press('Enter')
     await page.locator('.items li.pending', { hasText: 'slow' }).waitFor()
     assert.ok(await button(page, 'Add').isDisabled())
+    created.release()
     await page.getByRole('checkbox', { name: 'Done: slow' }).waitFor()
     assert.equal(await page.locator('.items li:not([hidden])').count(), 1)
     assert.equal(await page.locator('.items .id').textContent(), 'id 1')
+    const changed = await hold(page)
     await page.getByRole('checkbox', { name: 'Done: slow' }).click()
     await page.locator('.items li.pending').waitFor()
+    changed.release()
     await page.locator('.items li.done:not(.pending)').waitFor()
     await page.locator('.exchange summary', { hasText: 'PUT/api/todoitems/1204 No Content' }).click()
     await page.locator('.exchange pre', { hasText: '"isComplete": true' }).waitFor()

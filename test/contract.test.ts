@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { suite, type TestContext, test } from 'node:test'
 import { profiles } from '../src/app.ts'
+import { type ItemTracker, trackItems } from '../src/verify/cleanup.ts'
 import type { Client } from '../src/verify/client.ts'
 import { profiles as contracts, profileA, profileB, rules } from '../src/verify/index.ts'
 import { seededRandom } from '../src/verify/random.ts'
@@ -31,15 +32,19 @@ for (const profile of ['a', 'b'] as const) {
 
   for (const [name, startServer] of Object.entries(servers))
     test(`profile ${profile} conforms to the contract and its OpenAPI document, ${name}`, async (parent) => {
-      let shared: Promise<Client> | undefined
+      const { checks, items } = contracts[profile]
+      let shared: Promise<ItemTracker> | undefined
 
-      for (const check of contracts[profile].checks)
+      for (const check of checks)
         await parent.test(`${check.rule} ${check.name}`, async (t) => {
           if (check.needs === 'untouched store' || check.needs === 'own server')
             return check.run(withValidation(await startServer(t, profile)), seededRandom(1, check.name))
-          shared ??= startServer(parent, profile)
+          shared ??= startServer(parent, profile).then((client) => trackItems(withValidation(client), items, undefined))
           try {
-            await check.run(withValidation(await shared), seededRandom(1, check.name))
+            const { client, deleteCreated } = await shared
+            await check.run(client, seededRandom(1, check.name))
+            // The lists of the next checks stay short.
+            await deleteCreated()
           } catch (error) {
             // The next check gets a new server, so that it cannot fail because of this one.
             shared = undefined

@@ -269,8 +269,11 @@ suite('random requests get the response of the model', { concurrency: true }, ()
       test(`profile ${profile}, ${kind} store`, async (t) => {
         const { newModel, request: anyRequest } = profiles[profile]
         const anyRequests = fc.array(anyRequest, { minLength: 20, maxLength: 60, size: 'max' })
+        const opened = await open(t, { a: [], b: [] })
+        const service = await transports['over a socket'](t, profile, { stores: opened })
         const property = fc.asyncProperty(anyRequests, async (requests) => {
-          const service = await transports['over a socket'](t, profile, { stores: await open(t, { a: [], b: [] }) })
+          // Ids start from 1 again.
+          await opened[profile].replaceAll([])
           const model = newModel()
           for (const request of requests) {
             const { method, path, segment, type } = request

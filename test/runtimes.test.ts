@@ -5,7 +5,6 @@ import { connect as connectHttp2 } from 'node:http2'
 import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { connect } from 'node:tls'
-import { sharedBrowser } from './support/browser.ts'
 import { cleanUp } from './support/cleanup.ts'
 import { serve, sharedService, start } from './support/cli.ts'
 import { createClient } from './support/client.ts'
@@ -52,8 +51,6 @@ const statusOfAmbiguous = (title: string, name: Runtime['name']) =>
     : name === 'Bun' && title === 'another version'
       ? 505
       : 400
-
-const shared = sharedBrowser()
 
 for (const { name, env, skip, ...interpreter } of runtimes) {
   suite(`${name}: paths are matched as sent`, { skip }, () => {
@@ -240,20 +237,6 @@ suite('what is different', { concurrency: true }, () => {
           assert.deepEqual(await ended(), [items, 'aborted', null])
           await sandbox.send('HEAD', items)
           assert.deepEqual(await ended(), [items, 'sent', 200])
-        })
-
-        suite('/app in a browser', () => {
-          test('shows an item as soon as it is created', async (t) => {
-            const page = await shared.browser.newPage()
-            cleanUp(t, () => page.close())
-            await page.goto(`${service.url}/app#/items`)
-            await page.locator('#live.is-live').waitFor()
-            await page.getByLabel('New item').fill('from the page')
-            await page.getByLabel('New item').press('Enter')
-            await page.locator('.items li:visible', { hasText: 'from the page' }).waitFor()
-            await createClient(service.url).send('POST', items, { name: 'from elsewhere', isComplete: true })
-            await page.locator('.items li', { hasText: 'from elsewhere' }).waitFor()
-          })
         })
 
         test('the journal has the headers of a request', async () => {

@@ -1,6 +1,7 @@
 import type { Client, Response } from './client.ts'
 import { type Items, isFromThisRun } from './contract.ts'
-import { parseJson, RuleViolation } from './expect.ts'
+import { isSuccess, RuleViolation } from './expect.ts'
+import { isObject, tryParse } from './json.ts'
 
 export interface ItemTracker {
   /**
@@ -56,8 +57,8 @@ export function trackItems(client: Client, items: Items, initialList: Response |
   }
 
   function record(method: string, path: string, response: Response): void {
-    if (response.status < 200 || response.status > 299) return
-    const created = method === 'POST' ? tryParseJson(response) : undefined
+    if (!isSuccess(response)) return
+    const created = method === 'POST' ? tryParse(response.text) : undefined
     const id = isObject(created) ? idOf(created) : undefined
     if (id !== undefined && !existingIds.has(id)) createdIds.add(id)
     if (method === 'DELETE') createdIds.delete(idInPath(path) ?? '')
@@ -90,11 +91,11 @@ export function trackItems(client: Client, items: Items, initialList: Response |
         const status = await deleteItem(id)
         if (status === 0) return
         createdIds.delete(id)
-        const isSuccess = status >= 200 && status <= 299
-        if (isSuccess && isDeletionConfirmed) continue
+        const succeeded = isSuccess({ status })
+        if (succeeded && isDeletionConfirmed) continue
         const listed = await list()
-        if (listed ? !listed.some((item) => idOf(item) === id) : isSuccess || status === 404) {
-          isDeletionConfirmed ||= isSuccess
+        if (listed ? !listed.some((item) => idOf(item) === id) : succeeded || status === 404) {
+          isDeletionConfirmed ||= succeeded
           continue
         }
         remainingIds.add(id)
@@ -165,17 +166,7 @@ function traitsOf(id: string): string[] {
   return traits.length > 0 ? traits : [plain]
 }
 
-const isObject = (value: unknown): value is Item => typeof value === 'object' && value !== null
-
-function itemsIn(response: Response): Item[] | undefined {
-  const list = tryParseJson(response)
+function itemsIn({ text }: Response): Item[] | undefined {
+  const list = tryParse(text)
   return Array.isArray(list) ? list.filter(isObject) : undefined
-}
-
-function tryParseJson(response: Response): unknown {
-  try {
-    return parseJson(response)
-  } catch {
-    return undefined
-  }
 }

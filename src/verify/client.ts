@@ -159,7 +159,7 @@ export function obeyRetryAfter(client: Client, { onRetry, signal, ...limits }: P
   }
 }
 
-const stoppedReason = 'the run was stopped'
+export const stoppedReason = 'the run was stopped'
 
 /** Waits for the work, unless the signal is aborted before it ends. */
 export async function unlessStopped<T>(signal: Pacing['signal'], work: Promise<T>): Promise<T> {

@@ -1,13 +1,13 @@
 import { itemAddresses } from './cleanup.ts'
 import type { Request, Response } from './client.ts'
 import type { Items } from './contract.ts'
-import { parseExact } from './json.ts'
+import { isObject, tryParse } from './json.ts'
 
 export interface Target {
-  readonly otherToken?: string | undefined
   readonly url: string
-  /** Occurs in requests as `$TOKEN`. */
+  /** Both occur in requests as `$TOKEN`. */
   readonly token: string | undefined
+  readonly otherToken?: string | undefined
   /** Accepts any certificate. */
   readonly insecure?: boolean | undefined
 }
@@ -31,14 +31,14 @@ export function toScript(
   const { idInPath, idOf } = itemAddresses(items)
   const basePath = new URL(url).pathname.replace(/\/$/, '')
   const created = history.flatMap((response) => {
-    const item = response.request.method === 'POST' && response.status < 300 ? tryParse(response.text) : undefined
+    const item = response.request.method === 'POST' && response.status < 300 ? parseObject(response.text) : undefined
     const id = item && idOf(item)
     return id === undefined || id.length > maxIdLength
       ? []
-      : [{ response, id, isAssigned: idOf(tryParse(bodyText(response.request)) ?? {}) !== id }]
+      : [{ response, id, isAssigned: idOf(parseObject(bodyText(response.request)) ?? {}) !== id }]
   })
   const idsIn = (request: Request) => {
-    const body = tryParse(bodyText(request))
+    const body = parseObject(bodyText(request))
     return [idInPath(request.path.slice(basePath.length)), body && idOf(body)].filter((id) => id !== undefined)
   }
   const aboutIds = aboutId === undefined ? idsIn(last) : [aboutId]
@@ -74,13 +74,9 @@ const readId = `tr -d '\\n' | sed -E 's#.*"(id|url)" *: *"?([^",}]*/)?([^",} ]*)
 const isSafe = ({ method }: Request) => ['GET', 'HEAD', 'OPTIONS'].includes(method)
 const bodyText = ({ body }: Request) => (body ? Buffer.from(body).toString() : '')
 
-function tryParse(text: string): Record<string, unknown> | undefined {
-  try {
-    const value = parseExact(text)
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
-  } catch {
-    return undefined
-  }
+function parseObject(text: string): Record<string, unknown> | undefined {
+  const value = tryParse(text)
+  return isObject(value) ? value : undefined
 }
 
 /** Inside single quotes: at the end of a URL, or as the value of the member id. */

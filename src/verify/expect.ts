@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Response } from './client.ts'
 import { ServerFull } from './contract.ts'
-import { parseExact, UnacceptableJson } from './json.ts'
+import { isObject, parseExact, UnacceptableJson } from './json.ts'
 
 export class RuleViolation extends Error {
   /** A contract may import another copy of this package. */
@@ -70,7 +70,7 @@ export function expectStatus(response: Response, status: number): void {
   expectThat(response.status === status, `status ${status}`, response)
 }
 
-export const isSuccess = ({ status }: Response) => status >= 200 && status <= 299
+export const isSuccess = ({ status }: Pick<Response, 'status'>) => status >= 200 && status <= 299
 
 /** For requests whose exact status another check states. */
 export function expectSuccess(response: Response): void {
@@ -105,7 +105,7 @@ export function expectEmpty(response: Response, status: number): void {
 const contentTypeOf = ({ headers }: Response) =>
   (headers['content-type'] ?? '').split(';').map((part) => part.trim().toLowerCase().replaceAll('"', ''))
 
-/** Accepts the media type with charset utf-8 or none: declaring it is a choice (G3). */
+/** Accepts the media type with charset utf-8 or none: whether it is declared is the business of other checks. */
 export function expectMediaType(response: Response, mediaType: string): void {
   const [essence = '', ...parameters] = contentTypeOf(response)
   const charset = parameters.find((parameter) => parameter.startsWith('charset='))
@@ -167,9 +167,6 @@ export function expectExactly(response: Response, value: object, members: readon
   const returned = Object.keys(value).sort()
   expectThat(isDeepStrictEqual(returned, [...members].sort()), `exactly the members ${members.join(', ')}`, response)
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** An integer beyond 2^53 becomes a bigint. */
 export function parseJson(response: Response): unknown {

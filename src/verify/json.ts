@@ -4,6 +4,18 @@ const maxDepth = 500
 /** Valid JSON that is not accepted; the message says what is expected. */
 export class UnacceptableJson extends Error {}
 
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** As `parseExact`; undefined where that throws. */
+export function tryParse(text: string): unknown {
+  try {
+    return parseExact(text)
+  } catch {
+    return undefined
+  }
+}
+
 /** The numbers of a JSON text, as they are written. */
 export const numberLiterals = (text: string) =>
   (text.match(/"(?:[^"\\]+|\\.)*"|-?\d[\d.eE+-]*/g) ?? []).filter((part) => !part.startsWith('"'))

@@ -9,13 +9,15 @@ import {
   obeyRetryAfter,
   type Request,
   type Response,
+  stoppedReason,
   unlessStopped,
 } from './client.ts'
 import { CannotVerify, fetchFirst } from './connect.ts'
 import type { Basis, Check, Contract, Control, Rule, Unobservable } from './contract.ts'
 import { asRun, ServerFull } from './contract.ts'
 import { type Target, toScript } from './curl.ts'
-import { parseJson, RuleViolation, summarize } from './expect.ts'
+import { RuleViolation, summarize } from './expect.ts'
+import { tryParse } from './json.ts'
 import { seededRandom } from './random.ts'
 import { matchesRule, type Waiver, type WaiverUse } from './waivers.ts'
 
@@ -136,7 +138,8 @@ async function runChecks(selected: readonly Check[], options: RunOptions, plain:
   )
   const control = options.reset ? await openControl(contract, target) : undefined
   const initialList = control ? await target.send('GET', contract.items.path) : firstList
-  const isUntouched = initialList.status === 200 && listLength(initialList) === (contract.items.initialCount ?? 0)
+  const existing = initialList.status === 200 ? tryParse(initialList.text) : undefined
+  const isUntouched = Array.isArray(existing) && existing.length === (contract.items.initialCount ?? 0)
   const isOwn = control !== undefined || options.fresh === true
   const {
     client: trackingClient,
@@ -390,17 +393,8 @@ async function openControl(contract: Contract, client: Client): Promise<Control>
   return { reset: () => control.reset().catch(explain), restore: () => control.restore().catch(explain) }
 }
 
-function listLength(response: Response): number | undefined {
-  try {
-    const list = parseJson(response)
-    return Array.isArray(list) ? list.length : undefined
-  } catch {
-    return undefined
-  }
-}
-
 function reasonToStop(signal: RunOptions['signal'], unanswered: number, elapsedMs: number): string | undefined {
-  if (signal?.aborted) return 'the run was stopped'
+  if (signal?.aborted) return stoppedReason
   if (unanswered >= maxUnansweredChecks) return 'the server stopped responding'
   return elapsedMs > maxRunMs ? 'the run took longer than 10 minutes' : undefined
 }

@@ -131,7 +131,7 @@ suite('verify with waivers', { concurrency: 2 }, () => {
 suite('verify --quick', () => {
   test('checks only what is specified, and says so', async (t) => {
     const { url } = await transports['over a socket'](t, 'a')
-    const args = ['verify', url, '--profile', 'a', '--only', 'A*,G*', '--report', 'json']
+    const args = ['verify', url, '--profile', 'a', '--only', 'A4,G6,G7', '--report', 'json']
     const [quick, all] = await Promise.all(
       [['--quick'], []].map(async (flags) => JSON.parse((await run(t, [...args, ...flags])).stdout)),
     )

@@ -31,18 +31,14 @@ async function serveWithStatuses(t: TestContext, mutate: (path: string, status: 
 
 suite('verify', { concurrency: 2 }, () => {
   test('exits with 0 for a correct server and prints totals by group of rules', async (t) => {
-    for (const profile of ['a', 'b'] as const) {
-      const { url, token } = await transports['over a socket'](t, profile)
-      const { code, stdout, stderr } = await run(t, ['verify', url, '--profile', profile, '--strict'], {
-        TODO_TOKEN: token,
-      })
-      assert.deepEqual([code, stderr], [0, ''], stdout)
-      assert.match(stdout, /^G {2}\d+ passed, 1 skipped$/m)
-      assert.match(stdout, /^S {2}\d+ passed, 1 skipped$/m)
-      assert.match(stdout, /^Not observable over HTTP: parts of .*\bG7, G8, S3, S5 \(--report markdown lists them\)$/m)
-      assert.match(stdout, /\n\d{3} passed, 0 failed, \d skipped \(seed 1, \d+\.\d s\)\n$/)
-      assert.ok(!stdout.includes('\u001b'), 'no colors unless stdout is a terminal')
-    }
+    const { url, token } = await transports['over a socket'](t, 'a')
+    const { code, stdout, stderr } = await run(t, ['verify', url, '--profile', 'a', '--strict'], { TODO_TOKEN: token })
+    assert.deepEqual([code, stderr], [0, ''], stdout)
+    assert.match(stdout, /^G {2}\d+ passed, 1 skipped$/m)
+    assert.match(stdout, /^S {2}\d+ passed, 1 skipped$/m)
+    assert.match(stdout, /^Not observable over HTTP: parts of .*\bG7, G8, S3, S5 \(--report markdown lists them\)$/m)
+    assert.match(stdout, /\n\d{3} passed, 0 failed, \d skipped \(seed 1, \d+\.\d s\)\n$/)
+    assert.ok(!stdout.includes('\u001b'), 'no colors unless stdout is a terminal')
   })
 
   test('--reset checks what only a fresh server shows, and restores the items', async (t) => {
@@ -52,7 +48,7 @@ suite('verify', { concurrency: 2 }, () => {
       const headers = { 'content-type': 'application/json' }
       await fetch(`${url}${itemsPath}`, { method: 'POST', headers, body: JSON.stringify(item) })
       const before = await (await fetch(`${url}${itemsPath}`)).text()
-      const only = profile === 'a' ? 'G*,A4,A9' : 'G*,B2,B8'
+      const only = profile === 'a' ? 'G6,G7,A4,A9' : 'G6,G7,B2,B8'
       const { code, stdout } = await run(t, ['verify', url, '--profile', profile, '--reset', '--only', only])
       assert.equal(code, 0, stdout)
       assert.doesNotMatch(stdout, /^skipped/m)
@@ -270,7 +266,7 @@ suite('verify, reports', () => {
       status === 404 && /\d$/.test(path) ? 200 : status === 405 ? 404 : status,
     )
     const out = join(temporaryFolder(t), 'report')
-    const rules = ['--only', 'A2,G6,S*']
+    const rules = ['--only', 'A2,G6,S3']
     const { code, stdout } = await run(t, ['verify', url, '--profile', 'a', ...rules, '--report', format, '--out', out])
     assert.equal(code, 1)
     assert.match(stdout, /^\d+ passed, \d+ failed, \d+ notes, \d+ skipped \(.*\)\. The report is in .*\n$/)
@@ -311,7 +307,7 @@ suite('verify, reports', () => {
 
   test('the extension of the file chooses its format, beside the report on standard output', async (t) => {
     const { url } = await transports['over a socket'](t, 'a')
-    const args = ['verify', url, '--profile', 'a', '--only', 'A1']
+    const args = ['verify', url, '--profile', 'a', '--only', 'S2']
     for (const [name, start] of [
       ['report.xml', '<?xml '],
       ['report.JSON', '{\n'],
@@ -320,7 +316,7 @@ suite('verify, reports', () => {
       const out = join(temporaryFolder(t), name)
       const { code, stdout } = await run(t, [...args, '--out', out])
       assert.equal(code, 0)
-      assert.match(stdout, /^A {2}\d passed$/m)
+      assert.match(stdout, /^S {2}\d passed$/m)
       assert.ok(readFileSync(out, 'utf8').startsWith(start), name)
     }
     const out = join(temporaryFolder(t), 'report.xml')
@@ -335,9 +331,9 @@ suite('verify, reports', () => {
   test('the library returns the results', async (t) => {
     const { url, token } = await transports['over a socket'](t, 'b')
     const { verify } = await import('todo-item-service/verify')
-    const { ok, passed, failed, skipped } = await verify({ url, profile: 'b', token })
-    assert.deepEqual([ok, failed, skipped], [true, 0, 4])
-    assert.ok(passed > 100)
+    const { ok, passed, failed, skipped } = await verify({ url, profile: 'b', token, only: ['S2', 'S3'] })
+    assert.deepEqual([ok, failed, skipped], [true, 0, 1])
+    assert.ok(passed > 3)
   })
 })
 
@@ -405,7 +401,7 @@ suite('verify exits with 2 and one message for a server that', () => {
       url,
       /The certificate of https:\S+ is self-signed: trust it with --ca FILE, or accept any with --insecure\.\n$/,
     )
-    const { code, stdout } = await run(t, ['verify', url, '--profile', 'b', '--insecure', '--only', 'B*'])
+    const { code, stdout } = await run(t, ['verify', url, '--profile', 'b', '--insecure', '--only', 'B12,S2'])
     assert.equal(code, 0, stdout)
     assert.match(stdout, /^skipped B12 {2}plain HTTP is served or redirected to HTTPS: only for an http URL$/m)
   })

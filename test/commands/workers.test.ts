@@ -75,6 +75,14 @@ suite('serve --workers', { concurrency: 2 }, () => {
       assert.equal(new Set(responses.map(({ text }) => JSON.parse(text).id)).size, 200)
     })
 
+    test('another one on its port exits with code 1 and one message', async (t) => {
+      const data = ['--data', join(temporaryFolder(t), 'todo.db')]
+      const flags = ['--profile', 'a', '--host', '127.0.0.1', '--port', `${service.port}`, ...production, ...data]
+      const { code, stderr } = await run(t, ['serve', ...flags])
+      assert.equal(code, 1)
+      assert.match(stderr, /^todo-service: Port \d+ is in use by [^\n]* --port \d+\n$/)
+    })
+
     test('metrics are those of all workers; the items are counted once', async () => {
       const [, url] = await service.running.prints(/"metrics":"([^"]+)"/)
       const readMetrics = async () => {
@@ -116,7 +124,7 @@ suite('serve --workers', { concurrency: 2 }, () => {
     while (!workersIn(service).has(2 + kills)) await send(service.url, '/health/ready')
   })
 
-  test('a worker that is killed while it waits for its port is replaced', {
+  test('a worker that is killed while it waits for its port is replaced; all end when the primary process is killed', {
     skip: skipWithoutProc,
   }, async (t) => {
     const service = await startWorkers(t)
@@ -131,13 +139,8 @@ suite('serve --workers', { concurrency: 2 }, () => {
     process.kill(starting() as number, 'SIGKILL')
     primary.kill('SIGCONT')
     while (!workersIn(service).has(4)) await send(service.url, '/health/ready')
-  })
-
-  test('workers end when the primary process is killed', { skip: skipWithoutProc }, async (t) => {
-    const service = await startWorkers(t)
-    await untilBothServe(service)
     const pids = workerPids(service)
-    service.running.process.kill('SIGKILL')
+    primary.kill('SIGKILL')
     const isAlive = (pid: number) => {
       try {
         return process.kill(pid, 0)
@@ -165,24 +168,6 @@ suite('serve --workers', { concurrency: 2 }, () => {
     await running.prints(/Waiting for the database/)
     running.process.kill('SIGTERM')
     assert.equal((await running.ended).code, 0)
-  })
-
-  test('exits with code 1 and one message when the port is in use', async (t) => {
-    const { port } = await startWorkers(t)
-    const data = ['--data', join(temporaryFolder(t), 'todo.db')]
-    const { code, stderr } = await run(t, [
-      'serve',
-      '--profile',
-      'a',
-      '--host',
-      '127.0.0.1',
-      '--port',
-      `${port}`,
-      ...production,
-      ...data,
-    ])
-    assert.equal(code, 1)
-    assert.match(stderr, /^todo-service: Port \d+ is in use by [^\n]* --port \d+\n$/)
   })
 
   test('in development, both workers serve the profile whose port is free', async (t) => {

@@ -5,6 +5,7 @@ import { connect as connectHttp2 } from 'node:http2'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '../../src/verify/client.ts'
+import { sharedBrowser } from '../support/browser.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { serve } from '../support/cli.ts'
 import { createClient } from '../support/client.ts'
@@ -29,6 +30,8 @@ async function createLongList(client: Client): Promise<void> {
     await Promise.all(Array.from({ length: 100 }, () => client.send('POST', items, item)))
 }
 
+const shared = sharedBrowser()
+
 for (const runtime of runtimes) {
   const { name, env, skip, ...interpreter } = runtime
   const serveHere = (t: TestContext, args: readonly string[]) =>
@@ -40,6 +43,21 @@ for (const runtime of runtimes) {
         for (const store of ['memory', 'PostgreSQL'] as const)
           test(`profile ${profile} conforms to the contract, items in ${store}`, (t) =>
             assertConforms(t, runtime, profile, store))
+
+    // test/app-items.test.ts has it for Node.
+    if (name !== 'Node')
+      test('/app shows an item as soon as it is created', async (t) => {
+        const { url } = await serveHere(t, ['--no-https'])
+        const page = await shared.browser.newPage()
+        cleanUp(t, () => page.close())
+        await page.goto(`${url}/app#/items`)
+        await page.locator('#live.is-live').waitFor()
+        await page.getByLabel('New item').fill('from the page')
+        await page.getByLabel('New item').press('Enter')
+        await page.locator('.items li:visible', { hasText: 'from the page' }).waitFor()
+        await createClient(url).send('POST', items, { name: 'from elsewhere', isComplete: true })
+        await page.locator('.items li', { hasText: 'from elsewhere' }).waitFor()
+      })
 
     test('an upload that was given up does not keep the process from ending', { timeout: 60_000 }, async (t) => {
       const { running, port } = await serveHere(t, ['--no-https', '--request-timeout', '1', '--drain-timeout', '1'])

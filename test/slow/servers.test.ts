@@ -1,4 +1,6 @@
-import { testFaultyServers } from '../support/verified-servers.ts'
+import { testCorrectServers, testFaultyServers } from '../support/verified-servers.ts'
 
 // test/verify/servers.test.ts has the others.
-testFaultyServers((index) => index % 3 > 0)
+const isSelected = (index: number) => index % 3 > 0
+testFaultyServers(isSelected)
+testCorrectServers(isSelected)

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { profiles } from '../../src/app.ts'
 import { memoryStores } from '../../src/store/memory.ts'
 import type { Stores } from '../../src/store/store.ts'
-import { listIn } from '../support/stores.ts'
+import { itemsIn, listIn, startingWith } from '../support/stores.ts'
 
 suite('memory budget', () => {
   const open = () => memoryStores({ ...profiles, b: { ...profiles.b, startingItems: [] } }, 'test', limits)
@@ -87,6 +87,28 @@ suite('memory budget', () => {
     const created = await create(stores, 'x')
     assert.ok(typeof created === 'object' && created.id === '22')
   })
+})
+
+// A list has segments of 256 items.
+test('B1 a list of 1,100 items is complete after creates, replaces and deletes', async () => {
+  const { b: store } = memoryStores(startingWith({ a: [], b: [] }), 'test')
+  const named = (id: string, name = 'name') => ({ id, name, notes: 'notes', done: false })
+  const ids = Array.from({ length: 1_100 }, (_, at) => `${at}`)
+  for (const id of ids) await store.create(named(id))
+  let expected = ids.map((id) => named(id))
+  assert.deepEqual(await itemsIn(store), expected)
+  for (const id of ['0', '255', '256', '600', '1099']) {
+    await store.replace(named(id, 'new'))
+    expected = expected.map((item) => (item.id === id ? named(id, 'new') : item))
+    assert.deepEqual(await itemsIn(store), expected)
+  }
+  for (const id of [...ids.slice(256, 512), '0', '1099']) await store.delete(id)
+  expected = expected.filter(({ id }) => id !== '0' && id !== '1099' && !(Number(id) >= 256 && Number(id) < 512))
+  assert.deepEqual(await itemsIn(store), expected)
+  for (const { id } of expected) await store.delete(id)
+  assert.deepEqual(await itemsIn(store), [])
+  await store.create(named('again'))
+  assert.deepEqual(await itemsIn(store), [named('again')])
 })
 
 suite('stores of sandboxes', () => {

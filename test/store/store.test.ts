@@ -293,7 +293,7 @@ for (const [kind, open] of Object.entries(stores)) {
       const store = await withItems(t)
       const items = Array.from({ length: 20_000 }, (_, at) => named(`${at}`))
       for (let round = 0; round < 2; round++) assert.equal(await store.replaceAll(items), 'replaced')
-      assert.deepEqual(await itemsIn(store), items)
+      assert.ok((await listIn(store)) === `[${items.map(profiles.b.serialize).join(',')}]`)
     })
   })
 
@@ -364,26 +364,6 @@ for (const [kind, open] of Object.entries(stores)) {
           ],
         },
       )
-    })
-
-    test('a list of 1,100 items is complete after creates, replaces and deletes', async (t) => {
-      const store = await withItems(t)
-      const ids = Array.from({ length: 1_100 }, (_, at) => `${at}`)
-      for (const id of ids) await store.create(named(id))
-      let expected = ids.map((id) => named(id))
-      assert.deepEqual(await itemsIn(store), expected)
-      for (const id of ['0', '255', '256', '600', '1099']) {
-        await store.replace(named(id, 'new'))
-        expected = expected.map((item) => (item.id === id ? named(id, 'new') : item))
-        assert.deepEqual(await itemsIn(store), expected)
-      }
-      for (const id of [...ids.slice(256, 512), '0', '1099']) await store.delete(id)
-      expected = expected.filter(({ id }) => id !== '0' && id !== '1099' && !(Number(id) >= 256 && Number(id) < 512))
-      assert.deepEqual(await itemsIn(store), expected)
-      for (const { id } of expected) await store.delete(id)
-      assert.deepEqual(await itemsIn(store), [])
-      await store.create(named('again'))
-      assert.deepEqual(await itemsIn(store), [named('again')])
     })
   })
 }

@@ -1,12 +1,18 @@
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import { type Verification, type VerifyOptions, verify } from '../../src/verify/index.ts'
-import { type CorrectServer, type FaultyServer, faultyServers, startServer } from '../verify/servers/index.ts'
+import {
+  type CorrectServer,
+  correctServers,
+  type FaultyServer,
+  faultyServers,
+  startServer,
+} from '../verify/servers/index.ts'
 import { cleanUp } from './cleanup.ts'
 import { titles } from './faulty-server.ts'
 
 /** A run waits more than it computes. */
-export const concurrency = 4
+const concurrency = 4
 
 export async function verifyServer(
   t: TestContext,
@@ -35,7 +41,7 @@ export function testFaultyServers(isSelected: (index: number) => boolean): void 
           const only = needsManyIds.includes(id) ? undefined : [reportedRule]
           const found: string[] = []
           for (let runs = 0; runs < (id === randomFault ? 5 : 1) && found.length === 0; runs++) {
-            const verification = await verifyServer(t, server, { fresh: true, only })
+            const verification = await verifyServer(t, server, { fresh: true, only, bail: true })
             found.push(...titles(verification, 'failed'))
             if (breaks === 'choice') found.push(...titles(verification, 'deviates'))
           }
@@ -43,4 +49,24 @@ export function testFaultyServers(isSelected: (index: number) => boolean): void 
         })
       }
     })
+}
+
+/** They take minutes with all checks. */
+const slowServers: Readonly<Record<string, readonly string[]>> = {
+  'a-rate-limited': ['A9'],
+  'a-slow': ['A2', 'S2'],
+}
+
+/** With the checks of what is specified; `npm run mutation` runs all checks. */
+export function testCorrectServers(isSelected: (index: number) => boolean): void {
+  suite('verify blames no correct server', { concurrency }, () => {
+    for (const server of correctServers.filter((_, index) => isSelected(index))) {
+      const { id, trait, publicUrl } = server
+      test(`${id}: ${trait}`, async (t) => {
+        const verification = await verifyServer(t, server, { quick: true, publicUrl, only: slowServers[id] })
+        assert.deepEqual(titles(verification, 'failed'), [])
+        assert.deepEqual([verification.ok, verification.leftovers], [true, []])
+      })
+    }
+  })
 }

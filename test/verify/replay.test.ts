@@ -32,6 +32,8 @@ const respondNotFound =
 interface Fault {
   readonly title: string
   readonly profile: 'a' | 'b'
+  /** Whose checks fail. */
+  readonly rules: readonly string[]
   readonly mutate: Mutation
   /** Whether the output of the commands shows the fault. */
   isShown(commands: string, responses: readonly string[]): boolean
@@ -46,6 +48,7 @@ const faults: readonly Fault[] = [
   {
     title: 'A7 PUT has no effect',
     profile: 'a',
+    rules: ['A7'],
     mutate: ignore('PUT'),
     isShown: (commands, responses) =>
       /^200 .*"name":/s.test(last(responses)) &&
@@ -54,6 +57,7 @@ const faults: readonly Fault[] = [
   {
     title: 'A9 DELETE has no effect',
     profile: 'a',
+    rules: ['A9'],
     mutate: ignore('DELETE'),
     isShown: (commands, responses) =>
       last(responses).startsWith('200 ') && last(responses).includes(lastMatch(commands, /"name":("[^"]+")/g) || '?'),
@@ -61,6 +65,7 @@ const faults: readonly Fault[] = [
   {
     title: 'A1 the list lacks the last item',
     profile: 'a',
+    rules: ['A1', 'G1'],
     mutate: staleList,
     isShown: (_, responses) =>
       isMissing(lastMatch(responses.slice(0, -1).join(), /("id":\d+)/g), last(responses)) &&
@@ -69,12 +74,14 @@ const faults: readonly Fault[] = [
   {
     title: 'A2 GET of an item returns 404',
     profile: 'a',
+    rules: ['A2'],
     mutate: respondNotFound('GET', /todoitems\/\d{1,9}$/),
     isShown: (commands, responses) => /^id1=.*-X POST/.test(commands) && last(responses).startsWith('404 '),
   },
   {
     title: 'B7 PUT has no effect',
     profile: 'b',
+    rules: ['B7'],
     mutate: ignore('PUT'),
     isShown: (commands, responses) =>
       isMissing(lastMatch(commands, /-X PUT .*"name":("[^"]+")/g), last(responses)) &&
@@ -83,18 +90,21 @@ const faults: readonly Fault[] = [
   {
     title: 'B8 DELETE has no effect',
     profile: 'b',
+    rules: ['B8'],
     mutate: ignore('DELETE'),
     isShown: (commands, responses) => last(responses).includes(lastMatch(commands, /-X DELETE '.*\/(.+)'/g) || '?'),
   },
   {
-    title: 'B3 the list lacks the last item',
+    title: 'B1 the list lacks the last item',
     profile: 'b',
+    rules: ['B1', 'G1'],
     mutate: staleList,
     isShown: (commands, responses) => isMissing(lastMatch(commands, /-X POST .*("id":"[^"]+")/g), last(responses)),
   },
   {
     title: 'B7 PUT of an item returns 404',
     profile: 'b',
+    rules: ['B7'],
     mutate: respondNotFound('PUT', /$/),
     isShown: (commands, responses) => /-X POST/.test(commands) && last(responses).startsWith('404 '),
   },
@@ -110,11 +120,11 @@ async function runCommands(commands: string): Promise<string[]> {
 }
 
 suite('the commands of a failure show it again', { concurrency: 2 }, () => {
-  for (const { title, profile, mutate, isShown } of faults)
+  for (const { title, profile, rules, mutate, isShown } of faults)
     test(title, async (t) => {
-      const { outcomes } = await verify({ url: await serve(t, profile, mutate), profile, quick: true })
+      const { outcomes } = await verify({ url: await serve(t, profile, mutate), profile, only: rules, quick: true })
       const requests = outcomes.flatMap(({ status, failure }) => (status === 'failed' ? [failure?.request ?? ''] : []))
-      assert.ok(requests.length > 0)
+      assert.ok(requests.length >= rules.length)
       for (const request of requests) {
         assert.ok(request.length < 3000, `${request.length} characters`)
         const responses = await runCommands(request)

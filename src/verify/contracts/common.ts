@@ -20,7 +20,7 @@ import {
   stringify,
 } from '../expect.ts'
 import { type Item, type Operations, StoreModel } from './model.ts'
-import { itemsPath } from './rules.ts'
+import { itemPath, itemsPath } from './rules.ts'
 import { type Methods, send } from './samples.ts'
 import { generateTexts, textClasses } from './texts.ts'
 
@@ -143,8 +143,6 @@ export const sampleMethodChecks: readonly Check[] = [
   }),
 ]
 
-const pathOf = (id: string) => `${itemsPath}/${encodeURIComponent(id)}`
-
 function pathChecks({ newItem, methods }: ProfileTraits): Check[] {
   /** Returns the path of the new item. */
   async function createItem(client: Client, path = itemsPath): Promise<string> {
@@ -152,7 +150,7 @@ function pathChecks({ newItem, methods }: ProfileTraits): Check[] {
     const mark = path === itemsPath ? setUp : observe
     return mark('create', () => {
       expectSuccess(response)
-      return pathOf(`${expectObject(response).id}`)
+      return itemPath(expectObject(response).id)
     })
   }
 
@@ -169,7 +167,7 @@ function pathChecks({ newItem, methods }: ProfileTraits): Check[] {
         const created = await createItem(client, path)
         for (const other of spellings) {
           const response = await client.send('GET', other)
-          const paths = observe('list', () => expectItems(response)).map(({ id }) => pathOf(`${id}`))
+          const paths = observe('list', () => expectItems(response)).map(({ id }) => itemPath(id))
           expectThat(paths.includes(created), 'the created item in the list', response)
         }
       }

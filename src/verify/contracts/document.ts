@@ -12,11 +12,11 @@ import {
   RuleViolation,
   setUp,
 } from '../expect.ts'
+import { isObject } from '../json.ts'
 import {
   describedMembers,
   findInvalid,
   findMisfit,
-  isObject,
   type Json,
   mediaTypeIn,
   type Operation,
@@ -26,7 +26,7 @@ import {
   resolve,
   responseFor,
 } from './openapi.ts'
-import { itemsPath } from './rules.ts'
+import { itemPath, itemsPath } from './rules.ts'
 
 /** The methods that a profile offers. */
 export interface Methods {
@@ -109,7 +109,6 @@ interface Profile {
 }
 
 const itemTemplate = `${itemsPath}/{}`
-const pathOf = ({ id }: Json) => `${itemsPath}/${encodeURIComponent(`${id}`)}`
 
 const newItemA = (): Json => ({ name: uniqueText(), isComplete: false })
 const newItemB = (): Json => ({ id: uniqueText(), name: uniqueText(), notes: 'notes', done: false })
@@ -156,8 +155,8 @@ const profiles: Record<'a' | 'b', Profile> = {
     newItem: newItemA,
     exchanges: async (client, item) => [
       await client.send('POST', itemsPath, {}),
-      await client.send('PUT', pathOf(item), stringifyItem(item)),
-      await client.send('PUT', pathOf(item), stringifyItem({ ...item, id: unusedId })),
+      await client.send('PUT', itemPath(item.id), stringifyItem(item)),
+      await client.send('PUT', itemPath(item.id), stringifyItem({ ...item, id: unusedId })),
       await client.send('PUT', `${itemsPath}/${unusedId}`, stringifyItem({ ...newItemA(), id: unusedId })),
       await client.send('GET', `${itemsPath}/${unusedId}`),
       await client.send('DELETE', `${itemsPath}/${unusedId}`),
@@ -344,7 +343,7 @@ async function findNotServed(client: Client, others: readonly Operation[], item:
   for (const operation of [...readable, ...ofItem]) {
     const { method, path, value, parameters } = operation
     if (parameters.some((one) => one.in !== 'path' && one.required === true)) continue
-    const target = path.includes('{') ? pathOf(item) : path
+    const target = path.includes('{') ? itemPath(item.id) : path
     const response = await client.send(method, target, method === 'GET' ? undefined : {}, bearer(client.token))
     const isDescribed = Object.hasOwn(Object(value.responses), response.status)
     if (notServed.includes(response.status) && !isDescribed) return { operation, response }
@@ -442,7 +441,7 @@ export function documentChecks(methods: Methods): Check[] {
       }
       for (const exchange of [
         ...(await profile.exchanges(client, item)),
-        await client.send('DELETE', pathOf(item)),
+        await client.send('DELETE', itemPath(item.id)),
         await client.send('GET', '/'),
         await client.send('GET', secretPath),
         await client.send('GET', secretPath, undefined, bearer(client.token)),

@@ -1,14 +1,12 @@
 /** OpenAPI 3.0 documents: whether one is valid, and whether a value fits a schema. */
 import { isDeepStrictEqual } from 'node:util'
 import { stringify } from '../expect.ts'
+import { isObject } from '../json.ts'
 
 export type Json = Readonly<Record<string, unknown>>
 
 /** What is wrong, with the place of it; undefined: nothing. */
 export type Problem = string | undefined
-
-export const isObject = (value: unknown): value is Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const membersOf = (value: unknown): [string, unknown][] => (isObject(value) ? Object.entries(value) : [])
 

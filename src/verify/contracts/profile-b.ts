@@ -29,7 +29,7 @@ import {
 } from '../expect.ts'
 import { commonChecks, listCheck, openControl, sampleMethodChecks, textChecks } from './common.ts'
 import { type Operations, populate, StoreModel } from './model.ts'
-import { itemsPath, ofProfile } from './rules.ts'
+import { itemPath, itemsPath, ofProfile } from './rules.ts'
 import { endpointChecks, sampleChecks } from './samples.ts'
 import { expectSingleSuccess, storeChecks } from './store.ts'
 
@@ -47,7 +47,6 @@ const newItem = (members: Partial<Item> = {}): Item => ({
   done: false,
   ...members,
 })
-const itemPath = (id: string) => `${itemsPath}/${encodeURIComponent(id)}`
 
 const errorCodes = [
   'TodoItemNameAndNotesRequired',
@@ -522,7 +521,7 @@ async function expectRoundTrip(client: Client, id: string): Promise<void> {
 
 /** B6: limits are no part of the specification, but how a request fails is. */
 function expectSuccessOr(response: Response, ...codes: string[]): void {
-  if (response.status >= 200 && response.status <= 299) return
+  if (isSuccess(response)) return
   const expected = codes.map((code) => ({ status: code === 'RecordNotFound' ? 404 : 400, code }))
   const matching = expected.filter(({ status }) => status === response.status)
   const message = `success or ${expected.map(({ status, code }) => `${status} ${code}`).join(' or ')}`

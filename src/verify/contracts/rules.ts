@@ -1,6 +1,7 @@
 import type { Basis, Rule, Unobservable } from '../contract.ts'
 
 export const itemsPath = '/api/todoitems'
+export const itemPath = (id: unknown) => `${itemsPath}/${encodeURIComponent(`${id}`)}`
 
 const rule = (id: string, basis: Basis, sentence: string): Rule => ({ id, basis, sentence })
 

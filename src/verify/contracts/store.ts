@@ -149,7 +149,10 @@ export function storeChecks<T extends Item>(operations: Operations<T>, rules: St
     spec(
       rules.list,
       'after each of a generated sequence of operations, the store agrees with a model of it',
-      (client, random) => expectGeneratedSequence(newModel(client), (model) => changed(model, random() < 0.5), random),
+      (client, random) => {
+        const model = newModel(client)
+        return expectGeneratedSequence(model, () => changed(model, random() < 0.5), random)
+      },
     ),
   ]
 
@@ -198,12 +201,12 @@ const maxGeneratedItems = 6
 /** Creates, changes and deletes items in a generated order, and compares the store with a model of it. */
 async function expectGeneratedSequence<T extends Item>(
   model: StoreModel<T>,
-  changed: (model: StoreModel<T>) => Partial<T>,
+  changed: () => Partial<T>,
   random: Random,
 ): Promise<void> {
   /** Some of the members. */
   const change = () => {
-    const changes = changed(model)
+    const changes = changed()
     for (const name of Object.keys(changes) as (keyof T)[]) if (random() < 0.4) delete changes[name]
     return changes
   }
