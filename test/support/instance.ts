@@ -30,8 +30,8 @@ export class Instance {
     const wait = url === '' ? [] : ['--wait-for-database']
     const flags = ['serve', '--profile', profile, '--port', '0', '--log-level', 'warn', ...wait, ...args]
     const running = start(t, flags, { ...interpreter?.env, TODO_DATABASE_URL: url }, interpreter)
-    const [, address] = await running.prints(/(http:\/\/localhost:\d+)/)
-    return new Instance(running, `${address}`.replace('localhost', '127.0.0.1'))
+    const [, port] = await running.prints(/http:\/\/[^\s"]+?:(\d+)/)
+    return new Instance(running, `http://127.0.0.1:${port}`)
   }
 
   static startOnFile(t: TestContext, file: string, profile: 'a' | 'b' = 'a', interpreter?: Interpreter) {

@@ -14,7 +14,7 @@ import { titles } from './faulty-server.ts'
 /** A run waits more than it computes. */
 const concurrency = 4
 
-export async function verifyServer(
+async function verifyServer(
   t: TestContext,
   server: CorrectServer | FaultyServer,
   options: Partial<VerifyOptions>,
