@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { extname, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { findUnknownVariables } from '../config/config.ts'
+import { findUnknownVariables, readServerUrl } from '../config/config.ts'
 import {
   choice,
   file,
@@ -95,22 +95,20 @@ Examples
 
   async run(args, process) {
     const { values, rest, problems } = readOptions(options, args, process.env)
-    const [url, ...more] = rest
+    const [sent, ...more] = rest
+    const url = sent === undefined ? undefined : readServerUrl(sent)
     if (url === undefined)
       problems.push(
         `Which server? Pass its URL: ${commandLine(process, 'verify', 'http://localhost:5080', '--profile', 'a')}`,
       )
-    else if (!/^https?:\/\/[^/?#]+[^?#]*$/i.test(url) || !URL.canParse(url))
-      problems.push(`The URL must be an http or https URL without query or fragment, not ${JSON.stringify(url)}.`)
-    if (/\/api\/todoitems\/?$/i.test(url ?? ''))
-      problems.push('The URL must be that of the server, without /api/todoitems.')
+    else if (typeof url === 'object') problems.push(url.problem)
     rejectArguments(more, problems)
     problems.push(...findUnknownVariables(process.env))
     if (values.profile && values.contract)
       problems.push('--profile and --contract exclude each other: use one of them.')
     if (!values.profile && !values.contract && !problems.some((problem) => problem.startsWith('--profile')))
       problems.push('Which contract? Add --profile a or --profile b, or --contract with a file.')
-    if (problems.length > 0 || url === undefined) return { problems }
+    if (problems.length > 0 || typeof url !== 'string') return { problems }
 
     const { report = 'pretty', out, contract: contractFile, waivers: waiversFile, wait = 0, ...verifyOptions } = values
     const publicUrl = values['public-url']

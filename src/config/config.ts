@@ -12,6 +12,7 @@ import {
   file,
   integer,
   many,
+  notThis,
   type Options,
   option,
   type ParsedOptions,
@@ -34,7 +35,7 @@ export const baseUrlFormat = 'an http or https URL without credentials, query or
 /** Reads the URL of a server that runs. */
 export function readServerUrl(sent: string): string | { readonly problem: string } {
   const url = readBaseUrl(sent)
-  if (url === undefined) return { problem: `The URL must be ${baseUrlFormat}, not ${JSON.stringify(sent)}.` }
+  if (url === undefined) return { problem: `The URL must be ${baseUrlFormat}${notThis(sent)}.` }
   if (!/\/api\/todoitems$/i.test(url)) return url
   return { problem: 'The URL must be that of the server, without /api/todoitems.' }
 }

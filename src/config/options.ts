@@ -78,7 +78,7 @@ export function readOptions<O extends Options>(
     const { source, texts = [] } = inputs.get(name) ?? {}
     const results = texts.map((text) => {
       const value = read(text)
-      const actual = secret || variable === 'only' || containsSecret(text) ? '' : `, not ${quote(text)}`
+      const actual = secret || variable === 'only' ? '' : notThis(text)
       if (value === undefined) problems.push(`${source} must be ${expects}${actual}.`)
       return value
     })
@@ -179,6 +179,9 @@ function isWithinEdits(a: string, b: string, edits: number): boolean {
 
 /** A private key or a URL with a password, passed to the wrong option. */
 const containsSecret = (text: string) => /PRIVATE KEY|\/\/[^/]*@/.test(text)
+
+/** Completes an error message, but does not show a secret. */
+export const notThis = (text: string) => (containsSecret(text) ? '' : `, not ${quote(text)}`)
 
 const quote = (text: string) => JSON.stringify(text.slice(0, 100))
 

@@ -31,12 +31,20 @@ export class Services {
     this.#settings = settings
   }
 
-  /** Throws a `ControlError` where the profile is not served by those that it may use. */
-  async connect(profile: ProfileName, sandbox?: string): Promise<Connection> {
+  /**
+   * Throws a `ControlError` where the profile is not served by those that it may use. It can be absent where there is one
+   * service only.
+   */
+  async connect(profile: ProfileName | undefined, sandbox?: string): Promise<Connection> {
     const { urls, token, searchedUrls } = this.#settings
     const connectTo = async (url: string, isStartedHere: boolean): Promise<Connection> => {
       const service = await connectControl(url, { sandbox, token: urls.length > 0 ? token : undefined })
       return { service, baseUrl: sandbox === undefined ? url : `${url}/~${sandbox}`, isStartedHere }
+    }
+    if (profile === undefined) {
+      const [url, ...others] = urls
+      if (url === undefined || others.length > 0) throw new ControlError('The argument profile is missing: use a or b.')
+      return connectTo(url, false)
     }
     if (urls.length > 0) {
       const connections = await Promise.allSettled(urls.map((url) => connectTo(url, false)))

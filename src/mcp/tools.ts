@@ -28,13 +28,14 @@ const profile = oneOf(
   ['a', 'b'],
   'a: int64 ids from the service, PUT by id. b: string ids from the client, text error codes.',
 )
+const servedProfile = { ...profile, description: 'As in read_contract. Required unless --url names one service.' }
 const sandbox = text(
   'A name of your own, 1 to 64 of A-Z, a-z, 0-9, _ and -: a sandbox shares no items, rules and requests with other clients.',
   { pattern: '^[\\w-]{1,64}$' },
 )
 const url = text('Base URL for clients of this contract, without trailing slash; with the prefix of the sandbox.')
 const ruleIds = text('Ids of rules, separated by commas, * is a wildcard: A8,S*.', {
-  pattern: '^[\\w*-]+( *, *[\\w*-]+)*$',
+  pattern: '^[\\w*-]{1,20}( *, *[\\w*-]{1,20}){0,99}$',
 })
 const listOf = (ids: string | undefined) => ids?.split(',').map((id) => id.trim())
 const more = text('What is left out, and how to get it.')
@@ -88,7 +89,7 @@ export const tools = ({ services, directory }: ToolSettings) => [
       {},
       {
         rules: ruleIds,
-        profile: { ...profile, description: 'Only the rules that hold for this profile.' },
+        profile: { ...profile, description: `Only the rules of this profile. ${profile.description}` },
         search: text('Words that the rule has, in any case, such as: put missing id.'),
       },
     ),
@@ -111,7 +112,7 @@ export const tools = ({ services, directory }: ToolSettings) => [
     title: 'Find or start the service',
     description:
       'Returns the base URL for a client of the profile, and which failures each operation can have. Uses the service that runs on this machine, or starts one for this session, with items in memory. Call it before you run a client.',
-    input: object({ profile }, { sandbox }),
+    input: object({}, { profile: servedProfile, sandbox }),
     output: object(
       {
         url,
@@ -139,8 +140,9 @@ export const tools = ({ services, directory }: ToolSettings) => [
     description:
       'Returns the items; with put, the service has exactly these items afterwards. Refuses to replace what is saved in a file or database.',
     input: object(
-      { profile },
+      {},
       {
+        profile: servedProfile,
         sandbox,
         put: {
           ...arrayOf<{ id?: unknown }>({ type: 'object' }),
@@ -179,7 +181,7 @@ export const tools = ({ services, directory }: ToolSettings) => [
     title: 'Reset the service',
     description:
       'Items as at the start (Profile A none, Profile B three), no rules of fail, an empty journal. Refuses to delete what is saved in a file or database.',
-    input: object({ profile }, { sandbox }),
+    input: object({}, { profile: servedProfile, sandbox }),
     output: object({ url, message: text() }, {}),
     annotations: { destructiveHint: true, idempotentHint: true, openWorldHint: false },
     async run(input) {
@@ -195,8 +197,9 @@ export const tools = ({ services, directory }: ToolSettings) => [
     title: 'Read the journal of requests',
     description: `Returns what clients have sent lately, newest last: the response, what was wrong by member, the rules of the contract that the request broke, and what was simulated. Looks at the last ${maxJournalEntries} requests of the service or the sandbox.`,
     input: object(
-      { profile },
+      {},
       {
+        profile: servedProfile,
         sandbox,
         since: integer('Only requests after the one with this id: pass lastId of the last call.', { minimum: 0 }),
         before: integer('Only requests before the one with this id.', { minimum: 1 }),
@@ -246,8 +249,9 @@ export const tools = ({ services, directory }: ToolSettings) => [
     description:
       'With rule, requests fail, wait or are answered slowly from now on, as it says; with clear, it replaces the earlier rules. Returns the rules and how often each was used. A rule without code, fault, delay and bytesPerSecond is a failure of the store. Example: {"profile":"a","rule":{"method":"POST","times":1,"code":503}}.',
     input: object(
-      { profile },
+      {},
       {
+        profile: servedProfile,
         sandbox,
         rule: { ...ruleSchema, description: 'Which requests, and what happens to them.' },
         clear: boolean('Remove all rules, but those of flags.'),

@@ -187,7 +187,9 @@ suite('mcp', { concurrency: 4 }, () => {
       await refusal('items', { profile: 'b' }),
       /^No server responds at http:\S+ \(.*ECONNREFUSED.*: check the/,
     )
+    assert.equal(await refusal('items', {}), 'The argument profile is missing: use a or b.')
     const other = await connect(t, [server.url])
+    assert.deepEqual((await other.call('items')).data, { url: server.url, total: 0, items: [] })
     assert.equal(
       await other.refusal('items', { profile: 'b' }),
       `Profile B is not served at ${server.url}: add its URL with --url.`,
@@ -383,7 +385,7 @@ suite('mcp', { concurrency: 4 }, () => {
     const { client, refusal } = await connect(t)
     assert.equal(
       await refusal('items', { profil: 'b', sandbox: 'a b', put: [1], limit: 0 }),
-      'There is no argument profil: use profile, sandbox, put, offset, limit. The argument profile is missing: use a or b. ' +
+      'There is no argument profil: use profile, sandbox, put, offset, limit. ' +
         'The argument sandbox is not valid: A name of your own, 1 to 64 of A-Z, a-z, 0-9, _ and -: a sandbox shares no items, rules and requests with other clients. ' +
         'The argument put is not valid: An array of all items. Profile A: {"id":1,"name":"walk the dog","isComplete":false}. Profile B: {"id":"milk","name":"Buy milk","notes":"2 litres","done":false}. ' +
         'The argument limit is not valid: At most so many, 1 to 200; 50, where absent.',

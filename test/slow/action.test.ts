@@ -191,7 +191,7 @@ suite('action.yml', { skip, concurrency: true }, () => {
       const { code, summary } = await runStep(t, verify, root, { url, profile: 'a' })
       assert.deepEqual(
         [code, summary.split(',')[0]],
-        [2, 'todo-service: The URL must be an http or https URL without query or fragment'],
+        [2, 'todo-service: The URL must be an http or https URL without credentials, query or fragment'],
       )
     }
   })
