@@ -122,7 +122,7 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
       if (checked instanceof Rejection) throw new Error(`putItems: ${describeError(checked)}`)
       assertReplaced('putItems', await find('putItems', name).putItems(checked))
     },
-    requests: (query) => find('requests', name).journal.list({ preflights: false, ...query }),
+    requests: ({ preflights = false, ...range } = {}) => find('requests', name).journal.list({ preflights, ...range }),
     async fail(...rules) {
       const { faults } = find('fail', name)
       const mistakes = rules.flatMap((rule) => ruleErrors(rule, faults))

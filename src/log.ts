@@ -25,7 +25,7 @@ export interface ProfileUrls {
   readonly app?: string
   readonly swagger?: string
   /** Why it is not served, or not by HTTPS; and what to do. */
-  readonly problem?: readonly string[]
+  readonly unusablePort?: readonly string[]
 }
 
 interface LoggedRequest {
@@ -115,10 +115,10 @@ function formatUrls({
   networkUrls = [],
   app,
   swagger,
-  problem = [],
+  unusablePort = [],
 }: ProfileUrls): string {
   const indent = '\n             '
-  if (urls.length === 0) return `  ${title}  is not served: ${problem.join(indent)}`
+  if (urls.length === 0) return `  ${title}  is not served: ${unusablePort.join(indent)}`
   const lines = [
     urls.join('   '),
     ...(app ? [`app       ${app}`] : []),
@@ -126,7 +126,7 @@ function formatUrls({
     ...(swagger ? [`swagger   ${swagger}`] : []),
     ...(emulatorUrls.length > 0 ? [`emulator  ${emulatorUrls.join('   ')}`] : []),
     ...(networkUrls.length > 0 ? [`network   ${networkUrls.join('   ')}`] : []),
-    ...problem.map((line, index) => `${index === 0 ? 'no HTTPS' : ''}`.padEnd(10) + line),
+    ...unusablePort.map((line, index) => `${index === 0 ? 'no HTTPS' : ''}`.padEnd(10) + line),
   ]
   return `  ${title}  ${lines.join(indent)}`
 }

@@ -19,9 +19,9 @@ export function commandLine(
   ...args: readonly string[]
 ): string {
   const [, script = ''] = argv
-  const { npm_lifecycle_event: event, npm_lifecycle_script: npmScript = 'serve' } = env
-  // Flags behind `--` are added to the end of the script.
-  const isNpmStart = event === 'start' && /\bserve\b[^&|;]*$/.test(npmScript)
+  const { npm_lifecycle_event: event, npm_package_name: project } = env
+  // In another project, the script may start other programs, too.
+  const isNpmStart = event === 'start' && project === 'todo-item-service'
   const name = /^todo-(?:item-)?service$/.exec(basename(script))?.[0]
   const isLocal = event === 'npx' || isNpmStart || script.includes(join('node_modules', '.bin'))
   const flagsOfRuntime = runtime.name === 'Deno' ? ['run', '-A'] : execArgv

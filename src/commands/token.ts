@@ -66,6 +66,7 @@ async function create(args: readonly string[], { env, stdout, stderr }: Process)
   const [action = ''] = rest
   if (nearestWord(action, ['verify'])) problems.push(`Unknown action ${action}. Did you mean verify?`)
   else rejectArguments(rest, problems)
+  problems.push(...findUnknownVariables(env))
   if (problems.length > 0) return { problems }
   const name = values.name ?? userName()
   const created = await createDevToken(configDirectory(env), {

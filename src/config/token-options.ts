@@ -53,7 +53,7 @@ export interface TokenSettings {
   readonly mode: Mode
   /** Undefined: only development tokens are accepted. */
   readonly tokens: TokenConfig | undefined
-  /** Not for development tokens, which have none. */
+  /** Of tokens that are not development tokens. */
   readonly clockToleranceSeconds: number
 }
 

@@ -29,7 +29,7 @@ export function respondWith(
  * To a PUT. It has the entity tag only where what was sent is the new representation (RFC 9110, 9.3.4), in whatever form
  * JSON can have: a client that keeps what it has sent then has the state of this entity tag.
  */
-export const changed = (
+export const respondToPut = (
   { bodyBytes }: Pick<HandlerInput<unknown, unknown>, 'bodyBytes'>,
   { json, etag }: { readonly json: string; readonly etag: string },
 ): Response => (bodyBytes && isSameJson(bodyBytes.toString(), json) ? empty(204, { etag }) : noContent)

@@ -9,7 +9,7 @@ type Expected =
   | 'a comma or }'
   | 'the end of the body'
 
-const [lineFeed = 0, carriageReturn = 0, space = 0, quote = 0, backslash = 0] = Buffer.from('\n\r "\\')
+const [space = 0, quote = 0, backslash = 0] = Buffer.from(' "\\')
 const whiteSpace = /[\t\n\r ]*/y
 const scalar = /^(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)$/
 /** As much of a scalar as there is. */
@@ -28,17 +28,8 @@ export function describeSyntaxError(text: string): string {
 
 /** Columns count characters: 😀 is one. */
 export function positionIn(text: string, index: number): string {
-  let [line, column, previous] = [1, 1, 0]
-  for (let at = 0; at < index; at++) {
-    const code = text.charCodeAt(at)
-    const isLowSurrogate = code >= 0xdc00 && code <= 0xdfff
-    if (code === carriageReturn || (code === lineFeed && previous !== carriageReturn)) {
-      line++
-      column = 1
-    } else if (code !== lineFeed && !isLowSurrogate) column++
-    previous = code
-  }
-  return `line ${line}, column ${column}`
+  const lines = text.slice(0, index).split(/\r\n?|\n/)
+  return `line ${lines.length}, column ${[...(lines.at(-1) ?? '')].length + 1}`
 }
 
 /** In linear time: the first character that cannot be there, or the end of a text that is cut off. */
@@ -85,7 +76,7 @@ export function findSyntaxError(text: string): { readonly index: number; readonl
       const isLiteral = isValue && skip(literalStart)
       if (isValue && !isLiteral) skip(numberStart)
       if (!scalar.test(text.slice(start, index))) {
-        const hint = isValue && character === "'" ? '; a text is in double quotes' : ''
+        const hint = character === "'" ? '; a text is in double quotes, not single ones' : ''
         const missing = index === start ? expected : isLiteral ? 'true, false or null' : 'a digit'
         return { index, message: `${missing} is expected${hint}` }
       }

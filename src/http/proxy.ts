@@ -23,7 +23,7 @@ export function parseProxyTrust(text: string): ProxyTrust | undefined {
 }
 
 /** An IPv4 address as the kernel shows it on a socket for both versions: ::ffff:10.0.0.1. */
-const unmapped = (address: string) => address.replace(/^::ffff:(?=\d+\.)/i, '')
+export const unmapped = (address: string) => address.replace(/^::ffff:(?=\d+\.)/i, '')
 
 function contains(networks: BlockList, text: string): boolean {
   const address = unmapped(text)

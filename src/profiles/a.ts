@@ -1,4 +1,4 @@
-import { changed, ifMatch, respondWith } from '../http/conditional.ts'
+import { ifMatch, respondToPut, respondWith } from '../http/conditional.ts'
 import { errors, Rejection } from '../http/errors.ts'
 import { int64 } from '../http/int64.ts'
 import { jsonType, noContent, retryAfter } from '../http/response.ts'
@@ -89,7 +89,7 @@ const routes = (store: StoreA) => [
       input.body.id === input.id ? store.update(input.id, input.body, ifMatch(input)) : new Rejection('ids-differ'),
     respond(outcome, input) {
       if (outcome === 'unstorable') return unstorableName
-      return typeof outcome === 'string' ? outcomeErrors[outcome] : changed(input, outcome)
+      return typeof outcome === 'string' ? outcomeErrors[outcome] : respondToPut(input, outcome)
     },
   }),
   route({

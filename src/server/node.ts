@@ -9,7 +9,7 @@ import { Socket } from 'node:net'
 import { createServer as createTlsServer, TLSSocket } from 'node:tls'
 import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
-import { isAuthority } from '../http/proxy.ts'
+import { isAuthority, unmapped } from '../http/proxy.ts'
 import type { Ending, Request } from '../http/request.ts'
 import { buffersOf, byteLengthOf, type Response, type Stream } from '../http/response.ts'
 import type { Credentials } from './dev-certificate.ts'
@@ -430,7 +430,7 @@ class Connection {
       this.#socket.destroy()
       return
     }
-    this.state.handler.malformed(status, reason, this.#socket.remoteAddress ?? '')
+    this.state.handler.malformed(status, reason, unmapped(this.#socket.remoteAddress ?? ''))
     const respond = () => {
       this.#socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
       const timer = setTimeout(() => this.#socket.destroy(), closeTimeoutMs)

@@ -15,9 +15,10 @@ export async function findPortHolder(
 ): Promise<Holder | undefined> {
   try {
     if (platform === 'linux') return findInProc(port, performance.now() + timeoutMs)
+    if (platform === 'win32') return undefined
     // +c 0: the whole name.
     const args = ['+c', '0', '-nP', `-iTCP:${port}`, '-sTCP:LISTEN']
-    const { stdout } = await promisify(execFile)('lsof', args, { timeout: timeoutMs, env, windowsHide: true })
+    const { stdout } = await promisify(execFile)('lsof', args, { timeout: timeoutMs, env })
     const [, program, pid] = /^(?!COMMAND)(\S+)\s+(\d+)/m.exec(stdout) ?? []
     return program && pid ? { program: program.replaceAll('\\x20', ' '), pid } : undefined
   } catch {
@@ -27,14 +28,7 @@ export async function findPortHolder(
 
 /** Only root sees the files of other users. */
 function findInProc(port: number, endsAt: number): Holder | undefined {
-  const sockets = ['tcp', 'tcp6'].flatMap((file) =>
-    readFileSync(`/proc/net/${file}`, 'utf8')
-      .split('\n')
-      .map((line) => line.trim().split(/\s+/))
-      .filter(([, local = '', , state]) => state === '0A' && Number.parseInt(local.split(':')[1] ?? '', 16) === port)
-      .map((fields) => `socket:[${fields[9]}]`),
-  )
-  // A process or a file that is closed meanwhile is none.
+  // A process or a file that is gone is none, as is that of IPv6 where it is disabled.
   const attempt = <T>(read: () => T, otherwise: T) => {
     try {
       return read()
@@ -42,6 +36,13 @@ function findInProc(port: number, endsAt: number): Holder | undefined {
       return otherwise
     }
   }
+  const sockets = ['tcp', 'tcp6'].flatMap((file) =>
+    attempt(() => readFileSync(`/proc/net/${file}`, 'utf8'), '')
+      .split('\n')
+      .map((line) => line.trim().split(/\s+/))
+      .filter(([, local = '', , state]) => state === '0A' && Number.parseInt(local.split(':')[1] ?? '', 16) === port)
+      .map((fields) => `socket:[${fields[9]}]`),
+  )
   const holds = (pid: string) =>
     attempt(() => readdirSync(`/proc/${pid}/fd`), []).some((fd) =>
       sockets.includes(attempt(() => readlinkSync(`/proc/${pid}/fd/${fd}`), '')),

@@ -38,9 +38,9 @@ export interface UnusablePort {
 }
 
 export const describeUnusablePort = ({ port, needsPrivileges }: UnusablePort) =>
-  `${port} ${needsPrivileges ? 'needs privileges that this process does not have' : 'is in use'}`
+  `${port} ${needsPrivileges ? (port < 1024 ? 'needs privileges that this process does not have' : 'is reserved by the system') : 'is in use'}`
 
-interface StartedProfile {
+export interface StartedProfile {
   /** Undefined where its HTTP port is unusable, in production also its HTTPS port. */
   readonly running: RunningProfile | undefined
   readonly unusable: readonly UnusablePort[]

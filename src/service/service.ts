@@ -13,7 +13,13 @@ import { createTokenVerifier } from '../tokens/verify.ts'
 import { version } from '../version.ts'
 import type { Clock } from './clock.ts'
 import { readStartingItems } from './items-file.ts'
-import { describeUnusablePort, type RunningProfile, startProfile, type UnusablePort } from './profile-server.ts'
+import {
+  describeUnusablePort,
+  type RunningProfile,
+  type StartedProfile,
+  startProfile,
+  type UnusablePort,
+} from './profile-server.ts'
 import { controlBodyBytes, type OpenStores, openStores } from './stores.ts'
 import { createTokenVerification, type DevTokenRequest, type DevTokenSettings, signDevToken } from './tokens.ts'
 
@@ -118,13 +124,14 @@ export async function startService(options: ServiceOptions): Promise<Service | s
     listen: worker ? (await import('../server/handover.ts')).primaryListener(worker) : listenHere,
     ...{ appSettings, credentials, serviceInfo },
   }
-  const unusable: UnusablePort[] = []
+  const started: (StartedProfile & { readonly title: string })[] = []
   for (const name of config.profiles) {
-    const started = await startProfile(served[name], settings)
-    if (typeof started === 'string') return fail(started)
-    if (started.running) running.push(started.running)
-    unusable.push(...started.unusable)
+    const outcome = await startProfile(served[name], settings)
+    if (typeof outcome === 'string') return fail(outcome)
+    if (outcome.running) running.push(outcome.running)
+    started.push({ title: served[name].title, ...outcome })
   }
+  const unusable = started.flatMap((one) => one.unusable)
   const ports = unusable.length === 0 ? undefined : await explainPorts(unusable, running, options)
   if (ports && (running.length === 0 || config.mode === 'production'))
     return fail([...new Set(ports.reasons.map((reason) => `Port ${reason}.`)), ports.advice].join(' '))
@@ -134,13 +141,12 @@ export async function startService(options: ServiceOptions): Promise<Service | s
       mode: config.mode,
       store: opened.kind,
       runtime: runtime.name === 'Node' ? undefined : runtime.nameAndVersion,
-      profiles: config.profiles.map((name) => {
-        const { title } = served[name]
-        const index = unusable.findIndex(({ profile }) => profile === name)
-        const { urls = { title, urls: [] } } = running.find(({ urls }) => urls.title === title) ?? {}
-        if (!ports || index < 0) return urls
-        const isLast = index === unusable.length - 1
-        return { ...urls, problem: [`port ${ports.reasons[index]}.`, ...(isLast ? [ports.advice] : [])] }
+      // In development, a profile has one unusable port at most.
+      profiles: started.map(({ title, running: profile, unusable: [port] }) => {
+        const urls = profile?.urls ?? { title, urls: [] }
+        if (!ports || !port) return urls
+        const advice = port === unusable.at(-1) ? [ports.advice] : []
+        return { ...urls, unusablePort: [`port ${ports.reasons[unusable.indexOf(port)]}.`, ...advice] }
       }),
       metrics: metrics?.server?.url,
       notes: [...notes, ...httpsNotes(config)],

@@ -9,8 +9,8 @@ import type { RunningProfile } from './profile-server.ts'
 import { type NewToken, startService } from './service.ts'
 
 /**
- * A service in development mode, with items in memory, and without a directory a key for tokens of its own. The options are those of `start`,
- * which may have been called without a compiler: throws with every mistake.
+ * A service in development mode, with items in memory. Its key for tokens is the one in the directory, or a new one. The
+ * options are those of `start`, which may have been called without a compiler: throws with every mistake.
  */
 export async function startInProcess(options: object = {}, directory?: string) {
   const { log: write, config } = readStartOptions(options as Readonly<Record<string, unknown>>)

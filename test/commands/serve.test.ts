@@ -432,12 +432,17 @@ suite('todo-service', { concurrency: 4 }, () => {
     const directory = process.cwd()
     for (const [script, env, expected, token] of [
       ['dist/src/cli.js', {}, 'node dist/src/cli.js serve --port-b 5005', 'node dist/src/cli.js token'],
-      ['dist/src/cli.js', { npm_lifecycle_event: 'start' }, 'npm start -- --port-b 5005', 'npx todo-service token'],
       [
         'dist/src/cli.js',
-        { npm_lifecycle_event: 'start', npm_lifecycle_script: 'node dist/src/cli.js serve & vite' },
-        'node dist/src/cli.js serve --port-b 5005',
-        'node dist/src/cli.js token',
+        { npm_lifecycle_event: 'start', npm_package_name: 'todo-item-service' },
+        'npm start -- --port-b 5005',
+        'npx todo-service token',
+      ],
+      [
+        'x/node_modules/.bin/todo-service',
+        { npm_lifecycle_event: 'start', npm_package_name: 'client' },
+        'npx todo-service serve --port-b 5005',
+        'npx todo-service token',
       ],
       ['x/node_modules/.bin/todo-service', {}, 'npx todo-service serve --port-b 5005', 'npx todo-service token'],
       [

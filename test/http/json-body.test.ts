@@ -45,11 +45,11 @@ const malformed: Record<string, readonly [body: string | Buffer, message: string
   'no colon': ['{"name" "x"}', 'The body is not JSON: at line 1, column 9, a colon is expected.'],
   'a name in single quotes': [
     "{'name':'x'}",
-    'The body is not JSON: at line 1, column 2, a name in double quotes or } is expected.',
+    'The body is not JSON: at line 1, column 2, a name in double quotes or } is expected; a text is in double quotes, not single ones.',
   ],
   'a text in single quotes': [
     `{"name":'x'}`,
-    'The body is not JSON: at line 1, column 9, a value is expected; a text is in double quotes.',
+    'The body is not JSON: at line 1, column 9, a value is expected; a text is in double quotes, not single ones.',
   ],
   'a name without quotes': [
     '{name:"x"}',
