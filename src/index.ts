@@ -122,7 +122,10 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
       if (checked instanceof Rejection) throw new Error(`putItems: ${describeError(checked)}`)
       assertReplaced('putItems', await find('putItems', name).putItems(checked))
     },
-    requests: ({ preflights = false, ...range } = {}) => find('requests', name).journal.list({ preflights, ...range }),
+    requests({ preflights = false, since = 0, limit, ...unknown } = {}) {
+      rejectUnknown('requests', unknown, 'since, limit, preflights')
+      return find('requests', name).journal.list({ preflights, since, ...(limit !== undefined && { limit }) })
+    },
     async fail(...rules) {
       const { faults } = find('fail', name)
       const mistakes = rules.flatMap((rule) => ruleErrors(rule, faults))
@@ -130,7 +133,11 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
       if (mistakes.length > 0) throw new Error(`fail: ${mistakes.join(' ')}`)
       for (const rule of rules) faults.add(rule)
     },
-    token: newToken,
+    async token(options = {}) {
+      const { name: caller, roles, scopes, claims, validForSeconds, ...unknown } = options
+      rejectUnknown('token', unknown, 'name, roles, scopes, claims, validForSeconds')
+      return newToken(options)
+    },
   })
   return {
     ...sandboxOf(),
@@ -143,6 +150,11 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
     close,
     [Symbol.asyncDispose]: close,
   }
+}
+
+/** What was called without a compiler. */
+function rejectUnknown(member: string, unknown: object, known: string): void {
+  for (const name of Object.keys(unknown)) throw new Error(`${member}: there is no option ${name}: use ${known}.`)
 }
 
 function assertReplaced(member: string, outcome: ReplaceOutcome): void {

@@ -4,7 +4,7 @@ import { Agent, get } from 'node:http'
 import { type AddressInfo, createServer, connect as openSocket } from 'node:net'
 import { suite, type TestContext, test } from 'node:test'
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
-import { type StartOptions, start, type TodoServer, type TokenOptions } from '../src/index.ts'
+import { type JournalQuery, type StartOptions, start, type TodoServer, type TokenOptions } from '../src/index.ts'
 import { cleanUp } from './support/cleanup.ts'
 import { runCommand } from './support/cli.ts'
 import { freePort } from './support/port.ts'
@@ -223,6 +223,12 @@ suite('start', () => {
 
   test('token rejects a time that is no finite number', async (t) => {
     const server = await started(t, { profile: 'a' })
+    await assert.rejects(server.token({ validForSecond: 1 } as TokenOptions), {
+      message: 'token: there is no option validForSecond: use name, roles, scopes, claims, validForSeconds.',
+    })
+    assert.throws(() => server.requests({ preflight: true } as JournalQuery), {
+      message: 'requests: there is no option preflight: use since, limit, preflights.',
+    })
     for (const validForSeconds of ['1', Number.NaN, null, 1e12])
       await assert.rejects(server.token({ validForSeconds } as TokenOptions), {
         message: 'token: validForSeconds must be a number, at most 315360000 (ten years).',

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio'
 import { findUnknownVariables, readServerUrl } from '../config/config.ts'
 import { flagsOnly, many, optionsHelp, readOptions, rejectArguments, text } from '../config/options.ts'
@@ -7,7 +8,7 @@ import { mcpServer } from '../mcp/server.ts'
 import { type ServiceSettings, Services } from '../mcp/services.ts'
 import { tools } from '../mcp/tools.ts'
 import { defaultUrlsByProfile } from '../service/find-service.ts'
-import type { Command, Process } from './command.ts'
+import { type Command, commandLine, type Process } from './command.ts'
 
 const options = {
   ...flagsOnly({
@@ -49,30 +50,42 @@ Examples, in a checkout or in a project with this package
   },
 }
 
+/** A verification that is stopped when the client leaves deletes its items, but a server may not respond. */
+const maxEndMs = 3_000
+
 /** Serves the client at standard input and output until it leaves, or until a signal. Returns the exit code. */
 export async function serveAgent(
-  settings: Omit<ServiceSettings, 'directory'>,
-  process: Pick<Process, 'env' | 'stdin' | 'stdout' | 'stderr' | 'once'>,
+  serviceSettings: Omit<ServiceSettings, 'directory' | 'tokenCommand'>,
+  process: Omit<Process, 'on'>,
 ): Promise<number> {
   const { env, stdin, stdout, stderr } = process
   const report = (message: string) => void stderr.write(`todo-service: ${message}\n`)
-  if (stdin.isTTY) report('An agent starts this command and speaks to it. How: todo-service mcp --help')
+  if (stdin.isTTY)
+    report(`An agent starts this command and speaks to it. How: ${commandLine(process, 'mcp', '--help')}`)
   const directory = configDirectory(env)
-  const services = new Services({ ...settings, directory })
+  const services = new Services({
+    ...serviceSettings,
+    directory,
+    tokenCommand: commandLine(process, 'token', '--scope', 'control', '-o', 'token'),
+  })
   const running = new Set<Promise<unknown>>()
   const ended = new Promise<void>((resolve) => {
     for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => resolve())
     for (const event of ['end', 'close']) stdin.once(event, resolve)
     stdout.once('error', () => resolve())
   })
-  const connection = serveStdio(() => mcpServer(tools({ services, directory }), running), {
+  const settings = { services, directory, commandLine: commandLine.bind(undefined, process) }
+  const connection = serveStdio(() => mcpServer(tools(settings), running), {
     transport: new StdioServerTransport(stdin, stdout),
     onerror: ({ message }) => report(message),
   })
   await ended
   await connection.close()
-  // A verification that was stopped deletes its items.
-  await Promise.allSettled(running)
+  const timer = new AbortController()
+  const outcome = await Promise.race([Promise.allSettled(running), setTimeout(maxEndMs, 'late', timer)])
+  timer.abort()
   await services.close()
+  // What is left waits for a server that does not respond.
+  if (outcome === 'late') process.exit(0)
   return 0
 }

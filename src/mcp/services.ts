@@ -12,6 +12,8 @@ export interface ServiceSettings {
   readonly searchedUrls: Readonly<Record<ProfileName, readonly string[]>>
   /** The user's configuration directory, with the key of development tokens. */
   readonly directory: string | undefined
+  /** The command that makes a token, to be shown. */
+  readonly tokenCommand: string
 }
 
 export interface Connection {
@@ -36,9 +38,9 @@ export class Services {
    * service only.
    */
   async connect(profile: ProfileName | undefined, sandbox?: string): Promise<Connection> {
-    const { urls, token, searchedUrls } = this.#settings
+    const { urls, token, searchedUrls, tokenCommand } = this.#settings
     const connectTo = async (url: string, isStartedHere: boolean): Promise<Connection> => {
-      const service = await connectControl(url, { sandbox, token: urls.length > 0 ? token : undefined })
+      const service = await connectControl(url, { sandbox, token: urls.length > 0 ? token : undefined, tokenCommand })
       return { service, baseUrl: sandbox === undefined ? url : `${url}/~${sandbox}`, isStartedHere }
     }
     if (profile === undefined) {
@@ -63,7 +65,12 @@ export class Services {
     // Another call may have started it meanwhile.
     const started = this.#started.get(profile) ?? startInProcess({ profile }, this.#settings.directory)
     this.#started.set(profile, started)
-    return connectTo((await started).url, true)
+    const { url } = await started.catch((cause) => {
+      // The next call tries again.
+      this.#started.delete(profile)
+      throw cause
+    })
+    return connectTo(url, true)
   }
 
   /** Whether these tools may send requests to the server: it is on this machine, or the user has named it. */

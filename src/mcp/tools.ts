@@ -1,5 +1,6 @@
 import { profiles } from '../app.ts'
 import { readServerUrl } from '../config/config.ts'
+import { bearerToken } from '../config/token-options.ts'
 import {
   arrayOf,
   boolean,
@@ -15,9 +16,14 @@ import {
   usedRulesSchema,
   wholeNumber,
 } from '../control/schema.ts'
-import type { ControlClient } from '../service/control-client.ts'
-import { createDevToken } from '../service/tokens.ts'
-import { rules as contractRules, profiles as contracts, type Outcome, verify as verifyServer } from '../verify/index.ts'
+import { createDevToken, maxValidForSeconds } from '../service/tokens.ts'
+import {
+  rules as contractRules,
+  profiles as contracts,
+  type Outcome,
+  type Verification,
+  verify as verifyServer,
+} from '../verify/index.ts'
 import { parseExact } from '../verify/json.ts'
 import { pretty } from '../verify/report/pretty.ts'
 import { matchesRule } from '../verify/waivers.ts'
@@ -53,14 +59,17 @@ const describe = ({ rule, name, sentence, failure }: Outcome) => ({ rule, name, 
 /** The service returns at most this many entries of its journal, which keeps a response small. */
 const maxJournalEntries = 200
 
-/** What the agent may not delete, a person may. */
-async function refuseLoss({ findLoss }: ControlClient): Promise<void> {
-  const loss = await findLoss()
-  if (loss)
-    throw new Error(
-      `${loss.sentence}. Nothing was changed: only the user may delete ${loss.pronoun}, with todo-service reset at a terminal.`,
-    )
-}
+/** The report, without advice to add flags of the command. */
+const withoutFlags = (verification: Verification) =>
+  pretty({
+    ...verification,
+    unobservable: [],
+    outcomes: verification.outcomes.map((one) =>
+      one.reason === undefined ? one : { ...one, reason: one.reason.replace(/ \(--[\w-]+\)$/, '') },
+    ),
+  })
+    .replace(/^(Notes are deviations from choices): .*/m, '$1.')
+    .replace(/^(Rule and requests of further failures): .*/m, '$1: in the structured content.')
 
 const isRejected = ({ state, status }: JournalEntry) => state !== 'pending' && (status === null || status >= 400)
 
@@ -77,9 +86,11 @@ export interface ToolSettings {
   readonly services: Services
   /** The user's configuration directory, with the key of development tokens. */
   readonly directory: string | undefined
+  /** What to type for a command of this program. */
+  commandLine(...args: readonly string[]): string
 }
 
-export const tools = ({ services, directory }: ToolSettings) => [
+export const tools = ({ services, directory, commandLine }: ToolSettings) => [
   tool({
     name: 'read_contract',
     title: 'Read the contract',
@@ -159,7 +170,11 @@ export const tools = ({ services, directory }: ToolSettings) => [
     async run({ profile: name, sandbox: box, put, offset = 0, limit: count = 50 }) {
       const { service, baseUrl } = await services.connect(name, box)
       if (put) {
-        await refuseLoss(service)
+        const loss = await service.findLoss([])
+        if (loss)
+          throw new Error(
+            `${loss.sentence}. Nothing was changed: only the user may replace ${loss.pronoun}, with PUT ${baseUrl}/__admin/items.`,
+          )
         const rounded = put.findIndex(({ id }) => Number.isInteger(id) && !Number.isSafeInteger(id))
         if (rounded >= 0)
           throw new Error(
@@ -186,7 +201,11 @@ export const tools = ({ services, directory }: ToolSettings) => [
     annotations: { destructiveHint: true, idempotentHint: true, openWorldHint: false },
     async run(input) {
       const { service, baseUrl } = await services.connect(input.profile, input.sandbox)
-      await refuseLoss(service)
+      const loss = await service.findLoss()
+      if (loss)
+        throw new Error(
+          `${loss.sentence}. Nothing was changed: only the user may delete ${loss.pronoun}, with ${commandLine('reset')} at a terminal.`,
+        )
       const message = await service.reset()
       return { data: { url: baseUrl, message }, text: message }
     },
@@ -281,10 +300,10 @@ export const tools = ({ services, directory }: ToolSettings) => [
         name: text('Name of the caller, which /secret greets; developer, where absent.', { pattern: '\\S' }),
         scopes: { ...arrayOf(text()), description: 'Scopes of the token, an array of strings.' },
         roles: { ...arrayOf(text()), description: 'Roles of the caller, an array of strings.' },
-        validForSeconds: integer('3600, where absent; a negative number for a token that has expired.', {
-          minimum: -(10 ** 8),
-          maximum: 10 ** 8,
-        }),
+        validForSeconds: integer(
+          `At most ${maxValidForSeconds} (ten years); 3600, where absent; a negative number for a token that has expired.`,
+          { minimum: -maxValidForSeconds, maximum: maxValidForSeconds },
+        ),
       },
     ),
     output: object({ token: text(), expires: text() }, {}),
@@ -324,16 +343,18 @@ export const tools = ({ services, directory }: ToolSettings) => [
       { more },
     ),
     annotations: { destructiveHint: false, openWorldHint: false },
-    async run({ url: sent, profile: name, only, ...options }, { signal, reportProgress }) {
+    async run({ url: sent, profile: name, only, token, ...options }, { signal, reportProgress }) {
       const target = readServerUrl(sent)
       if (typeof target === 'object') throw new Error(target.problem)
+      const { read, expects } = bearerToken('')
+      if (token !== undefined && read(token) === undefined) throw new Error(`The argument token must be ${expects}.`)
       if (!services.mayVerify(target))
         throw new Error(
-          `${target} is not on this machine. Ask the user to run todo-service verify ${target} --profile ${name}, or to add --url ${target} to this command.`,
+          `${target} is not on this machine. Ask the user to run ${commandLine('verify', target, '--profile', name)}, or to add --url ${target} to this command.`,
         )
       const verification = await verifyServer({
         ...options,
-        ...{ url: target, profile: name, only: listOf(only), signal },
+        ...{ url: target, profile: name, only: listOf(only), signal, token: token?.trim() },
         // The development certificate is self-signed.
         insecure: target.startsWith('https:') && isLocal(target),
         onOutcome: ({ rule }, done, total) => reportProgress(done, total, rule),
@@ -349,7 +370,7 @@ export const tools = ({ services, directory }: ToolSettings) => [
       const lists = { failures: failures.shown, notes: notes.shown, leftovers: firstOf(leftovers, 10).shown }
       return {
         data: { ok, complete, passed, failed, deviations, skipped, ...lists, ...rest },
-        text: pretty({ ...verification, unobservable: [] }),
+        text: withoutFlags(verification),
       }
     },
   }),

@@ -8,7 +8,7 @@ export interface ControlOptions {
   readonly sandbox?: string | undefined
   readonly token?: string | undefined
   /** The command that makes a token, to be shown. */
-  readonly tokenCommand?: string
+  readonly tokenCommand: string
 }
 
 /** A service in development mode, by its control API. */
@@ -20,8 +20,11 @@ export interface ControlClient extends Pick<Info, 'store' | 'operations'> {
   send(method: string, path: string, body?: unknown, headers?: Readonly<Record<string, string>>): Promise<Response>
   /** Restores the items of the start, removes the rules and empties the journal; says so. */
   reset(): Promise<string>
-  /** Says which saved items would be lost if all items were replaced; undefined where none would. */
-  findLoss(): Promise<Loss | undefined>
+  /**
+   * Says which saved items would be lost if all items were replaced; undefined where none would. Those that are there
+   * afterwards are no loss: the items of the start, where absent.
+   */
+  findLoss(restored?: readonly unknown[]): Promise<Loss | undefined>
 }
 
 interface Loss {
@@ -72,11 +75,11 @@ export async function connectControl(
       )
       return `${name} is reset${count}.`
     },
-    async findLoss() {
+    async findLoss(restored = profiles[info.profile].startingItems) {
       if (!info.isPersistent) return undefined
       const items: readonly unknown[] = JSON.parse((await send('GET', '/items')).text)
-      const starting = profiles[info.profile].startingItems.map((item) => JSON.stringify(item))
-      if (items.every((item) => starting.includes(JSON.stringify(item)))) return undefined
+      const kept = restored.map((item) => JSON.stringify(item))
+      if (items.every((item) => kept.includes(JSON.stringify(item)))) return undefined
       const [count, pronoun] = items.length === 1 ? ['1 item', 'it'] : [`${items.length} items`, 'them']
       return { sentence: `${name} has ${count} in ${info.store}`, pronoun }
     },
@@ -96,11 +99,7 @@ function readInfo(text: string) {
   }
 }
 
-function describeRejection(
-  { status, headers, text }: Response,
-  url: string,
-  tokenCommand = 'todo-service token --scope control -o token',
-): ControlError {
+function describeRejection({ status, headers, text }: Response, url: string, tokenCommand: string): ControlError {
   if (status === 401 || status === 403)
     return new ControlError(
       `The service at ${url} requires a token from this client: add --token "$(${tokenCommand})".`,

@@ -3,7 +3,6 @@ import { profiles } from '../app.ts'
 import { readConfig } from '../config/config.ts'
 import type { Control } from '../control/control.ts'
 import { readableLog } from '../log.ts'
-import { maxValidForSeconds } from '../tokens/sign.ts'
 import { createClock } from './clock.ts'
 import type { RunningProfile } from './profile-server.ts'
 import { type NewToken, startService } from './service.ts'
@@ -27,13 +26,7 @@ export async function startInProcess(options: object = {}, directory?: string) {
   const { destroy } = service
   const [{ urls, control }] = service.profiles as [RunningProfile]
   // Development mode without --no-admin.
-  const sign = service.newToken as NewToken
-  const newToken: NewToken = async (request) => {
-    const { validForSeconds = 0 } = request ?? {}
-    if (!Number.isFinite(validForSeconds) || validForSeconds > maxValidForSeconds)
-      throw new Error(`token: validForSeconds must be a number, at most ${maxValidForSeconds} (ten years).`)
-    return sign(request)
-  }
+  const newToken = service.newToken as NewToken
   return { url: urls.urls[0] as string, control: control as Control, newToken, destroy }
 }
 

@@ -56,6 +56,8 @@ export async function createTokenVerification(
 const noKeyNote =
   'Protected endpoints return 401 for every request: no key for tokens is configured. Set TODO_JWT_KEY, --jwt-public-key or --jwt-jwks.'
 
+export { maxValidForSeconds } from '../tokens/sign.ts'
+
 export type DevTokenRequest = Omit<TokenRequest, 'id'>
 
 /** A development token with an id of its own; its times are those of the real clock. */

@@ -21,7 +21,7 @@ export const maxValidForSeconds = 3650 * 86_400
 
 /**
  * Signs a development token with the claims that `dotnet user-jwts` writes, but without `nbf`: the clock of a service may be
- * behind the one here.
+ * behind the one here. Throws where `validForSeconds` is not valid.
  */
 export async function signToken(
   request: TokenRequest,
@@ -30,6 +30,8 @@ export async function signToken(
 ): Promise<{ token: string; claims: { exp: number; iat: number } }> {
   const { SignJWT } = await import('jose/jwt/sign')
   const { name = 'developer', validForSeconds = 3600 } = request
+  if (!Number.isFinite(validForSeconds) || validForSeconds > maxValidForSeconds)
+    throw new Error(`token: validForSeconds must be a number, at most ${maxValidForSeconds} (ten years).`)
   const { issuer = devTokenDefaults.issuer, audiences = devTokenDefaults.audiences } = request
   const seconds = now.getTime() / 1000
   // Whole seconds: valid for no less than was asked for, and for no moment where that is 0 or less.

@@ -79,7 +79,8 @@ async function explain(
   const isConnected = cause instanceof NoResponseError && !['ECONNREFUSED', 'ENOTFOUND'].includes(code) && !agent
   if (isConnected && (await responds(swapScheme(url), path))) return otherScheme(url)
   const waited = waitMs > 0 && !(cause instanceof Interrupted) ? ` (waited ${waitMs / 1000} s)` : ''
-  return `${url} cannot be checked: ${cause.message.replace(/\s+/g, ' ').slice(0, 200)}${waited}.`
+  const advice = code === 'ECONNREFUSED' ? ' Check the URL, or start the server; --wait N waits for it.' : ''
+  return `${url} cannot be checked: ${cause.message.replace(/\s+/g, ' ').slice(0, 200)}${waited}.${advice}`
 }
 
 const probeTimeoutMs = 2000

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { type AddressInfo, Server } from 'node:net'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { suite, type TestContext, test } from 'node:test'
@@ -37,10 +39,12 @@ async function connect(
   folder?: string,
 ) {
   const signals = new EventEmitter()
+  const exits: number[] = []
   const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()]
   const env = { XDG_CONFIG_HOME: folder ?? temporaryFolder(t) }
   const exitCode = serveAgent({ urls, token: undefined, searchedUrls: { a: searched, b: searched } }, {
-    ...{ env, stdin, stdout, stderr },
+    ...{ env, stdin, stdout, stderr, argv: ['node', 'dist/src/cli.js'], argv0: 'node', execArgv: [] },
+    exit: (code: number) => exits.push(code),
     once: signals.once.bind(signals),
   } as object as Parameters<typeof serveAgent>[1])
   const client = new Client({ name: 'test', version: '1' })
@@ -69,13 +73,22 @@ async function connect(
     assert.ok(isError, text)
     return text
   }
-  return { client, tools, call, refusal, end, exitCode, signals }
+  return { client, tools, call, refusal, end, exitCode, signals, stdin, exits }
 }
 
 async function started<Name extends 'a' | 'b'>(t: TestContext, profile: Name) {
   const server = await start({ profile })
   cleanUp(t, server.close)
   return server
+}
+
+async function listening(t: TestContext, server: ReturnType<typeof createServer>): Promise<string> {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  cleanUp(t, async () => {
+    server.closeAllConnections()
+    await new Promise((resolve) => server.close(resolve))
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
 suite('mcp', { concurrency: 4 }, () => {
@@ -296,15 +309,39 @@ suite('mcp', { concurrency: 4 }, () => {
     const { call, refusal } = await connect(t, [url])
     const put = [{ id: 1, name: 'walk the dog', isComplete: true }]
     assert.equal((await call('items', { profile: 'a', put })).data.total, 1, 'there is nothing to delete')
-    const sentence = `Profile A at ${url} has 1 item in the file ${file}. Nothing was changed: only the user may delete it, with todo-service reset at a terminal.`
-    assert.equal(await refusal('reset', { profile: 'a' }), sentence)
-    assert.equal(await refusal('items', { profile: 'a', put: [] }), sentence)
+    const sentence = `Profile A at ${url} has 1 item in the file ${file}. Nothing was changed: only the user may `
+    assert.equal(
+      await refusal('reset', { profile: 'a' }),
+      `${sentence}delete it, with node dist/src/cli.js reset at a terminal.`,
+    )
+    assert.equal(
+      await refusal('items', { profile: 'a', put: [] }),
+      `${sentence}replace it, with PUT ${url}/__admin/items.`,
+    )
     assert.equal((await call('items', { profile: 'a' })).data.total, 1)
     assert.match(await refusal('reset', { profile: 'a', sandbox: 'me' }), /sandboxes/)
   })
 
+  test('items does not replace saved items that are those of the start; reset restores them', async (t) => {
+    const { url } = await serve(t, ['--data', join(temporaryFolder(t), 'todo.db')], {}, 'b')
+    const { call, refusal } = await connect(t, [url])
+    assert.match(await refusal('items', { profile: 'b', put: [] }), /has 3 items in the file .* Nothing was changed: /)
+    assert.equal((await call('items', { profile: 'b' })).data.total, 3)
+    assert.ok(!(await call('reset', { profile: 'b' })).isError)
+  })
+
+  test('a service that requires a token: the message has the command that makes one', async (t) => {
+    const server = createServer((_, response) => response.writeHead(401).end())
+    const url = await listening(t, server)
+    const { refusal } = await connect(t, [url])
+    assert.equal(
+      await refusal('items', {}),
+      `The service at ${url} requires a token from this client: add --token "$(node dist/src/cli.js token --scope control -o token)".`,
+    )
+  })
+
   test('token is accepted by the service', async (t) => {
-    const { call } = await connect(t)
+    const { call, refusal } = await connect(t)
     const { url } = (await call('service', { profile: 'a' })).data
     const greeting = async (args: object) => {
       const { token } = (await call('token', args)).data
@@ -313,6 +350,13 @@ suite('mcp', { concurrency: 4 }, () => {
     }
     assert.match(`${await greeting({ name: 'ada', scopes: ['todo'] })}`, /^Hello ada\./)
     assert.equal(await greeting({ validForSeconds: -3600 }), 401)
+    const tenYears = 315_360_000
+    const { expires } = (await call('token', { validForSeconds: tenYears })).data
+    assert.ok(Math.abs(Date.parse(expires) - Date.now() - tenYears * 1000) < 60_000, expires)
+    assert.match(
+      await refusal('token', { validForSeconds: tenYears + 1 }),
+      /^The argument validForSeconds is not valid: At most 315360000 \(ten years\)/,
+    )
   })
 
   test('token says why there is none', async (t) => {
@@ -349,11 +393,15 @@ suite('mcp', { concurrency: 4 }, () => {
     assert.match(await verify({}), /^http:\S+ cannot be checked: .*ECONNREFUSED/)
     assert.match(await verify({ only: 'B1' }), /^No rule of Profile A matches B1\./)
     assert.match(await verify({ url: `${closed}${itemsPath}` }), /without \/api\/todoitems/)
+    assert.equal(
+      await verify({ token: 'a\r\nb' }),
+      'The argument token must be a JSON Web Token: three parts with dots between them.',
+    )
     assert.match(await verify({ url: 'localhost:8080' }), /^The URL must be an http or https URL/)
     const elsewhere = 'https://todo.invalid'
     assert.equal(
       await verify({ url: elsewhere }),
-      `${elsewhere} is not on this machine. Ask the user to run todo-service verify ${elsewhere} --profile a, or to add --url ${elsewhere} to this command.`,
+      `${elsewhere} is not on this machine. Ask the user to run node dist/src/cli.js verify ${elsewhere} --profile a, or to add --url ${elsewhere} to this command.`,
     )
     const named = await connect(t, [elsewhere])
     assert.match(await named.refusal('verify', { url: elsewhere, profile: 'a' }), /cannot be checked/)
@@ -379,6 +427,38 @@ suite('mcp', { concurrency: 4 }, () => {
     signals.emit('SIGTERM')
     assert.equal(await exitCode, 0)
     assert.deepEqual(await server.items(), [])
+  })
+
+  test('verify does not advise flags, which the tool does not have', async (t) => {
+    const server = await started(t, 'a')
+    const { call } = await connect(t)
+    const token = await server.token()
+    const { text, data } = await call('verify', { url: server.url, profile: 'a', only: 'S*', token })
+    assert.ok(data.skipped > 0, text)
+    assert.match(text, /no second token was passed$/m)
+    assert.doesNotMatch(text, /--/)
+  })
+
+  test('ends soon where a server does not respond', async (t) => {
+    let isHanging = false
+    let isCalled = () => {}
+    const called = new Promise<void>((resolve) => {
+      isCalled = resolve
+    })
+    const server = createServer(({ method }, response) => {
+      if (method === 'POST') isCalled()
+      else if (!isHanging) response.writeHead(200, json).end('[]')
+      isHanging ||= method === 'POST'
+    })
+    const url = await listening(t, server)
+    const { call, stdin, exitCode, exits } = await connect(t)
+    call('verify', { url, profile: 'a' }).catch(() => {})
+    await called
+    const startedAt = performance.now()
+    stdin.end()
+    assert.equal(await exitCode, 0)
+    assert.ok(performance.now() - startedAt < 8_000, `${performance.now() - startedAt}`)
+    assert.deepEqual(exits, [0], 'the process does not wait for what is left')
   })
 
   test('names every wrong argument', async (t) => {
@@ -431,4 +511,15 @@ suite('mcp', { concurrency: 4 }, () => {
     assert.throws(() => process.kill(pid, 0), { code: 'ESRCH' })
     assert.deepEqual([stderr, errors], ['', []])
   })
+})
+
+// Not beside tests that start servers.
+test('mcp starts a service again where the first start has failed', async (t) => {
+  const { call, refusal } = await connect(t)
+  const { mock } = t.mock.method(Server.prototype, 'listen', () => {
+    throw new Error('no port is free')
+  })
+  assert.match(await refusal('service', { profile: 'a' }), /no port is free/)
+  mock.restore()
+  assert.equal((await call('service', { profile: 'a' })).data.isStartedHere, true)
 })

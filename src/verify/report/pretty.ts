@@ -28,8 +28,10 @@ export function pretty(verification: Verification, colorize: Colorize = (_, text
     totalsByGroup(outcomes),
   ]
   const text = sections.map((lines) => (lines.length > 0 ? `${lines.join('\n')}\n\n` : '')).join('')
+  const failedRules = new Set(withStatus('failed').map(({ rule }) => rule))
+  const further = 'Rule and requests of further failures: --only with the rule, or --report markdown.\n'
   const hint = 'Notes are deviations from choices: --strict fails them, --report markdown shows them in full.\n'
-  return `${text}${deviations > 0 ? hint : ''}${colorize(failed > 0 ? 'red' : 'green', totals(verification))}\n`
+  return `${text}${failedRules.size > maxFullFailures ? further : ''}${deviations > 0 ? hint : ''}${colorize(failed > 0 ? 'red' : 'green', totals(verification))}\n`
 }
 
 /** On one line. */
