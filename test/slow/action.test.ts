@@ -190,7 +190,7 @@ suite('action.yml', { skip, concurrency: true }, () => {
     for (const url of ['', '--help', '$(touch injected) `touch injected`; touch injected']) {
       const { code, summary } = await runStep(t, verify, root, { url, profile: 'a' })
       assert.deepEqual(
-        [code, summary.split(',')[0]],
+        [code, summary.split(', not ')[0]],
         [2, 'todo-service: The URL must be an http or https URL without credentials, query or fragment'],
       )
     }
