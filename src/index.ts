@@ -1,11 +1,11 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import { ruleErrors, tooManyRules } from './control/faults.ts'
-import type { FaultRule, JournalEntry, JournalQuery } from './control/schema.ts'
+import { type FaultRule, type JournalEntry, type JournalQuery, journalQueryMembers } from './control/schema.ts'
 import { describeError, Rejection } from './http/errors.ts'
 import { quoteNumbers } from './http/int64.ts'
 import { arrayReader } from './http/schema.ts'
 import { outcomeErrors } from './profiles/profile.ts'
-import { startInProcess } from './service/start.ts'
+import { startInProcess, unknownOptions } from './service/start.ts'
 import type { ListRepresentation, ReplaceOutcome } from './store/store.ts'
 
 export type { FaultRule, JournalEntry, JournalQuery } from './control/schema.ts'
@@ -39,7 +39,7 @@ export interface StartOptions<Name extends keyof TodoItems> {
   readonly now?: Date | string
   /** Requires a token for the to-do endpoints too. */
   readonly requireAuth?: boolean
-  /** The tokens of `token` are accepted for so many seconds after they have expired, at most 3600; 0, where absent. */
+  /** For how long after its expiration a token of `token` is accepted, at most 3600 seconds; 0, where absent. */
   readonly clockToleranceSeconds?: number
   /** Gets a line for each request, such as `console.log`; nothing is logged, where absent. */
   readonly log?: (line: string) => void
@@ -122,9 +122,10 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
       if (checked instanceof Rejection) throw new Error(`putItems: ${describeError(checked)}`)
       assertReplaced('putItems', await find('putItems', name).putItems(checked))
     },
-    requests({ preflights = false, since = 0, limit, ...unknown } = {}) {
-      rejectUnknown('requests', unknown, 'since, limit, preflights')
-      return find('requests', name).journal.list({ preflights, since, ...(limit !== undefined && { limit }) })
+    requests(query = {}) {
+      rejectUnknown('requests', query, Object.keys(journalQueryMembers))
+      const { preflights = false } = query
+      return find('requests', name).journal.list({ ...query, preflights })
     },
     async fail(...rules) {
       const { faults } = find('fail', name)
@@ -134,8 +135,7 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
       for (const rule of rules) faults.add(rule)
     },
     async token(options = {}) {
-      const { name: caller, roles, scopes, claims, validForSeconds, ...unknown } = options
-      rejectUnknown('token', unknown, 'name, roles, scopes, claims, validForSeconds')
+      rejectUnknown('token', options, tokenOptionNames)
       return newToken(options)
     },
   })
@@ -152,9 +152,12 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
   }
 }
 
-/** What was called without a compiler. */
-function rejectUnknown(member: string, unknown: object, known: string): void {
-  for (const name of Object.keys(unknown)) throw new Error(`${member}: there is no option ${name}: use ${known}.`)
+const tokenOptionNames: readonly (keyof TokenOptions)[] = ['name', 'roles', 'scopes', 'claims', 'validForSeconds']
+
+/** The compiler finds misspelt options, but tests may be in JavaScript. */
+function rejectUnknown(member: string, options: object, known: readonly string[]): void {
+  const mistakes = unknownOptions(options, known)
+  if (mistakes.length > 0) throw new Error(`${member}: ${mistakes.join('; ')}.`)
 }
 
 function assertReplaced(member: string, outcome: ReplaceOutcome): void {

@@ -298,9 +298,9 @@ function respondToReplace(outcome: ReplaceOutcome, items: Items): Response | Rej
   return new Rejection('value-unstorable', Object.fromEntries(messages))
 }
 
-const journalParameters = Object.entries(journalQueryMembers).map(([name, { description, ...schema }]) => ({
-  ...{ name, in: 'query', description, schema },
-}))
+const journalParameters = Object.entries(journalQueryMembers).map(([name, { description, ...schema }]) => {
+  return { name, in: 'query', description, schema }
+})
 
 function readJournalQuery(text: string): JournalQuery | Rejection {
   const names = Object.keys(journalQueryMembers).join(', ')

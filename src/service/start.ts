@@ -32,7 +32,7 @@ export async function startInProcess(options: object = {}, directory?: string) {
 
 /** The configuration of `todo-service serve` with these options as flags, whatever the environment is. */
 function readStartOptions(options: Readonly<Record<string, unknown>>) {
-  const { profile, port = 0, seed, now, requireAuth, clockToleranceSeconds = 0, log, ...unknown } = options
+  const { profile, port = 0, seed, now, requireAuth, clockToleranceSeconds = 0, log } = options
   const isProfile = Object.hasOwn(profiles, `${profile}`)
   const time = isDate(now) && !Number.isNaN(now.getTime()) ? now.toISOString() : now
   const flags = {
@@ -51,13 +51,18 @@ function readStartOptions(options: Readonly<Record<string, unknown>>) {
     ...('problems' in config ? config.problems.map(nameOption) : []),
     ...(requireAuth === undefined || typeof requireAuth === 'boolean' ? [] : ['requireAuth must be true or false']),
     ...(log === undefined || typeof log === 'function' ? [] : ['log must be a function']),
-    ...Object.keys(unknown).map(
-      (name) => `there is no option ${name}: use profile, port, seed, now, requireAuth, clockToleranceSeconds, log`,
-    ),
+    ...unknownOptions(options, startOptionNames),
   ]
   if ('problems' in config || mistakes.length > 0) throw new Error(`start: ${mistakes.join('; ')}.`)
   return { config, log: log as ((line: string) => void) | undefined }
 }
+
+const startOptionNames = ['profile', 'port', 'seed', 'now', 'requireAuth', 'clockToleranceSeconds', 'log']
+
+export const unknownOptions = (options: object, known: readonly string[]) =>
+  Object.keys(options)
+    .filter((name) => !known.includes(name))
+    .map((name) => `there is no option ${name}: use ${known.join(', ')}`)
 
 /** A problem with a flag, in the words of `start`. */
 const nameOption = (problem: string) =>
