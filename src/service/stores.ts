@@ -90,12 +90,14 @@ export async function openDatabaseStores(
   }: Pick<Config, 'databaseSchema' | 'waitForDatabase'> & { readonly database: Database; readonly advice?: string },
   serializers: Serializers,
   { monotonicNow, log, stop }: Omit<StoreContext, 'newId'>,
+  env = process.env,
 ): Promise<PersistentStores | string> {
   const { postgresStores, describeDatabaseError, isPermanent, limitNotices } = await import(
     '../store/postgres/store.ts'
   )
   const notice = limitNotices(log.notice, monotonicNow)
-  const options = { database, schema, stop, monotonicNow, random, notice }
+  const password = database.password ?? env.PGPASSWORD
+  const options = { database: { ...database, password }, schema, stop, monotonicNow, random, notice }
   const logged = new Set<string>()
   for (;;)
     try {

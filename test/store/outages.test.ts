@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { limitNotices } from '../../src/store/postgres/notices.ts'
+import { UnavailableError } from '../../src/store/store.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { node } from '../support/cli.ts'
 import { newDatabase, sharedPostgres } from '../support/database.ts'
@@ -9,6 +10,7 @@ import { Instance, item, startBehindProxy, startWithLockedTable } from '../suppo
 import { freePort } from '../support/port.ts'
 import { openSql } from '../support/sql.ts'
 import { Stopwatch } from '../support/stopwatch.ts'
+import { itemsIn, openPostgres } from '../support/stores.ts'
 import { startProxy } from '../support/tcp-proxy.ts'
 
 const namedItem = { id: 'x', name: 'name', notes: 'notes' }
@@ -216,6 +218,32 @@ test('losing the connection while items are replaced fails that request, not the
   })
   assert.equal(put.status, 503)
   assert.deepEqual(await instance.list(), [{ id: 1, ...item('kept') }])
+})
+
+test('an import whose host vanishes says so, and keeps others from creating items for seconds only', async (t) => {
+  const { port } = await sharedPostgres()
+  const { url } = await newDatabase()
+  const proxy = await startProxy(t, port)
+  const notices: string[] = []
+  const stopwatch = new Stopwatch()
+  const importing = await openPostgres(t, url.replace(`:${port}/`, `:${proxy.port}/`), {
+    notice: (message) => notices.push(message),
+  })
+  const { a } = await openPostgres(t, url)
+  proxy.onBytes('jsonb_to_recordset', 'blackhole')
+  const imported = importing.importItems({ a: { items: [{ id: '7', ...item('new'), secret: null }], lastId: '7' } })
+  await proxy.triggered
+  const create = async () => a.create(item('created'))
+  for (let isCreated = false; !isCreated; stopwatch.assertWithin(12_000))
+    isCreated = await create().then(
+      () => true,
+      () => false,
+    )
+  while (notices.length === 0) await sleep(20)
+  assert.match(`${notices[0]}`, /^No response from 127\.0\.0\.1:\d+ for 3 seconds\. Waiting for up to 600\.$/)
+  await importing.close()
+  await assert.rejects(async () => imported, UnavailableError)
+  assert.deepEqual(await itemsIn(a), [{ id: 1, ...item('created') }])
 })
 
 // By itself: the timers of the process are mocked.

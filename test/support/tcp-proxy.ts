@@ -28,6 +28,8 @@ export interface TcpProxy {
   restore(): void
   /** Acts on each connection on which the client sends these bytes. */
   onBytes(bytes: string, action: Action): void
+  /** Sends this when a client sends these bytes, which are not forwarded. */
+  respond(bytes: string, response: Buffer, times?: number): void
   /** Replaces bytes that the client sends, by as many others. */
   replaceBytes(from: string, to: string): void
   /** Forwards so many messages of the response to the next prepared statement, then closes its connection. */
@@ -41,6 +43,7 @@ export async function startProxy(t: TestContext, targetPort: number): Promise<Tc
   let state: 'forwarding' | 'blackhole' | 'refusing' = 'forwarding'
   let isNewForwarded = true
   let trigger: { bytes: string; action: Action } | undefined
+  let responseTo: { bytes: string; response: Buffer; times: number } | undefined
   let replacement: { from: string; to: string } | undefined
   let responseMessages: number | undefined
   let onTriggered = () => {}
@@ -69,11 +72,15 @@ export async function startProxy(t: TestContext, targetPort: number): Promise<Tc
         forwardMessages(server, client, responseMessages, close)
         responseMessages = undefined
       }
+      if (responseTo && responseTo.times > 0 && data.includes(responseTo.bytes)) {
+        responseTo.times--
+        return void client.write(responseTo.response)
+      }
       const action = trigger && data.includes(trigger.bytes) ? trigger.action : undefined
       if (action) onTriggered()
       if (action === 'disconnect before') return close()
       if (action === 'no result') return void client.write(readyForQuery)
-      if (action === 'blackhole') server?.removeAllListeners('data').resume()
+      if (action === 'blackhole') server?.removeAllListeners('data').off('close', close).resume()
       const sent = replacement
         ? Buffer.from(data.toString('latin1').replace(replacement.from, replacement.to), 'latin1')
         : data
@@ -113,6 +120,9 @@ export async function startProxy(t: TestContext, targetPort: number): Promise<Tc
         server?.destroy()
       }
       state = 'forwarding'
+    },
+    respond: (bytes, response, times = 1) => {
+      responseTo = { bytes, response, times }
     },
     replaceBytes: (from, to) => {
       replacement = { from, to }

@@ -1,16 +1,11 @@
 import { setMaxListeners } from 'node:events'
 import { isIP, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { type ConnectionOptions, connect as startTls } from 'node:tls'
 import { Client } from 'pg'
 import { UnavailableError } from '../store.ts'
-import {
-  CommitLostError,
-  isOutcomeUnknown,
-  isUnsupported,
-  leavesConnectionUsable,
-  ReadOnlyError,
-  sqlStateOf,
-} from './errors.ts'
+import { CommitLostError, isOutcomeUnknown, isUnsupported, ReadOnlyError, sqlStateOf } from './errors.ts'
+import { DriverStream, ProtocolError } from './stream.ts'
 import type { Database, Host } from './url.ts'
 
 const connectTimeoutMs = 5_000
@@ -18,6 +13,8 @@ const connectTimeoutMs = 5_000
 export const statementTimeoutMs = 5_000
 const keepAliveDelayMs = 10_000
 const endTimeoutMs = 1_000
+/** PostgreSQL ends a transaction whose client sends nothing for this time: it may be gone, and the locks with it. */
+const idleTimeoutMs = 5_000
 /** How long other hosts may take to respond after the first that accepts writes: one may be a newer primary. */
 const newerPrimaryTimeoutMs = 500
 
@@ -30,13 +27,13 @@ export interface Connection {
 
 export async function connect(database: Database, host: Host, signal: AbortSignal): Promise<Connection> {
   const { mode } = database.tls
-  if (mode === 'disable' || host.name.startsWith('/')) return connectWith(database, host, signal, false)
+  if (mode === 'disable' || host.name.startsWith('/')) return connectWith(database, host, signal)
   try {
     return await connectWith(database, host, signal, tlsOptions(host, database))
   } catch (error) {
     // As in libpq: an unencrypted connection is tried where an encrypted one fails.
     if (mode !== 'prefer' || sqlStateOf(error) !== undefined || signal.aborted) throw error
-    return connectWith(database, host, signal, false)
+    return connectWith(database, host, signal)
   }
 }
 
@@ -44,42 +41,78 @@ async function connectWith(
   database: Database,
   host: Host,
   signal: AbortSignal,
-  ssl: object | false,
+  tls?: ConnectionOptions,
 ): Promise<Connection> {
   signal.throwIfAborted()
-  const socket = new Socket()
-  const client = new Client({
-    user: database.user,
-    password: database.password,
-    database: database.name,
-    host: host.name,
-    port: host.port,
-    ssl,
-    stream: () => socket,
-    pipeline: true,
-    connectionTimeoutMillis: connectTimeoutMs,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: keepAliveDelayMs,
-    statement_timeout: statementTimeoutMs,
-    application_name: 'todo-item-service',
-  })
-  // The statements of a lost connection are rejected; `end` tells those who wait for nothing.
-  client.on('error', () => {})
+  let socket = new Socket()
   const destroy = () => socket.destroy()
   signal.addEventListener('abort', destroy)
-  client.once('end', () => signal.removeEventListener('abort', destroy))
+  const timer = setTimeout(() => socket.destroy(new Error('timeout expired')), connectTimeoutMs)
   try {
+    const { name, port } = host
+    socket.connect(name.startsWith('/') ? { path: `${name}/.s.PGSQL.${port}` } : { host: name, port })
+    await emitted(socket, 'connect')
+    if (tls) socket = await encrypt(socket, tls)
+    const client = createClient(database, host, socket)
+    // The statements of a lost connection are rejected; `end` tells those who wait for nothing.
+    client.on('error', destroy)
+    client.once('end', () => signal.removeEventListener('abort', destroy))
     await client.connect()
     return { client, socket, destroy }
   } catch (error) {
+    signal.removeEventListener('abort', destroy)
     destroy()
     throw error
+  } finally {
+    clearTimeout(timer)
   }
 }
 
-function tlsOptions({ name }: Host, { tls: { mode, ca } }: Database): object {
+/** Rejects when the socket fails or is closed before. */
+const emitted = (socket: Socket, event: string) =>
+  new Promise<unknown>((resolve, reject) => {
+    socket.once(event, resolve)
+    socket.once('error', reject)
+    socket.once('close', () => reject(new Error('Connection terminated')))
+  })
+
+/** SSLRequest: its length and a code. */
+const sslRequest = Buffer.from([0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f])
+
+async function encrypt(socket: Socket, tls: ConnectionOptions): Promise<Socket> {
+  socket.write(sslRequest)
+  const answer = `${await emitted(socket, 'data')}`
+  if (answer === 'N') throw new Error('The server does not support TLS: set ?sslmode=disable')
+  // More than a byte would be read as if it had been encrypted.
+  if (answer !== 'S') throw new ProtocolError('The server does not begin TLS as PostgreSQL does')
+  const encrypted = startTls({ ...tls, socket })
+  await emitted(encrypted, 'secureConnect')
+  return encrypted
+}
+
+function createClient(database: Database, host: Host, socket: Socket): Client {
+  socket.setKeepAlive(true, keepAliveDelayMs)
+  return new Client({
+    user: database.user,
+    password() {
+      if (database.password !== undefined) return database.password
+      throw new Error('The server requires a password: add it to --database-url, or set PGPASSWORD')
+    },
+    database: database.name,
+    host: host.name,
+    port: host.port,
+    ssl: false,
+    stream: () => new DriverStream(socket),
+    pipeline: true,
+    statement_timeout: statementTimeoutMs,
+    application_name: 'todo-item-service',
+  })
+}
+
+function tlsOptions({ name }: Host, { tls: { mode, ca } }: Database): ConnectionOptions {
   const isVerified = mode === 'verify-ca' || mode === 'verify-full'
   return {
+    host: name,
     ...(ca !== undefined && { ca }),
     ...(isIP(name) === 0 && { servername: name }),
     ...(mode !== 'verify-full' && { checkServerIdentity: () => undefined }),
@@ -109,7 +142,7 @@ export const withConnection = <T>(
   host: Host,
   timeoutMs: number,
   stop: AbortSignal,
-  use: (client: Client) => Promise<T>,
+  use: (client: Client, socket: Socket) => Promise<T>,
 ): Promise<T> =>
   withSignal(stop, async (end) => {
     let isLate = false
@@ -118,9 +151,9 @@ export const withConnection = <T>(
       end.abort()
     }, timeoutMs)
     try {
-      const { client } = await connect(database, host, end.signal)
+      const { client, socket } = await connect(database, host, end.signal)
       try {
-        return await use(client)
+        return await use(client, socket)
       } finally {
         await endClient(client)
       }
@@ -136,14 +169,21 @@ export const withConnection = <T>(
 export const endClient = (client: Client) =>
   Promise.race([client.end(), sleep(endTimeoutMs, undefined, { ref: false })])
 
-/** Commits what `run` did, or nothing. Throws CommitLostError where it is not known which. */
-export async function inTransaction<T>(client: Client, run: () => Promise<T>): Promise<T> {
+/** Commits what `run` did, or nothing. Throws CommitLostError where it is not known which. The time limit is that of a statement. */
+export async function inTransaction<T>(
+  client: Client,
+  run: () => Promise<T>,
+  timeoutMs = statementTimeoutMs,
+): Promise<T> {
   await client.query('begin')
   let result: T
   try {
+    await client.query(
+      `set local idle_in_transaction_session_timeout = ${idleTimeoutMs}; set local statement_timeout = ${timeoutMs}`,
+    )
     result = await run()
   } catch (error) {
-    if (leavesConnectionUsable(error)) await client.query('rollback')
+    await client.query('rollback').catch(() => {})
     throw error
   }
   try {

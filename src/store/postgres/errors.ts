@@ -1,5 +1,6 @@
 import { DatabaseError } from 'pg'
 import { OutcomeUnknownError, UnavailableError } from '../store.ts'
+import { ProtocolError } from './stream.ts'
 import { type Database, describeDatabase } from './url.ts'
 
 /** The server answers, but its items must not be written: a standby, a read-only database, a superseded primary. */
@@ -28,22 +29,31 @@ export const isReadOnlyTransaction = hasState(/^25006$/)
 /** Rolled back, and may succeed when sent again: serialization failure, deadlock, a key that was created meanwhile. */
 export const isConflict = hasState(/^(?:40001|40P01|23505)$/)
 
+/** The statement had no effect, and may succeed: a conflict, or the transaction was read-only, or its name was wrong. */
+export const mayBeRetried = (error: unknown) => isConflict(error) || isReadOnlyTransaction(error) || isNameError(error)
+
 /**
- * The statement had no effect, and may succeed: a conflict, or the transaction was read-only. Or it was pipelined behind
- * one that was to prepare it and failed: it is not prepared, or by then prepared again.
+ * The name does not stand for the statement as it was prepared: a connection pooler has passed it on to another server
+ * connection, the statement that was to prepare it has failed, or a table was altered.
  */
-export const mayBeRetried = (error: unknown) => isConflict(error) || isNotExecuted(error)
+export const isNameError = (error: unknown) =>
+  isMisnamed(error) || (error as Partial<DatabaseError> | null)?.routine === 'RevalidateCachedQuery'
 
-const isNotExecuted = hasState(/^(?:25006|26000|42P05)$/)
+const isMisnamed = hasState(/^(?:26000|42P05)$/)
 
-/** The server reported an error and did not end the session, as it does with connection exceptions and shutdowns. */
-export const leavesConnectionUsable = hasState(/^(?!08|25P0[34]|57P)./)
+/**
+ * The server reported an error and did not end the session, as it does with connection exceptions and shutdowns. An
+ * internal error is what pgpool-II reports when it has lost its server.
+ */
+export const leavesConnectionUsable = hasState(/^(?!08|25P0[34]|57P|XX000)./)
 
 /** The statement may have been executed: statement_completion_unknown, or the connection was lost. */
 export const isOutcomeUnknown = (error: unknown) => sqlStateOf(error) === '40003' || !leavesConnectionUsable(error)
 
 /** The server responds, but accepts no further connection; one that starts or stops has no other connections, either. */
-export const isRefusal = hasState(/^(?!57)./)
+export const isRefusal = (error: unknown) => error instanceof ProtocolError || hasOtherStateThanStop(error)
+
+const hasOtherStateThanStop = hasState(/^(?!57)./)
 
 /** The server lacks what was asked for: it is only compatible with PostgreSQL, or does not allow it. */
 export const isUnsupported = hasState(/^(?:0A|42|55)/)
@@ -51,8 +61,11 @@ export const isUnsupported = hasState(/^(?:0A|42|55)/)
 /** User, password, database or privileges: somebody has to change the settings. */
 export const isSettingError = hasState(/^(?:28|3D|42)/)
 
-/** SQLSTATE classes: connection, transaction state, statement name, rollback, resources, operator intervention, system error. */
-const unavailableClasses = /^(?:08|25|26|40|53|57|58)/
+/**
+ * SQLSTATE classes: connection, transaction state, statement name, rollback, resources, operator intervention, system error,
+ * internal error.
+ */
+const unavailableClasses = /^(?:08|25|26|40|53|57|58|XX)/
 
 /** Every error that is not a bug in the statement becomes UnavailableError. */
 export function toStoreError(error: unknown): unknown {
@@ -77,7 +90,6 @@ export function mainError(error: unknown): unknown {
 /** The driver's own errors have no code. */
 const driverMessages: Readonly<Record<string, string>> = {
   'timeout expired': 'The server does not respond',
-  'The server does not support SSL connections': 'The server does not support TLS: set ?sslmode=disable',
   'Connection terminated': 'The server closed the connection',
   'Connection terminated unexpectedly': 'The server closed the connection',
 }
@@ -101,6 +113,9 @@ export function describeDatabaseError(
   const where = describeDatabase(database)
   const reason = `${reasonOf(error)}.`
   switch (code) {
+    case '08P01':
+      if (!message.includes('startup parameter')) break
+      return `The connection pooler does not accept the service's start parameters (${where}): ${reason} With PgBouncer, set ignore_startup_parameters = statement_timeout.`
     case '28P01':
       return `Authentication failed (${where}): ${reason} Check the user and the password in --database-url.`
     case '28000':

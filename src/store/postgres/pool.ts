@@ -1,4 +1,6 @@
+import { createHash } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
+import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client, QueryResult } from 'pg'
 import { UnavailableError } from '../store.ts'
@@ -14,6 +16,7 @@ import {
 import {
   describeDatabaseError,
   isConflict,
+  isNameError,
   isReadOnlyTransaction,
   isRefusal,
   isSettingError,
@@ -53,12 +56,15 @@ const probeIntervalMs = 500
 const monitorIntervalMs = 5_000
 /** For a statement that had no effect. */
 const maxAttempts = 10
+/** A connection without named statements is replaced after this time: the next one may have them. */
+const unnamedTimeMs = 60_000
 const maxRetryDelayMs = 250
 const transactionTimeoutMs = 15_000
+/** A transaction that gets no response for this time is reported. */
+const silenceMs = 3_000
 
 /** What is sent, and what the server can return for it. */
-export interface Statement {
-  /** Of the prepared statement. */
+interface StatementOptions {
   readonly name: string
   readonly text: string
   readonly command: 'SELECT' | 'INSERT' | 'UPDATE' | 'DELETE'
@@ -68,8 +74,25 @@ export interface Statement {
   readonly isOptional?: true
 }
 
-/** With members that it inherits: the driver copies the others for each call, which costs more than all of the pool. */
-export const prepared = (statement: Statement): Statement => Object.create(statement)
+export interface Statement extends StatementOptions {
+  /** For the driver: prepared once for each connection. */
+  readonly named: object
+  /** For the driver: parsed each time. */
+  readonly unnamed: object
+}
+
+/**
+ * The name of a prepared statement contains a hash of its text. Behind a connection pooler the statement may have been
+ * prepared by another program, on a schema of its own: the same name always means the same text.
+ */
+export function prepared(statement: StatementOptions): Statement {
+  const { name, text } = statement
+  const hash = createHash('sha256').update(text).digest('hex').slice(0, 32)
+  return { ...statement, named: inherited({ name: `${name}_${hash}`, text }), unnamed: inherited({ text }) }
+}
+
+/** The driver copies own members for each call, which costs more than all of the pool; inherited ones it does not. */
+const inherited = (config: object): object => Object.create(config)
 
 export type Parameters = (string | boolean | Buffer | null)[]
 
@@ -103,6 +126,8 @@ interface PooledConnection extends Connection {
   /** Statements without a result. */
   sent: number
   isCorked: boolean
+  /** When a name did not stand for the statement that was prepared; undefined while names can be used. */
+  unnamedSince: number | undefined
 }
 
 /** The connections to one server. */
@@ -149,7 +174,7 @@ class Server {
     connect(this.#database, this.primary.host, this.#destroyed.signal).then(
       (connected) => {
         this.#opening--
-        const connection = { ...connected, sent: 0, isCorked: false }
+        const connection = { ...connected, sent: 0, isCorked: false, unnamedSince: undefined }
         this.#connections.add(connection)
         const remove = () => this.#connections.delete(connection)
         connection.client.once('error', remove)
@@ -166,17 +191,29 @@ class Server {
   }
 
   send(connection: PooledConnection, call: Call, done: (error: unknown, result?: QueryResult) => void): void {
-    const { statement, parameters } = call
+    const { statement, parameters, sentAt } = call
     this.sent.add(call)
     connection.sent++
     this.#cork(connection)
-    connection.client.query(statement, parameters, (error: unknown, result: QueryResult) => {
+    // What is sent again may have failed because of its name.
+    const query = connection.unnamedSince === undefined && call.attempts === 1 ? statement.named : statement.unnamed
+    connection.client.query(query, parameters, (error: unknown, result: QueryResult) => {
       connection.sent--
       this.sent.delete(call)
-      if (error || isPossible(statement, result)) return done(error, result)
-      connection.destroy()
-      done(new UnavailableError('The connection was lost.'))
+      if (!error && isPossible(statement, result)) return done(undefined, result)
+      if (isNameError(error)) connection.unnamedSince ??= sentAt
+      if (!leavesConnectionUsable(error)) connection.destroy()
+      done(error ?? new UnavailableError('The connection was lost.'))
     })
+  }
+
+  /** Ends idle connections that have been without named statements for long enough. */
+  endUnnamed(now: number): void {
+    for (const connection of this.#connections) {
+      if (connection.sent > 0 || now - (connection.unnamedSince ?? now) < unnamedTimeMs) continue
+      this.#connections.delete(connection)
+      void endClient(connection.client).then(connection.destroy)
+    }
   }
 
   /** Statements of one turn of the event loop are sent at its end, those on one connection at once. */
@@ -255,20 +292,17 @@ export function createPool({ database, notice, monotonicNow, random }: PoolOptio
 
     async transaction(execute, timeoutMs = transactionTimeoutMs) {
       if (!current) throw new UnavailableError('The database is down.')
-      const run = async (client: Client) => {
-        for (let attempts = 1; ; attempts++)
-          try {
-            return await inTransaction(client, async () => {
-              await client.query(`set local statement_timeout = ${timeoutMs}`)
-              return execute(client)
-            })
-          } catch (error) {
-            if (attempts === maxAttempts || !isConflict(error)) throw error
-            await sleep(retryDelayMs(attempts))
-          }
-      }
+      const { primary } = current
       try {
-        return await withConnection(database, current.primary.host, timeoutMs, closed.signal, run)
+        return await withConnection(database, primary.host, timeoutMs, closed.signal, async (client, socket) => {
+          const waiting = `No response from ${nameOf(primary)} for ${silenceMs / 1000} seconds. Waiting for up to ${timeoutMs / 1000}.`
+          const watch = onSilence(socket, () => notice(waiting))
+          try {
+            return await retryConflicts(() => inTransaction(client, () => execute(client), timeoutMs))
+          } finally {
+            clearInterval(watch)
+          }
+        })
       } catch (error) {
         throw toStoreError(error)
       }
@@ -322,6 +356,16 @@ export function createPool({ database, notice, monotonicNow, random }: PoolOptio
       setTimeout(() => {
         if (pending.has(call)) sendOrWait(call, monotonicNow())
       }, retryDelayMs(call.attempts))
+  }
+
+  async function retryConflicts<T>(run: () => Promise<T>): Promise<T> {
+    for (let attempts = 1; ; attempts++)
+      try {
+        return await run()
+      } catch (error) {
+        if (attempts === maxAttempts || !isConflict(error)) throw error
+        await sleep(retryDelayMs(attempts))
+      }
   }
 
   function retryDelayMs(attempts: number): number {
@@ -412,6 +456,7 @@ export function createPool({ database, notice, monotonicNow, random }: PoolOptio
       retired.destroy()
       retired = undefined
     }
+    current?.endUnnamed(now)
     const sentForMs = current?.sentForMs(now) ?? 0
     isSlow = sentForMs >= slowAfterMs
     isSuspect = Math.max(sentForMs, current?.openingForMs(now) ?? 0) >= suspectAfterMs
@@ -434,6 +479,18 @@ function isPossible({ command, columns = [], isOptional }: Statement, result: Qu
   if (fields.length !== columns.length) return false
   for (let at = 0; at < columns.length; at++) if (fields[at]?.name !== columns[at]) return false
   return columns.length === 0 ? rows.length === 0 : rows.length === rowCount && (isOptional || rowCount === 1)
+}
+
+/** Calls back when the socket begins to receive nothing. */
+function onSilence(socket: Socket, report: () => void): NodeJS.Timeout {
+  let receivedBytes = socket.bytesRead
+  let isSilent = false
+  return setInterval(() => {
+    const wasSilent = isSilent
+    isSilent = socket.bytesRead === receivedBytes
+    receivedBytes = socket.bytesRead
+    if (isSilent && !wasSilent) report()
+  }, silenceMs)
 }
 
 const nameOf = ({ host: { name, port }, timeline }: { host: Host; timeline: number }) =>

@@ -336,24 +336,21 @@ async function sequenceOf(client: Client, { numbered }: Tables): Promise<string>
   return (await client.query("select pg_get_serial_sequence($1, 'id') as name", [numbered])).rows[0].name
 }
 
-/** Exactly the items of the snapshot. A profile that it lacks stays as it is. */
+/** Exactly the items of the snapshot. A profile that it lacks stays as it is. Items that stay are updated, never deleted. */
 async function replaceItems(client: Client, tables: Tables, { a, b }: Snapshot, version: string): Promise<void> {
   const { numbered, named } = tables
   await lockOutCreates(client, tables)
   if (a) {
-    const json = JSON.stringify(a.items)
-    await client.query(
-      `delete from ${numbered} where id not in (select id from jsonb_to_recordset($1) as new (id bigint))`,
-      [json],
-    )
-    await client.query(
-      `insert into ${numbered} (id, name, is_complete, secret, version)
-      select id, name, "isComplete", secret, $2
-      from jsonb_to_recordset($1) as new (id bigint, name text, "isComplete" boolean, secret text)
-      on conflict (id) do update set name = excluded.name, is_complete = excluded.is_complete,
-        secret = excluded.secret, version = excluded.version`,
-      [json, version],
-    )
+    for (const json of jsonBatches(a.items))
+      await client.query(
+        `insert into ${numbered} (id, name, is_complete, secret, version)
+        select id, name, "isComplete", secret, $2
+        from jsonb_to_recordset($1) as new (id bigint, name text, "isComplete" boolean, secret text)
+        on conflict (id) do update set name = excluded.name, is_complete = excluded.is_complete,
+          secret = excluded.secret, version = excluded.version`,
+        [json, version],
+      )
+    await client.query(`delete from ${numbered} where version <> $1`, [version])
     const lastId = highestId(a.items, a.lastId)
     const hasIds = lastId > 0n
     await client.query("select setval(pg_get_serial_sequence($1, 'id'), $2::bigint, $3)", [
@@ -363,26 +360,45 @@ async function replaceItems(client: Client, tables: Tables, { a, b }: Snapshot, 
     ])
   }
   if (b) {
-    // Places below those that the sequence assigns: what is created later comes last.
-    const places = b.items.map((item, index) => ({
+    // Places below all others, and those that the sequence assigns: what is created later comes last.
+    const { rows } = await client.query(`select least(min(place), 1) as place from ${named}`)
+    const end = BigInt(rows[0].place)
+    const first = end - BigInt(b.items.length)
+    const placed = b.items.map((item, index) => ({
       ...item,
       key: keyOf(item.id).toString('hex'),
-      place: index + 1 - b.items.length,
+      place: `${first + BigInt(index)}`,
     }))
-    const json = JSON.stringify(places)
-    await client.query(
-      `delete from ${named} where key not in (select decode(key, 'hex') from jsonb_to_recordset($1) as new (key text))`,
-      [json],
-    )
-    await client.query(
-      `insert into ${named} (key, place, id, name, notes, done)
-      select decode(key, 'hex'), place, id, name, notes, done
-      from jsonb_to_recordset($1) as new (key text, place bigint, id text, name text, notes text, done boolean)
-      on conflict (key) do update set place = excluded.place, name = excluded.name, notes = excluded.notes,
-        done = excluded.done`,
-      [json],
-    )
+    for (const json of jsonBatches(placed))
+      await client.query(
+        `insert into ${named} (key, place, id, name, notes, done)
+        select decode(key, 'hex'), place, id, name, notes, done
+        from jsonb_to_recordset($1) as new (key text, place bigint, id text, name text, notes text, done boolean)
+        on conflict (key) do update set place = excluded.place, name = excluded.name, notes = excluded.notes,
+          done = excluded.done`,
+        [json],
+      )
+    await client.query(`delete from ${named} where place >= $1`, [`${end}`])
   }
+}
+
+/** PostgreSQL ends a transaction while it waits for a long statement: many items are sent in several. */
+const batchLength = 2 ** 20
+
+/** JSON arrays of the items. */
+function* jsonBatches(items: readonly object[]): Iterable<string> {
+  let batch: string[] = []
+  let length = 0
+  for (const item of items) {
+    const json = JSON.stringify(item)
+    batch.push(json)
+    length += json.length
+    if (length < batchLength) continue
+    yield `[${batch}]`
+    batch = []
+    length = 0
+  }
+  if (batch.length > 0) yield `[${batch}]`
 }
 
 async function readItems(client: Client, tables: Tables): Promise<Required<Snapshot>> {

@@ -1,0 +1,133 @@
+import type { Socket } from 'node:net'
+import { Duplex } from 'node:stream'
+
+/** The server does not speak PostgreSQL's protocol, or not as the driver knows it. */
+export class ProtocolError extends Error {}
+
+/**
+ * What the driver reads from and writes to: a socket that is connected. The driver parses data in a listener, and throws
+ * there what it cannot parse. Then the stream is destroyed, and the process lives.
+ */
+export class DriverStream extends Duplex {
+  readonly #socket: Socket
+  readonly #messages = new MessageCheck()
+
+  constructor(socket: Socket) {
+    super()
+    this.#socket = socket
+    socket.on('data', (data) => this.#receive(data))
+    socket.on('error', (error) => this.destroy(error))
+    socket.on('close', () => this.destroy())
+  }
+
+  #receive(data: Buffer): void {
+    try {
+      this.#messages.receive(data)
+      this.emit('data', data)
+    } catch (cause) {
+      this.destroy(cause instanceof ProtocolError ? cause : toProtocolError(cause as Error))
+    }
+  }
+
+  /** Called by the driver, which waits for the event. */
+  connect(): this {
+    setImmediate(() => this.emit('connect'))
+    return this
+  }
+
+  setNoDelay(): this {
+    this.#socket.setNoDelay()
+    return this
+  }
+
+  override write(data: Buffer, callback?: unknown): boolean {
+    return this.#socket.write(data, callback as () => void)
+  }
+
+  override cork(): void {
+    this.#socket.cork()
+  }
+
+  override uncork(): void {
+    this.#socket.uncork()
+  }
+
+  override end(): this {
+    this.#socket.end()
+    return this
+  }
+
+  override _read(): void {}
+
+  override _destroy(error: Error | null, destroyed: (error: Error | null) => void): void {
+    this.#socket.destroy()
+    destroyed(error)
+  }
+}
+
+function toProtocolError(cause: Error): ProtocolError {
+  const { message } = cause
+  return message.startsWith('Unknown authentication')
+    ? new ProtocolError('The server requires an unsupported authentication method: set scram-sha-256 in pg_hba.conf', {
+        cause,
+      })
+    : new ProtocolError(`${notPostgres} (${message})`, { cause })
+}
+
+const notPostgres = "The server does not speak PostgreSQL's protocol"
+/** As in libpq: a longer message of any other type means that the server does not speak this protocol. */
+const maxShortLength = 30_000
+const longTypes = Buffer.from('TDENA')
+/** PostgreSQL makes no longer message. */
+const maxLength = 2 ** 30
+const headBytes = 5
+
+/**
+ * Checks the messages of a server before the driver parses them: it would wait for gigabytes where a length says so, and
+ * never return from an ErrorResponse without an end. The formats are those of
+ * https://www.postgresql.org/docs/current/protocol-message-formats.html.
+ */
+class MessageCheck {
+  /** A byte for the type, and the length as int32, which counts itself. */
+  readonly #head = Buffer.alloc(headBytes)
+  #receivedHeadBytes = 0
+  #missingBodyBytes = 0
+  /** The last two bytes of the body, of an empty one neither of them zero. */
+  #lastBytes = 0
+
+  /** Throws a ProtocolError. A message may come in several parts. */
+  receive(data: Buffer): void {
+    let at = 0
+    while (at < data.length)
+      if (this.#receivedHeadBytes < headBytes) this.#receiveHead(data[at++] as number)
+      else at = this.#receiveBody(data, at)
+  }
+
+  #receiveHead(byte: number): void {
+    this.#head[this.#receivedHeadBytes++] = byte
+    if (this.#receivedHeadBytes < headBytes) return
+    const length = this.#head.readUInt32BE(1)
+    const max = longTypes.includes(this.#head[0] as number) ? maxLength : maxShortLength
+    if (length < 4 || length > max) throw new ProtocolError(notPostgres)
+    this.#missingBodyBytes = length - 4
+    this.#lastBytes = length === 4 ? 0xffff : 0
+    if (length === 4) this.#endMessage()
+  }
+
+  /** Returns where the next message begins. */
+  #receiveBody(data: Buffer, start: number): number {
+    const end = Math.min(data.length, start + this.#missingBodyBytes)
+    this.#missingBodyBytes -= end - start
+    for (let at = Math.max(start, end - 2); at < end; at++)
+      this.#lastBytes = ((this.#lastBytes << 8) | (data[at] as number)) & 0xffff
+    if (this.#missingBodyBytes === 0) this.#endMessage()
+    return end
+  }
+
+  /** In an error or a notice each field ends with a zero byte, and the last one is followed by another. */
+  #endMessage(): void {
+    const type = String.fromCharCode(this.#head[0] as number)
+    if ((type === 'E' || type === 'N') && this.#lastBytes !== 0) throw new ProtocolError(notPostgres)
+    this.#receivedHeadBytes = 0
+  }
+}
