@@ -32,8 +32,12 @@ async function startWorkers(count: number, databaseUrl: string) {
 }
 
 /** GETs one item from all clients; a request without response is a failure. */
-async function load(url: string, durationMs: number): Promise<{ requests: number; failures: number }> {
-  const agent = new Agent({ keepAlive: true, maxSockets: clients })
+async function load(
+  url: string,
+  durationMs: number,
+  keepAlive = true,
+): Promise<{ requests: number; failures: number }> {
+  const agent = new Agent({ keepAlive, maxSockets: clients })
   const endsAt = performance.now() + durationMs
   let requests = 0
   let failures = 0
@@ -70,15 +74,20 @@ export async function measureWorkers(databaseUrl: string, windows: number, windo
     const { id } = (await created.json()) as { id: number }
     const rates: [number[], number[]] = [[], []]
     const costs: [number[], number[]] = [[], []]
+    const connectionCosts: [number[], number[]] = [[], []]
     for (let window = -1; window < windows; window++)
-      for (const [at, service] of [two, one].entries()) {
-        const before = service.cpuMicroseconds()
-        const { requests, failures } = await load(`${service.url}/${id}`, windowMs)
-        if (failures > 0) throw new Error(`${failures} of ${requests} requests failed.`)
-        if (window < 0) continue
-        rates[at]?.push((1000 * requests) / windowMs)
-        costs[at]?.push((service.cpuMicroseconds() - before) / requests)
-      }
+      for (const [at, service] of [two, one].entries())
+        for (const keepAlive of [true, false]) {
+          const before = service.cpuMicroseconds()
+          const { requests, failures } = await load(`${service.url}/${id}`, windowMs, keepAlive)
+          if (failures > 0) throw new Error(`${failures} of ${requests} requests failed.`)
+          if (window < 0) continue
+          const cost = (service.cpuMicroseconds() - before) / requests
+          if (keepAlive) {
+            rates[at]?.push((1000 * requests) / windowMs)
+            costs[at]?.push(cost)
+          } else connectionCosts[at]?.push(cost)
+        }
     const killing = setInterval(() => process.kill(workersOf(two.pid)[0] as number, 'SIGTERM'), 1_000)
     const { requests, failures } = await load(`${two.url}/${id}`, 10 * windowMs)
     clearInterval(killing)
@@ -86,6 +95,13 @@ export async function measureWorkers(databaseUrl: string, windows: number, windo
     return [
       toFinding('PostgreSQL, two workers: GET item', 'one process', rates[0], rates[1], 'req/s'),
       toFinding('PostgreSQL, two workers: CPU time of a GET', 'one process', costs[0], costs[1], 'µs'),
+      toFinding(
+        'PostgreSQL, two workers: CPU time of a connection with one GET',
+        'one process',
+        connectionCosts[0],
+        connectionCosts[1],
+        'µs',
+      ),
     ]
   } finally {
     await Promise.all([one.stop(), two.stop()])
