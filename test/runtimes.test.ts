@@ -162,6 +162,13 @@ suite('what is different', { concurrency: true }, () => {
           assert.deepEqual(slow.statuses, name === 'Bun' ? [] : [200, 404])
         })
 
+        test('a request by HTTP/1.0 counts as local: the runtime does not tell the version', async (t) => {
+          const raw = new RawConnection(t, service.port)
+          raw.socket.write(get('Host: localhost\r\nConnection: close\r\n', '/__admin/items').replace('1.1', '1.0'))
+          await raw.closed
+          assert.match(raw.received, /^HTTP\/1\.[01] 200 /)
+        })
+
         test('metrics', async () => {
           const [metrics] = await service.running.prints(/http:\/\/127\.0\.0\.1:\d+\/metrics/)
           await fetch(`${service.url}${items}`)

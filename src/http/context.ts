@@ -119,13 +119,15 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
 
   /**
    * A loopback peer that named a loopback host, not through a proxy. The name matters: a foreign site can rebind its own
-   * host name to this machine (DNS rebinding).
+   * host name to this machine (DNS rebinding). A proxy that adds no header may send HTTP/1.0, as nginx does.
    */
   get isLocal(): boolean {
+    const { remoteAddress, isHttp10, rawHeaders } = this.request
     return (
-      /^(?:::ffff:)?127\.|^::1$/.test(this.request.remoteAddress) &&
+      /^(?:::ffff:)?127\.|^::1$/.test(remoteAddress) &&
       /^(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$/i.test(this.authority ?? '') &&
-      !proxyHeaders.some((name) => this.request.header(name) !== undefined)
+      !isHttp10 &&
+      !rawHeaders.some((text, index) => index % 2 === 0 && proxyHeader.test(text))
     )
   }
 }
@@ -133,8 +135,6 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
 const slash = 0x2f
 const noMembers = {}
 const traceparent = /^(?!ff)[\da-f]{2}-(?!0{32})([\da-f]{32})-(?!0{16})[\da-f]{16}-[\da-f]{2}(?:$|(?<!^00.*)-)/
-const proxyHeaders = [
-  ...['forwarded', 'via', 'x-real-ip', 'true-client-ip', 'cf-connecting-ip', 'fastly-client-ip', 'x-client-ip'],
-  ...['x-cluster-client-ip', 'x-forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-port'],
-  ...['x-forwarded-proto', 'x-forwarded-prefix', 'x-forwarded-server'],
-]
+/** The names of headers that proxies add. */
+const proxyHeader =
+  /^(?:via|forwarded|x-(?:original-)?forwarded(?:-.*)?|x-original-(?:host|url)|(?:.*-)?(?:client|connecting|real)-?ip|x-envoy-.*|cdn-loop|max-forwards|proxy-connection)$/i

@@ -14,6 +14,8 @@ export interface Request {
   /** Why the server is overloaded, for the log; undefined where it is not. */
   readonly overloadReason: string | undefined
   readonly isEncrypted: boolean
+  /** Undefined where the runtime does not tell the version. */
+  readonly isHttp10: boolean | undefined
   readonly remoteAddress: string
   readonly localPort: number
   readonly hasBody: boolean

@@ -106,6 +106,11 @@ export abstract class FetchRequest implements Request {
     return this.server.isEncrypted
   }
 
+  /** A fetch Request has no version. */
+  get isHttp10(): undefined {
+    return undefined
+  }
+
   get localPort(): number {
     return this.server.localPort
   }

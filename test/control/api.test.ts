@@ -24,6 +24,7 @@ import {
 } from '../support/control.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { openApiValidation } from '../support/openapi-validation.ts'
+import { RawConnection } from '../support/raw.ts'
 import { serveWith } from '../support/service.ts'
 
 const adminItems = '/__admin/items'
@@ -410,8 +411,33 @@ suite('access to the control API', { concurrency: true }, () => {
 
   test('a client behind a proxy gets 401', async () => {
     const { client, assertUnchanged } = await prepared()
-    for (const name of ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-real-ip', 'via'])
+    for (const name of [
+      ...['Forwarded', 'X-Forwarded-For', 'X-Forwarded-Host', 'X-Forwarded-Scheme', 'X-Forwarded-Client-Cert'],
+      ...['X-Original-Forwarded-For', 'X-Original-Host', 'X-Real-IP', 'X-Client-IP', 'CF-Connecting-IP'],
+      ...['X-Envoy-External-Address', 'X-Azure-ClientIP', 'Via', 'CDN-Loop', 'Proxy-Connection', 'Max-Forwards'],
+    ])
       assert.deepEqual(await attacker({ [name]: '127.0.0.1' })(client)(), [401], name)
+    await assertUnchanged()
+  })
+
+  test('a request by HTTP/1.0, as nginx sends it, gets 401, and pages get no token', async (t) => {
+    const { client, assertUnchanged } = await prepared()
+    const { pathname } = new URL(client.url)
+    const send = async (line: string, body = '') => {
+      const raw = new RawConnection(t, service.port)
+      const type = body === '' ? '' : `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n`
+      raw.socket.write(`${line} HTTP/1.0\r\nHost: localhost:${service.port}\r\nConnection: close\r\n${type}\r\n${body}`)
+      await raw.closed
+      return { status: raw.statuses[0], text: raw.received }
+    }
+    for (const [method, path, body] of [...requests, ['GET', '/__admin/info', undefined] as const]) {
+      const { status } = await send(`${method} ${pathname}${path}`, body && JSON.stringify(body))
+      assert.equal(status, 401, `${method} ${path}`)
+    }
+    const { status, text } = await send('GET /swagger/index.html')
+    assert.equal(status, 200)
+    assert.match(text, /name="development-token" content=""/)
+    assert.equal((await send(`GET ${itemsPath}`)).status, 200)
     await assertUnchanged()
   })
 
