@@ -4,7 +4,7 @@ import type { Api, DispatchHooks } from '../http/dispatch.ts'
 import { describeError, errors, Rejection } from '../http/errors.ts'
 import { isJson } from '../http/json-body.ts'
 import type { HandlerInput } from '../http/request.ts'
-import { json, noContent, type Response, withHeaders } from '../http/response.ts'
+import { json, noContent, type Response, retryAfter, withHeaders } from '../http/response.ts'
 import { type Route, readerRoute, type Success } from '../http/router.ts'
 import { arrayReader, bodyReader, type FromSchema, type ObjectSchema } from '../http/schema.ts'
 import { documentRoute, objectSchema } from '../pages/openapi.ts'
@@ -70,7 +70,9 @@ export function controlApi(api: Api, controlled: Controlled): Api {
     errorResponse({ code, members, reason }, _operation, traceId) {
       // `errors` has the members, so the title is without them.
       const title = describeError({ code, members: undefined, reason })
-      return problem(errors[code].status, title, { traceId, errors: members })
+      const { status } = errors[code]
+      const response = problem(status, title, { traceId, errors: members })
+      return status === 503 || status === 429 ? withHeaders(response, retryAfter) : response
     },
   }
   const document = documentRoute(control, {}, 'getControlDocument', '/__admin/openapi.json')
@@ -275,10 +277,11 @@ function tokenRoutes(codes: Codes, signToken: NewToken): Route[] {
       status: 201,
       requestBody: { schema: objectSchema(sentCode) },
       body: { schema: objectSchema(newToken, true) },
-      errors: ['code-invalid'],
+      errors: ['code-invalid', 'too-many-wrong-codes'],
       readBody: bodyReader(sentCode),
       async execute({ body: { code } }) {
-        if (!codes.redeem(code)) return new Rejection('code-invalid')
+        const outcome = codes.redeem(code)
+        if (outcome !== 'valid') return new Rejection(outcome === 'wrong' ? 'code-invalid' : 'too-many-wrong-codes')
         const token = await signToken({ scopes: [controlScope] })
         return withHeaders(json(201, JSON.stringify({ token })), { 'cache-control': 'no-store' })
       },

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { rateLimiter } from '../http/rate-limit.ts'
 
 export interface CodeSettings {
   /** Returns a whole number below `max` that nobody can predict. */
@@ -14,18 +15,18 @@ const alphabet = '23456789ABCDEFGHJKMNPQRSTUVWXYZ'
 const codeLength = 10
 const validMs = 5 * 60_000
 const maxCodes = 20
-/** Then all codes are void: of 31^10, nobody guesses one. */
-const maxWrong = 10
+const maxWrongPerSecond = 10
 
 /** Codes that somebody types or scans on another machine, each good for one token. */
 export class Codes {
   readonly #settings: CodeSettings
   /** When each expires, by its hash: the time that a lookup takes says nothing about a code. The oldest is the first. */
   readonly #expiries = new Map<string, number>()
-  #wrong = 0
+  readonly #allowWrong: (client: string) => boolean
 
   constructor(settings: CodeSettings) {
     this.#settings = settings
+    this.#allowWrong = rateLimiter(maxWrongPerSecond, settings.monotonicNow)
   }
 
   create(): { readonly code: string; readonly expiresAt: Date } {
@@ -36,16 +37,16 @@ export class Codes {
     return { code: code.replace(/^.{5}/, '$&-'), expiresAt: new Date(now().getTime() + validMs) }
   }
 
-  /** Tells whether the code is valid, which it is once. */
-  redeem(text: string): boolean {
+  /**
+   * A code is valid once. The limit is for wrong ones alone and for all clients together: nobody guesses one of 31^10, and
+   * whoever tries must not keep its owner out.
+   */
+  redeem(text: string): 'valid' | 'wrong' | 'too-many-wrong' {
     const key = hash(text.replace(/[\s-]/g, '').toUpperCase())
     const expiry = this.#expiries.get(key)
     this.#expiries.delete(key)
-    if (expiry !== undefined && this.#settings.monotonicNow() < expiry) return true
-    if (++this.#wrong < maxWrong) return false
-    this.#wrong = 0
-    this.#expiries.clear()
-    return false
+    if (expiry !== undefined && this.#settings.monotonicNow() < expiry) return 'valid'
+    return this.#allowWrong('') ? 'wrong' : 'too-many-wrong'
   }
 }
 

@@ -31,6 +31,11 @@ export const errors = {
   'origin-forbidden': { status: 403, title: 'Pages of another origin may not use this API.' },
   /** Only in the control API. */
   'code-invalid': { status: 403, title: 'The code is wrong, or was used, or is older than 5 minutes: get a new one.' },
+  /** Only in the control API. */
+  'too-many-wrong-codes': {
+    status: 429,
+    title: 'The code is not valid, and neither were many before it: try again in a second.',
+  },
   'ids-differ': { status: 400, title: 'The id in the path differs from the id in the body.' },
   /** Only in the control API. */
   'rule-missing': { status: 404, title: 'No rule has this id.' },

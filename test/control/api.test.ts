@@ -566,14 +566,27 @@ suite('codes for tokens', { concurrency: true }, () => {
     for (const code of others) assert.equal((await redeem(client, code)).status, 201)
   })
 
-  test('ten wrong codes void all', async (t) => {
-    const client = createClient((await serve(t, [])).url)
-    const [first, second] = [await codeOf(client), await codeOf(client)]
-    for (let count = 0; count < 9; count++) await assertRefused(client, 'AAAAA-AAAAA')
-    assert.equal((await redeem(client, first)).status, 201)
-    await assertRefused(client, 'AAAAA-AAAAA')
-    await assertRefused(client, second)
-    assert.equal((await redeem(client, await codeOf(client))).status, 201)
+  test('more than ten wrong codes in a second get 429 with Retry-After, and a valid one its token', async (t) => {
+    let now = 1_000
+    const { url } = await serveWith(
+      t,
+      [],
+      () => ({}),
+      () => now,
+    )
+    const client = createClient(url)
+    const codes = [await codeOf(client), await codeOf(client), await codeOf(client)]
+    for (let count = 0; count < 10; count++) await assertRefused(client, 'AAAAA-AAAAA')
+    for (const code of codes) {
+      for (let count = 0; count < 100; count++) {
+        const { status, headers } = await redeem(client, 'AAAAA-AAAAA')
+        assert.deepEqual([status, headers['retry-after']], [429, '1'])
+      }
+      assert.equal((await redeem(client, code)).status, 201)
+    }
+    assert.equal((await redeem(client, codes[0] ?? '')).status, 429)
+    now += 1_000
+    await assertRefused(client, codes[0] ?? '')
   })
 })
 
