@@ -306,15 +306,25 @@ function toMessage({ headers = {}, body }: RecordedMessage): Message {
   return { headers: visibleHeaders(headers), body: text ?? null, ...(isTruncated && { isTruncated }) }
 }
 
-/** Headers with credentials: Authorization, Cookie, X-Api-Key, X-Auth-Token and the like. */
-const secretHeader = /auth(?!enticate|ority)|cookie|api-?key|token|secret|passw|credential|session|signature/
+/** Parts of the names of headers with credentials: X-Auth, Api_Key, SessionId, X-Hub-Signature-256 and the like. */
+const secretPart =
+  /^(?:assertion|bearer|creds?|csrf|dpop|hmac|mfa|otp|pass|passcode|pin|pwd|saml|sid|sig|totp|xsrf)$|^[ox]?auth(?!or(?:s|ity|ized)?$|enticated?$)|auth$|keys?$|cookie|credential|jwt|passphrase|passw|secret|session|signature|token/
+/** Keys of another kind, and headers of CORS, which name others. */
+const otherHeader = /(?:cache|idempotency|partition|public|routing|surrogate|websocket)[^a-z\d]?key|^access-control-.*/
+
+/** Whether the name, in lower case, is that of a header with credentials. */
+const isSecret = (name: string) =>
+  name
+    .replace(otherHeader, '')
+    .split(/[^a-z\d]/)
+    .some((part) => secretPart.test(part))
 
 function visibleHeaders(sent: NonNullable<RecordedMessage['headers']>): Message['headers'] {
   const pairs: readonly string[] = Array.isArray(sent) ? sent : Object.entries(sent).flat()
   const headers = new Map<string, string>()
   for (let index = 0; index < pairs.length; index += 2) {
     const [name = '', value = ''] = [pairs[index]?.toLowerCase(), pairs[index + 1]]
-    if (!secretHeader.test(name)) headers.set(name, headers.has(name) ? `${headers.get(name)}, ${value}` : value)
+    if (!isSecret(name)) headers.set(name, headers.has(name) ? `${headers.get(name)}, ${value}` : value)
   }
   return Object.fromEntries(headers)
 }
