@@ -79,14 +79,21 @@ export function controlApi(api: Api, controlled: Controlled): Api {
   return { ...control, routes: [...routes, document, ...appPageRoutes()] }
 }
 
-/** Loopback clients that named a loopback host need no token. Pages of other origins may not use the API at all. */
+/**
+ * Loopback clients that named a loopback host need no token. Pages of other origins may not use the API at all, also not in
+ * ways in which they cannot read the response; they may link to the page.
+ */
 export const controlAccess: DispatchHooks = {
+  headers: { 'x-content-type-options': 'nosniff', 'cross-origin-resource-policy': 'same-origin' },
   findFault: () => undefined,
   isExempt: ({ isLocal }) => isLocal,
   findAccessError(context) {
-    const { request } = context
+    const { request, isPage } = context
     const origin = request.header('origin')
-    if (origin !== undefined && origin !== ownOrigin(context)) return new Rejection('origin-forbidden')
+    const site = request.header('sec-fetch-site')
+    const isByOther = site !== undefined && site !== 'same-origin' && site !== 'none'
+    if ((origin !== undefined && origin !== ownOrigin(context)) || (isByOther && !isPage))
+      return new Rejection('origin-forbidden')
     if (request.hasBody && !isJson(request.header('content-type'))) return new Rejection('media-type-unsupported')
     return undefined
   },

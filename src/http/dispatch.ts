@@ -47,6 +47,8 @@ export interface DispatchSettings extends ContextSettings {
 
 /** What development mode adds to the life of a request. */
 export interface DispatchHooks {
+  /** Every response gets these. */
+  readonly headers?: Readonly<Record<string, string>>
   /** Called before the handler. */
   findFault(context: RequestContext, route: Route): Fault | undefined
   /** Called when the head was read; takes the response, which is not sent yet. The request is logged when it has ended. */
@@ -229,6 +231,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     if (hasCors && !context.isPage) response = withCors(response, context, cors, hooks !== undefined)
     const origin = context.request.header('origin')
     if (origin !== undefined && !isOriginAllowed(origin, cors) && !isOwnOrigin(origin, context)) reportOrigin(origin)
+    if (hooks?.headers) response = withHeaders(response, hooks.headers)
     if (date !== undefined) response = withHeaders(response, { date })
     if (context.fault) response = applyFault(context, context.fault, response)
     else context.request.respond(response)

@@ -41,7 +41,7 @@ export const empty = (status: number, headers?: Record<string, string>): Respons
 
 export const noContent: Response = { status: 204 }
 
-export const withHeaders = (response: Response, headers: Record<string, string>): Response => ({
+export const withHeaders = (response: Response, headers: Readonly<Record<string, string>>): Response => ({
   ...response,
   headers: { ...response.headers, ...headers },
 })

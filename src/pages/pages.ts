@@ -45,6 +45,7 @@ export const appPageRoutes = (): Route[] => [
     operation: 'getApp',
     method: 'GET',
     path: '/app',
+    isPageFile: true,
     execute: (input) => htmlResponse(input, 'app.html', 'no-cache'),
   }),
   ...fileRoutes('/app', {
@@ -162,6 +163,7 @@ async function respond(
     'content-security-policy': contentSecurityPolicy,
     'referrer-policy': 'no-referrer',
     'x-content-type-options': 'nosniff',
+    'cross-origin-resource-policy': 'same-origin',
   }
   const ifNoneMatch = request.header('if-none-match')
   if (ifNoneMatch !== undefined && matchesEtag(ifNoneMatch, headers.etag)) return { status: 304, headers }

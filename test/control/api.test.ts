@@ -381,6 +381,39 @@ suite('access to the control API', { concurrency: true }, () => {
     await assertUnchanged()
   })
 
+  test('a request that another site caused gets 403, whatever its mode; the page opens by a link', async () => {
+    const { client, assertUnchanged } = await prepared()
+    for (const site of ['cross-site', 'same-site'])
+      for (const mode of ['no-cors', 'cors', 'navigate'])
+        assert.deepEqual(await attacker({ 'sec-fetch-site': site, 'sec-fetch-mode': mode })(client)(), [403], site)
+    await assertUnchanged()
+    for (const path of ['/app', '/app/app.js', '/swagger/index.html'])
+      assert.equal((await client.send('GET', path, undefined, { 'sec-fetch-site': 'cross-site' })).status, 200, path)
+    for (const site of ['same-origin', 'none'])
+      assert.equal((await client.send('GET', adminItems, undefined, { 'sec-fetch-site': site })).status, 200, site)
+  })
+
+  test('no response can be sniffed or embedded by another origin', async () => {
+    const client = newSandbox(service)
+    for (const [method, path, headers, expected] of [
+      ['GET', '/__admin/info', {}, 200],
+      ['GET', '/__admin/openapi.json', {}, 200],
+      ['POST', '/__admin/reset', {}, 204],
+      ['PATCH', '/__admin/reset', {}, 405],
+      ['GET', '/__admin/nothing', {}, 404],
+      ['GET', '/__admin/items', { host: 'x' }, 401],
+      ['GET', '/__admin/items', { origin: 'http://x' }, 403],
+      ['GET', '/app', {}, 200],
+      ['GET', '/app/app.js', {}, 200],
+      ['GET', '/swagger/index.html', {}, 200],
+      ['GET', '/swagger/page.js', {}, 200],
+    ] as const) {
+      const response = await client.send(method, path, undefined, headers)
+      const policy = ['x-content-type-options', 'cross-origin-resource-policy'].map((name) => response.headers[name])
+      assert.deepEqual([response.status, ...policy], [expected, 'nosniff', 'same-origin'], `${method} ${path}`)
+    }
+  })
+
   test('a preflight request gets 403 without CORS headers', async () => {
     const { client } = await prepared()
     const { status, headers } = await client.send('OPTIONS', adminItems, undefined, {
