@@ -74,10 +74,10 @@ export function clientName(userAgent: string | undefined, address: string): stri
 }
 
 const maxArgumentLength = 100_000
-/** For a POSIX shell. Control characters could control the terminal into which the command is pasted. */
+/** For a POSIX shell. Some characters could control the terminal into which the command is pasted, others are not seen. */
 function quote(text: string): string {
-  if (!/\p{Cc}/u.test(text)) return `'${text.replaceAll("'", "'\\''")}'`
-  return `$'${text.replace(/[\p{Cc}\\']/gu, escapeBytes)}'`
+  if (!/[\p{C}\u2028\u2029]/u.test(text)) return `'${text.replaceAll("'", "'\\''")}'`
+  return `$'${text.replace(/[\p{C}\u2028\u2029\\']/gu, escapeBytes)}'`
 }
 const escapeBytes = (character: string) =>
   [...new TextEncoder().encode(character)].map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('')

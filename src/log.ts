@@ -1,3 +1,5 @@
+import { escapeText } from './verify/escape.ts'
+
 export const logLevels = ['silent', 'error', 'warn', 'info'] as const
 export type LogLevel = (typeof logLevels)[number]
 
@@ -89,18 +91,20 @@ export function readableLog(writeLine: Write, level: LogLevel, worker?: number):
       if (!shows(levelOf(status))) return
       const { method, path } = request
       const trace = levelOf(status) === 'warn' ? `, trace ${request.traceId}` : ''
-      const why = reason ? `: ${printable(reason)}` : ''
+      const why = reason ? `: ${escapeText(reason)}` : ''
       write(`${method} ${shorten(path)} ${status} ${milliseconds.toFixed(1)} ms (${profile}${trace})${why}\n`)
     },
     malformedRequest(profile, status, reason) {
-      if (shows('warn')) write(`Malformed request: ${status} (${profile}): ${printable(reason)}\n`)
+      if (shows('warn')) write(`Malformed request: ${status} (${profile}): ${escapeText(reason)}\n`)
     },
     requestFailed(profile, { traceId, method, path }, cause) {
       if (shows('error'))
-        write(`${method} ${shorten(path)} failed (${profile}, trace ${traceId}): ${describe(cause)}\n`)
+        write(
+          `${method} ${shorten(path)} failed (${profile}, trace ${traceId}): ${escapeText(describe(cause), 'lines')}\n`,
+        )
     },
     error(message, cause) {
-      if (shows('error')) write(`${message}: ${describe(cause).replace(/\s*\n\s*/g, ' ')}\n`)
+      if (shows('error')) write(`${message}: ${escapeText(describe(cause).replace(/\s*\n\s*/g, ' '))}\n`)
     },
     notice(message) {
       if (shows('error')) write(`${message}\n`)
@@ -135,7 +139,7 @@ function formatUrls({
 export function jsonLog(write: Write, level: LogLevel, now: () => Date, worker?: number): Log {
   const log = (lineLevel: LogLevel, message: string, details: object = {}, shownAt = lineLevel) => {
     if (isShown(shownAt, level))
-      write(`${JSON.stringify({ time: now().toISOString(), level: lineLevel, message, worker, ...details })}\n`)
+      write(`${toLine({ time: now().toISOString(), level: lineLevel, message, worker, ...details })}\n`)
   }
   const notice = (message: string) => log('warn', message, {}, 'error')
   const details = (profile: string, { traceId: id, method, path, client }: LoggedRequest) => ({
@@ -167,16 +171,18 @@ export function jsonLog(write: Write, level: LogLevel, now: () => Date, worker?:
   }
 }
 
+/** Most lines are short and without a character to escape. */
+function toLine(logged: object): string {
+  const json = JSON.stringify(logged)
+  return /[^ -~]|##/.test(json) ? escapeText(json, 'json') : json
+}
+
 const isShown = (lineLevel: LogLevel, level: LogLevel) => logLevels.indexOf(lineLevel) <= logLevels.indexOf(level)
 
 const levelOf = (status: LoggedResponse['status']): LogLevel =>
   typeof status === 'number' && status < 400 ? 'info' : 'warn'
 
 /** A path can have thousands of characters. */
-const shorten = (path: string) => printable(path.length > 200 ? `${path.slice(0, 199)}…` : path)
-
-/** Text from a client must not control the terminal or forge a log line. */
-const printable = (text: string) =>
-  text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`)
+const shorten = (path: string) => escapeText(path.length > 200 ? `${path.slice(0, 199)}…` : path)
 
 const describe = (cause: unknown) => (cause instanceof Error ? (cause.stack ?? cause.message) : String(cause))

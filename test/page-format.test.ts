@@ -34,7 +34,7 @@ test('a command of "Copy as curl" has the parts of the request and nothing else,
           false,
         ),
       )
-      for (const command of commands) assert.doesNotMatch(command, /\p{Cc}/u)
+      for (const command of commands) assertVisible(command)
       assert.deepEqual(
         argumentsOf(commands),
         all.map(([method, path, value, body]) => [
@@ -50,6 +50,7 @@ test('a command of "Copy as curl" has the parts of the request and nothing else,
           [
             ["|touch$IFS'x'", "'; touch x; '", '$(touch x)', '\u001b[201~\rtouch x\r'],
             ['`touch x`', '\u009b', '\\\\', "@/etc/passwd\n\\'"],
+            ['\u202eabc', '\u2028', '\u{e0041}', 'a\u00ad\ufeff'],
           ],
         ],
       ],

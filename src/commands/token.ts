@@ -18,6 +18,7 @@ import { createDevToken, createTokenVerification } from '../service/tokens.ts'
 import { devTokenDefaults } from '../tokens/dev-key.ts'
 import { maxValidForSeconds } from '../tokens/sign.ts'
 import { checkToken, isUndecided } from '../tokens/verify.ts'
+import { escapeText } from '../verify/escape.ts'
 import { type Command, commandLine, type Process } from './command.ts'
 
 const [defaultAudience] = devTokenDefaults.audiences
@@ -135,11 +136,9 @@ export function sampleRequest(token: string, url: string | undefined): string {
 const curl = (token: string, url: string) =>
   `curl ${url.startsWith('https:') ? '-k ' : ''}-H "Authorization: Bearer ${token}" ${url}/secret`
 
-/** Escapes what could control the terminal: the value is untrusted. */
 function formatJson(value: unknown, indent?: number): string {
   try {
-    const escapeChar = (char: string) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
-    return JSON.stringify(value, null, indent).replace(/[^ -~\n]/g, escapeChar)
+    return escapeText(JSON.stringify(value, null, indent), 'json')
   } catch {
     return '(nested too deeply to print)'
   }

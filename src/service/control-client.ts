@@ -2,6 +2,7 @@ import { profiles } from '../app.ts'
 import type { Info } from '../control/schema.ts'
 import type { ProfileName } from '../profiles/profile.ts'
 import { createClient, NoResponseError, type Response } from '../verify/client.ts'
+import { escapeText } from '../verify/escape.ts'
 import { commandHeader } from './find-service.ts'
 
 export interface ControlOptions {
@@ -54,7 +55,9 @@ export async function connectControl(
   const send: ControlClient['send'] = async (method, path, body, more) => {
     const response = await client.send(method, `/__admin${path}`, body, { ...headers, ...more }).catch((cause) => {
       if (!(cause instanceof NoResponseError)) throw cause
-      throw new ControlError(`No server responds at ${url} (${cause.message}): check the URL, or start the service.`)
+      throw new ControlError(
+        `No server responds at ${url} (${printable(cause.message)}): check the URL, or start the service.`,
+      )
     })
     if (response.status < 300) return response
     throw describeRejection(response, client.url, tokenCommand)
@@ -129,5 +132,5 @@ function reasonOf(problem: string): string | undefined {
   }
 }
 
-/** Short, and without what could control the terminal: any server may have sent it. */
-const printable = (text: unknown) => `${text}`.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?').slice(0, 200)
+/** Short: any server may have sent it. */
+const printable = (text: unknown) => escapeText(`${text}`.slice(0, 200))

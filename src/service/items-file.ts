@@ -4,6 +4,7 @@ import { Rejection } from '../http/errors.ts'
 import { int64, quoteNumbers } from '../http/int64.ts'
 import { arrayCheck } from '../http/schema.ts'
 import type { ItemA, ItemB, Snapshot } from '../store/store.ts'
+import { escapeText } from '../verify/escape.ts'
 
 /*
  * The file of `items export`, `items import` and `serve --items`:
@@ -47,8 +48,9 @@ export function readItemsFile(path: string): Snapshot | { readonly problems: rea
   const parsed = parseItems(text)
   if (!('problems' in parsed)) return parsed
   const { length } = parsed.problems
+  const shown = parsed.problems.slice(0, maxProblems).map((problem) => escapeText(problem))
   const more = length > maxProblems ? [`${length - maxProblems} more mistakes.`] : []
-  return { problems: [`The items in ${name} cannot be used.`, ...parsed.problems.slice(0, maxProblems), ...more] }
+  return { problems: [`The items in ${name} cannot be used.`, ...shown, ...more] }
 }
 
 /** Returns every mistake. A profile that the file lacks is absent. */

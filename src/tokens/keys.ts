@@ -1,4 +1,5 @@
 import { createPublicKey, createSecretKey, type JsonWebKey, type JsonWebKeyInput, type KeyObject } from 'node:crypto'
+import { escapeText } from '../verify/escape.ts'
 
 export interface VerificationKey {
   readonly kid: string | undefined
@@ -118,6 +119,6 @@ function findWeakness({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): s
   return undefined
 }
 
-/** Short and printable: a key server chose it. */
+/** Short: a key server chose it. */
 const formatKid = (kid: string | undefined) =>
-  kid === undefined ? '' : ` (kid ${JSON.stringify(kid.slice(0, 100)).replace(/[^ -~]/g, '?')})`
+  kid === undefined ? '' : ` (kid ${escapeText(JSON.stringify(kid.slice(0, 100)))})`

@@ -1,3 +1,4 @@
+import { escapeText } from '../verify/escape.ts'
 import { publicKeyAlgorithms, type VerificationKey } from './keys.ts'
 
 type JsonObject = Readonly<Record<string, unknown>>
@@ -198,13 +199,13 @@ const maxNumericDate = 253_402_300_799
 const isNumericDate = (value: unknown): value is number =>
   typeof value === 'number' && Math.abs(value) <= maxNumericDate
 
-/** Short and printable: the value is untrusted and goes to a log or a terminal. */
+/** Short: the value is untrusted and goes to a log or a terminal. */
 function formatValue(value: unknown): string {
   if (value === undefined) return 'missing'
   const isStringList = Array.isArray(value) && value.length < 10 && value.every((one) => typeof one === 'string')
   if (typeof value === 'object' && value !== null && !isStringList) return Array.isArray(value) ? 'a list' : 'an object'
-  const text = JSON.stringify(value).replace(/[^ -~]/g, '?')
-  return text.length > 100 ? `${text.slice(0, 99)}…` : text
+  const text = JSON.stringify(value)
+  return escapeText(text.length > 100 ? `${text.slice(0, 99)}…` : text)
 }
 
 function formatDuration(seconds: number): string {

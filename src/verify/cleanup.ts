@@ -1,5 +1,6 @@
 import type { Client, Response } from './client.ts'
 import { type Items, isFromThisRun } from './contract.ts'
+import { escapeText } from './escape.ts'
 import { isSuccess, RuleViolation } from './expect.ts'
 import { isObject, tryParse } from './json.ts'
 
@@ -151,9 +152,9 @@ export function itemAddresses({ path: collection, pathOf }: Items) {
 
 const maxPathLength = 80
 
-/** An id may have 1,024 characters. */
+/** For people. An id may have 1,024 characters. */
 export const shortenPath = (path: string) =>
-  path.length > maxPathLength ? `${path.slice(0, maxPathLength)}… (${path.length} characters)` : path
+  escapeText(path.length > maxPathLength ? `${path.slice(0, maxPathLength)}… (${path.length} characters)` : path)
 
 const plain = 'plain'
 const maxPlainLength = 255

@@ -8,6 +8,7 @@ import {
   type Response,
   unlessStopped,
 } from './client.ts'
+import { escapeText } from './escape.ts'
 
 /** No check could run: invalid options, no server, no HTTP, or a redirect. */
 export class CannotVerify extends Error {}
@@ -80,7 +81,7 @@ async function explain(
   if (isConnected && (await responds(swapScheme(url), path))) return otherScheme(url)
   const waited = waitMs > 0 && !(cause instanceof Interrupted) ? ` (waited ${waitMs / 1000} s)` : ''
   const advice = code === 'ECONNREFUSED' ? ' Check the URL, or start the server; --wait N waits for it.' : ''
-  return `${url} cannot be checked: ${cause.message.replace(/\s+/g, ' ').slice(0, 200)}${waited}.${advice}`
+  return `${url} cannot be checked: ${escapeText(cause.message.slice(0, 200))}${waited}.${advice}`
 }
 
 const probeTimeoutMs = 2000

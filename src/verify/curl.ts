@@ -1,6 +1,7 @@
 import { itemAddresses } from './cleanup.ts'
 import type { Request, Response } from './client.ts'
 import type { Items } from './contract.ts'
+import { escapeText } from './escape.ts'
 import { isObject, tryParse } from './json.ts'
 
 export interface Target {
@@ -108,9 +109,11 @@ function toCurl(url: string, insecure: boolean, { method, path, headers, body }:
   return `${isText ? printText(text) : printBytes(body)} | ${parts.join(' ')} --data-binary @-`
 }
 
-/** A redacted token is a shell variable, which expands in double quotes only. */
+/** A redacted token is a shell variable, which expands in double quotes only; so would what a server put beside it. */
 const headerOption = (name: string, value: string) =>
-  value.includes('$TOKEN') ? `-H "${name}: ${value}"` : `-H ${quote(`${name}: ${value}`)}`
+  /^\w* ?\$TOKEN$/.test(value)
+    ? `-H "${name}: ${value}"`
+    : `-H ${quote(`${name}: ${value}`).replaceAll('$TOKEN', `'"$TOKEN"'`)}`
 
 /** Large bodies repeat a few characters; the shell generates them. */
 function printText(text: string): string {
@@ -128,4 +131,4 @@ function printText(text: string): string {
 const printBytes = (body: Uint8Array) =>
   `printf '${[...body].map((byte) => `\\${byte.toString(8).padStart(3, '0')}`).join('')}'`
 
-const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
+const quote = (text: string) => `'${escapeText(text.replaceAll("'", "'\\''"), 'shell')}'`

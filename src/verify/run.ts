@@ -16,6 +16,7 @@ import { CannotVerify, fetchFirst } from './connect.ts'
 import type { Basis, Check, Contract, Control, Rule, Unobservable } from './contract.ts'
 import { asRun, ServerFull } from './contract.ts'
 import { type Target, toScript } from './curl.ts'
+import { escapeText } from './escape.ts'
 import { RuleViolation, summarize } from './expect.ts'
 import { tryParse } from './json.ts'
 import { seededRandom } from './random.ts'
@@ -170,7 +171,7 @@ async function runChecks(selected: readonly Check[], options: RunOptions, plain:
     const skip = (reason: string): Outcome => ({
       ...describe(check, contract),
       status: 'skipped',
-      reason,
+      reason: escapeText(reason),
       milliseconds: 0,
     })
     const isBailing = bail && outcomes.some(({ status }) => status === 'failed')
@@ -344,7 +345,7 @@ async function connect(plain: Client, options: RunOptions): Promise<{ target: Cl
   const { status, headers } = first
   if (status >= 300 && status < 400 && headers.location)
     throw new CannotVerify(
-      `${plain.url} redirects to ${withoutPath(headers.location, path)}: check that address instead.`,
+      `${plain.url} redirects to ${escapeText(withoutPath(headers.location, path))}: check that address instead.`,
     )
   if (status !== 401 && status !== 403) return { target: plain, firstList: first }
   if (plain.token === undefined) throw new CannotVerify(`${plain.url} requires a token for ${path}: pass --token.`)
@@ -444,8 +445,8 @@ function toFailure(cause: unknown, history: readonly Response[], target: Target,
       ? message
       : (violation?.got ?? summarize({ ...response, text: redact(response.text) }))
   return {
-    expected: redact(expected).slice(0, maxExpectedLength),
-    got: redact(got),
+    expected: escapeText(redact(expected).slice(0, maxExpectedLength)),
+    got: escapeText(redact(got)),
     ...(request && {
       request: toScript(
         target,

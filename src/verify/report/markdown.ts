@@ -1,6 +1,7 @@
 import { shortenPath } from '../cleanup.ts'
+import { escapeText } from '../escape.ts'
 import type { Outcome, Verification } from '../run.ts'
-import { escapeControls, totals } from './pretty.ts'
+import { totals } from './pretty.ts'
 
 /** For a pull request or a wiki. */
 export function markdown(verification: Verification): string {
@@ -40,7 +41,7 @@ function failureSection({ rule, basis, name, sentence, failure }: Outcome, title
 function table(title: string, rows: readonly (readonly string[])[]): string[] {
   if (rows.length === 0) return []
   const width = rows[0]?.length ?? 0
-  const line = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
+  const line = (cells: readonly string[]) => `| ${cells.map((cell) => escapeText(cell, 'markdown')).join(' | ')} |`
   const head = [`| ${Array(width).fill(' ').join(' | ')} |`, `|${'---|'.repeat(width)}`]
   return [`## ${title}\n\n${[...head, ...rows.map(line)].join('\n')}`]
 }
@@ -52,4 +53,4 @@ function fence(text: string): string {
   return `${marker}\n${text}\n${marker}`
 }
 
-const code = (text: string) => `\`${escapeControls(text.replaceAll('`', "'").replace(/\s+/g, ' '))}\``
+const code = (text: string) => `\`${text.replaceAll('`', "'")}\``

@@ -118,12 +118,8 @@ const leftoverLines = (paths: readonly string[]) => [
   ...(paths.length > maxLeftoverLines ? [`  and ${paths.length - maxLeftoverLines} more`] : []),
 ]
 
-const cut = (text: string, maxLength: number) => (text.length > maxLength ? `${text.slice(0, maxLength)}…` : text)
-const shorten = (text: string, maxLength = maxLineLength) => cut(escapeControls(text), maxLength)
-
-/** Prevents a server from sending escape sequences to the terminal. */
-export const escapeControls = (text: string) =>
-  text.replace(/(?!\t)\p{Cc}/gu, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, '0')}`)
+const shorten = (text: string, maxLength = maxLineLength) =>
+  text.length > maxLength ? `${text.slice(0, maxLength)}…` : text
 
 /** One line for each group of rules, by the letters of their ids: G, A, B, S. */
 function totalsByGroup(outcomes: readonly Outcome[]): string[] {
