@@ -24,7 +24,7 @@ import {
   type Verification,
   verify as verifyServer,
 } from '../verify/index.ts'
-import { parseExact } from '../verify/json.ts'
+import { parseBounded, parseExact } from '../verify/json.ts'
 import { pretty } from '../verify/report/pretty.ts'
 import { matchesRule } from '../verify/waivers.ts'
 import { isLocal, type Services } from './services.ts'
@@ -248,7 +248,7 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
       const start = id === undefined ? since : id - 1
       const query = `since=${start}&limit=${maxJournalEntries}&preflights=${preflights}`
       const response = await service.send('GET', `/requests?${query}`)
-      const entries: readonly JournalEntry[] = JSON.parse(response.text)
+      const entries: readonly JournalEntry[] = parseBounded(response.text) as JournalEntry[]
       if (id !== undefined && entries[0]?.id !== id)
         throw new Error(`The journal has no request ${id}, or more than ${maxJournalEntries} after it.`)
       const chosen = entries.filter((entry) => entry.id < before && (!rejected || isRejected(entry)))
@@ -282,7 +282,7 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
       const { service, baseUrl } = await services.connect(name, box)
       if (clear) await service.send('PUT', '/faults', rule ? [rule] : [])
       else if (rule) await service.send('POST', '/faults', rule)
-      const all: readonly UsedRule[] = JSON.parse((await service.send('GET', '/faults')).text)
+      const all: readonly UsedRule[] = parseBounded((await service.send('GET', '/faults')).text) as UsedRule[]
       const { shown, left } = firstOf(all, 100)
       const rest = left > 0 && { more: `${left} more rules: GET ${baseUrl}/__admin/faults.` }
       return { data: { url: baseUrl, rules: shown, ...rest } }

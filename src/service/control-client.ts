@@ -3,6 +3,7 @@ import type { Info } from '../control/schema.ts'
 import type { ProfileName } from '../profiles/profile.ts'
 import { createClient, NoResponseError, type Response } from '../verify/client.ts'
 import { escapeText } from '../verify/escape.ts'
+import { parseBounded } from '../verify/json.ts'
 import { commandHeader } from './find-service.ts'
 
 export interface ControlOptions {
@@ -62,6 +63,11 @@ export async function connectControl(
     if (response.status < 300) return response
     throw describeRejection(response, client.url, tokenCommand)
   }
+  const getItems = async (): Promise<readonly unknown[]> => {
+    const items = tryParseBounded((await send('GET', '/items')).text)
+    if (Array.isArray(items)) return items
+    throw new ControlError(`The server at ${url} sends items that cannot be read: is it a todo-service?`)
+  }
   const response = await send('GET', '/info')
   const info = readInfo(response.text)
   if (!info) throw describeRejection(response, client.url, tokenCommand)
@@ -72,15 +78,15 @@ export async function connectControl(
     send,
     async reset() {
       await send('POST', '/reset')
-      const count = await send('GET', '/items').then(
-        (items) => `: it has ${JSON.parse(items.text).length} items now`,
+      const count = await getItems().then(
+        ({ length }) => `: it has ${length} items now`,
         () => '',
       )
       return `${name} is reset${count}.`
     },
     async findLoss(restored = profiles[info.profile].startingItems) {
       if (!info.isPersistent) return undefined
-      const items: readonly unknown[] = JSON.parse((await send('GET', '/items')).text)
+      const items = await getItems()
       const kept = restored.map((item) => JSON.stringify(item))
       if (items.every((item) => kept.includes(JSON.stringify(item)))) return undefined
       const [count, pronoun] = items.length === 1 ? ['1 item', 'it'] : [`${items.length} items`, 'them']
@@ -91,12 +97,16 @@ export async function connectControl(
 
 /** Returns what GET /__admin/info of this service says; undefined for what another program sends. */
 function readInfo(text: string) {
+  const { profile, title, store, isPersistent, operations = [] }: Partial<Info> = Object(tryParseBounded(text))
+  if (typeof profile !== 'string' || !Object.hasOwn(profiles, profile)) return undefined
+  // Of a service that does not say it, the items may be in a file.
+  const place = { title: printable(title), store: printable(store), isPersistent: isPersistent !== false }
+  return { profile: profile as ProfileName, operations, ...place }
+}
+
+function tryParseBounded(text: string): unknown {
   try {
-    const { profile, title, store, isPersistent, operations = [] }: Partial<Info> = JSON.parse(text)
-    if (!Object.hasOwn(profiles, `${profile}`)) return undefined
-    // Of a service that does not say it, the items may be in a file.
-    const place = { title: printable(title), store: printable(store), isPersistent: isPersistent !== false }
-    return { profile: profile as ProfileName, operations, ...place }
+    return parseBounded(text)
   } catch {
     return undefined
   }
@@ -120,17 +130,14 @@ const maxMistakes = 10
 
 /** The mistakes in the body, where the problem document has them, and its title otherwise. */
 function reasonOf(problem: string): string | undefined {
-  try {
-    const { title, errors = {} } = JSON.parse(problem)
-    if (typeof title !== 'string') return undefined
-    const mistakes = Object.values(errors).flat()
-    const more = mistakes.length > maxMistakes ? [`${mistakes.length - maxMistakes} more mistakes.`] : []
-    const shown = [...mistakes.slice(0, maxMistakes), ...more]
-    return shown.length === 0 ? printable(title) : shown.map(printable).join(' ')
-  } catch {
-    return undefined
-  }
+  const { title, errors } = Object(tryParseBounded(problem))
+  if (typeof title !== 'string') return undefined
+  const mistakes = Object.values(Object(errors)).flat()
+  const more = mistakes.length > maxMistakes ? [`${mistakes.length - maxMistakes} more mistakes.`] : []
+  const shown = [...mistakes.slice(0, maxMistakes), ...more]
+  return shown.length === 0 ? printable(title) : shown.map(printable).join(' ')
 }
 
 /** Short: any server may have sent it. */
-const printable = (text: unknown) => escapeText(`${text}`.slice(0, 200))
+const printable = (text: unknown) =>
+  escapeText((typeof text === 'string' ? text : `${JSON.stringify(text)}`).slice(0, 200))

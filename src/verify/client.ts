@@ -208,10 +208,13 @@ function exchange(url: string, request: Request, agent: Agent, timeoutMs: number
     }
     const outgoing = send(url, { method, path, headers, agent }, (incoming) => {
       isSettled = true
-      const chunks: Buffer[] = []
+      // One buffer, because a chunk may be a single byte.
+      let received = Buffer.alloc(0)
       let length = 0
       incoming.on('data', (chunk: Buffer) => {
-        chunks.push(chunk)
+        if (length + chunk.length > received.length)
+          received = Buffer.concat([received], Math.max(2 * received.length, length + chunk.length))
+        chunk.copy(received, length)
         length += chunk.length
         if (length > maxResponseBytes) fail(`the response is larger than ${maxResponseBytes} bytes`)
       })
@@ -226,7 +229,7 @@ function exchange(url: string, request: Request, agent: Agent, timeoutMs: number
         }
         // Node's parser drops a body after 204 or HEAD; find it in the bytes of the socket.
         if (status === 204 || method === 'HEAD') setTimeout(() => finish(bodyIn(raw)), unexpectedBodyDelayMs)
-        else finish(Buffer.concat(chunks).toString())
+        else finish(received.toString('utf8', 0, length))
       })
     })
     const timer = setTimeout(() => fail(`no complete response within ${timeoutMs} ms`), timeoutMs)

@@ -1,7 +1,12 @@
-/** Far above any response of a contract; the parser is recursive. */
+/*
+ * Far above any response of a contract. A server may send a text of 16 MiB that takes gigabytes as values, and longer to
+ * parse than anybody waits; nothing can interrupt JSON.parse.
+ */
 const maxDepth = 500
+const maxValues = 2_000_000
+const maxDigits = 1_000
 
-/** Valid JSON that is not accepted; the message says what is expected. */
+/** JSON that is not accepted; the message says what is expected. */
 export class UnacceptableJson extends Error {}
 
 export const isObject = (value: unknown): value is Record<string, unknown> =>
@@ -16,35 +21,76 @@ export function tryParse(text: string): unknown {
   }
 }
 
+/** The index of the quotation mark that ends the string which begins at `start`, or that of the end of the text. */
+function endOfString(text: string, start: number): number {
+  let index = start + 1
+  for (let code = 0; index < text.length; index += code === backslash ? 2 : 1) {
+    code = text.charCodeAt(index)
+    if (code === quote) return index
+  }
+  return text.length
+}
+
 /** The numbers of a JSON text, as they are written. */
-export const numberLiterals = (text: string) =>
-  (text.match(/"(?:[^"\\]+|\\.)*"|-?\d[\d.eE+-]*/g) ?? []).filter((part) => !part.startsWith('"'))
+export function numberLiterals(text: string): string[] {
+  let outside = ''
+  for (let start = 0; start < text.length; ) {
+    const string = text.indexOf('"', start)
+    outside += ` ${text.slice(start, string < 0 ? undefined : string)}`
+    start = string < 0 ? text.length : endOfString(text, string) + 1
+  }
+  return outside.match(/-?\d[\d.eE+-]*/g) ?? []
+}
+
+/** As JSON.parse. Throws `UnacceptableJson` where the text is beyond a limit, before it is parsed. */
+export function parseBounded(text: string): unknown {
+  let [depth, values, digits] = [0, 1, 0]
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index)
+    if (code >= zero && code <= nine) {
+      if (++digits > maxDigits) throw new UnacceptableJson(`JSON numbers of at most ${maxDigits} digits`)
+      continue
+    }
+    digits = 0
+    if (code === quote) index = endOfString(text, index)
+    else if (code === closingBracket || code === closingBrace) depth--
+    else if (code === bracket || code === brace) {
+      values++
+      if (++depth > maxDepth) throw new UnacceptableJson(`JSON with at most ${maxDepth} levels of nesting`)
+    } else if (code === comma) values++
+    if (values > maxValues) throw new UnacceptableJson(`JSON with at most ${maxValues} values`)
+  }
+  return JSON.parse(text)
+}
+
+const [quote, backslash, comma, zero, nine] = [0x22, 0x5c, 0x2c, 0x30, 0x39]
+const [bracket, closingBracket, brace, closingBrace] = [0x5b, 0x5d, 0x7b, 0x7d]
 
 /**
- * As JSON.parse, but an integer that a number cannot hold becomes a bigint: JSON.parse would round an int64.
- * Throws a SyntaxError, and `UnacceptableJson` for two members with the same name, or for deep nesting.
+ * As `parseBounded`, but an integer that a number cannot hold becomes a bigint: JSON.parse would round an int64.
+ * Throws `UnacceptableJson` for two members with the same name, too.
  */
 export function parseExact(text: string): unknown {
   // Rejects everything that is not JSON, so that the rest needs no checks.
-  JSON.parse(text)
+  parseBounded(text)
+  const separators = /[ \t\r\n,:]*/y
   let position = 0
-  let depth = 0
 
   function value(): unknown {
     const first = next()
     if (first === '"') return string()
     if (first !== '{' && first !== '[') return literal()
-    if (++depth > maxDepth) throw new UnacceptableJson(`JSON with at most ${maxDepth} levels of nesting`)
     position++
     const nested = first === '{' ? object() : array()
     position++
-    depth--
     return nested
   }
 
   /** The next character that is neither white space nor a comma or colon. */
   function next(): string | undefined {
-    while (' \t\r\n,:'.includes(text[position] ?? '?')) position++
+    separators.lastIndex = position
+    separators.test(text)
+    position = separators.lastIndex
     return text[position]
   }
 
@@ -66,15 +112,8 @@ export function parseExact(text: string): unknown {
 
   function string(): string {
     const start = position
-    do position = text.indexOf('"', position + 1)
-    while (isEscaped(position))
-    return JSON.parse(text.slice(start, ++position))
-  }
-
-  function isEscaped(quote: number): boolean {
-    let before = quote
-    while (text[before - 1] === '\\') before--
-    return (quote - before) % 2 === 1
+    position = endOfString(text, start) + 1
+    return JSON.parse(text.slice(start, position))
   }
 
   function literal(): unknown {

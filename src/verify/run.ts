@@ -424,6 +424,7 @@ const describe = ({ rule, basis, name }: Check, { rules }: Contract) => {
 }
 
 const maxExpectedLength = 500
+const maxGotLength = 1_000
 
 /** Errors other than `RuleViolation` come from reading members of a response with an unexpected structure. */
 function toFailure(cause: unknown, history: readonly Response[], target: Target, { items }: Contract) {
@@ -446,7 +447,7 @@ function toFailure(cause: unknown, history: readonly Response[], target: Target,
       : (violation?.got ?? summarize({ ...response, text: redact(response.text) }))
   return {
     expected: escapeText(redact(expected).slice(0, maxExpectedLength)),
-    got: escapeText(redact(got)),
+    got: escapeText(redact(got).slice(0, maxGotLength)),
     ...(request && {
       request: toScript(
         target,

@@ -158,6 +158,31 @@ suite('reset', { concurrency: 4 }, () => {
     })
   })
 
+  test('exits with 1 and one sentence where a server sends JSON that would take gigabytes, or no text as a title', async (t) => {
+    const deep = '['.repeat(2 ** 23)
+    const problem = { 'content-type': 'application/problem+json' }
+    const info = { profile: 'a', title: { toString: 1 } }
+    for (const [listener, message] of [
+      [(_, response) => response.end(deep), 'has no control API'],
+      [(_, response) => response.end('{"profile":{"toString":1}}'), 'has no control API'],
+      [(_, response) => response.writeHead(400, problem).end(deep), 'has no control API'],
+      [
+        (_, response) => response.writeHead(400, problem).end('{"title":"x","errors":{"a":[{"toString":1}]}}'),
+        'is not reset: {"toString":1}',
+      ],
+      [
+        ({ url }, response) => response.end(url?.endsWith('info') ? JSON.stringify(info) : deep),
+        'sends items that cannot be read: is it a todo-service?',
+      ],
+    ] as [RequestListener, string][]) {
+      const { url } = await otherServer(t, listener)
+      const { code, stdout, stderr } = await run(t, ['reset', url])
+      assert.deepEqual([code, stdout], [1, ''])
+      assert.ok(stderr.startsWith('todo-service: ') && stderr.includes(message), stderr)
+      assert.equal(stderr.trim().split('\n').length, 1)
+    }
+  })
+
   for (const store of ['a file', 'a database'] as const)
     test(`asks before it deletes items in ${store}`, async (t) => {
       const file = join(temporaryFolder(t), 'todo.db')

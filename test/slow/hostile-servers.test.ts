@@ -181,6 +181,48 @@ suite('verify of a server that', () => {
   })
 })
 
+suite('verify of a server that sends 16 MiB', () => {
+  const size = 2 ** 24 - 1_000
+  for (const [title, text] of Object.entries({
+    'of nested arrays': '['.repeat(size),
+    'of numbers': `[${'0,'.repeat(size / 2)}0]`,
+    'of objects': `[${'{},'.repeat(size / 3)}{}]`,
+    'of digits': `[${'1'.repeat(size)}]`,
+    'of escapes': `["${'\\"'.repeat(size / 2)}"]`,
+  }))
+    test(`${title}: ends within a minute, in less than a gigabyte`, async (t) => {
+      const server = createServer((_, response) => response.end(text))
+      const args = ['verify', await listen(t, server), '--profile', 'a', '--quick', '--only', 'A1']
+      const { ended } = start(t, args, { NODE_OPTIONS: '--max-old-space-size=800' })
+      const startedAt = Date.now()
+      const { code, stdout } = await ended
+      assert.equal(code, 1, stdout.slice(-500))
+      assert.ok(Date.now() - startedAt < 60_000)
+    })
+
+  test('in chunks of a byte, or after informational responses: ends with the timeout, in less than a gigabyte', async (t) => {
+    for (const [head, part] of [
+      ['HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n', '1\r\n[\r\n'],
+      ['', 'HTTP/1.1 103 Early Hints\r\n\r\n'],
+    ] as const) {
+      const bytes = Buffer.from(part.repeat(10_000))
+      const server = createTcpServer((socket) => {
+        socket.on('error', () => {})
+        socket.write(head)
+        const send = () => {
+          while (!socket.destroyed && socket.write(bytes));
+        }
+        socket.on('drain', send)
+        socket.once('data', send)
+        cleanUp(t, () => socket.destroy())
+      })
+      const args = ['verify', await listen(t, server), '--profile', 'a', '--timeout', '5000']
+      const { code, stderr } = await start(t, args, { NODE_OPTIONS: '--max-old-space-size=800' }).ended
+      assert.deepEqual([code, /no complete response|larger than 16777216 bytes/.test(stderr)], [2, true], stderr)
+    }
+  })
+})
+
 suite('verify stops on SIGINT', () => {
   test('during the pause that a server asks for, and deletes the items', async (t) => {
     const client = await transports['over a socket'](t, 'a')

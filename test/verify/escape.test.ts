@@ -162,6 +162,7 @@ suite('what a server sends is escaped', () => {
       }),
     )
     const service = await connectControl(url, { tokenCommand: '' })
+    assert.ok(service.name.startsWith('\\u{1b}[2J'))
     shown(service.name)
     await assert.rejects(service.send('POST', '/reset'), ({ message }: Error) => {
       shown(message)

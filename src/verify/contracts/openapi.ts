@@ -19,12 +19,14 @@ function firstOf<T>(values: Iterable<T>, check: (value: T) => Problem): Problem 
 }
 
 const maxReferences = 20
+const maxReferenceLength = 1_000
 
 /** Follows references to another place in the document; undefined if there is nothing. */
 export function resolve(document: Json, value: unknown): Json | undefined {
   let target = value
   for (let count = 0; isObject(target) && typeof target.$ref === 'string'; count++) {
-    if (!target.$ref.startsWith('#/') || count === maxReferences) return undefined
+    const { length } = target.$ref
+    if (!target.$ref.startsWith('#/') || length > maxReferenceLength || count === maxReferences) return undefined
     target = target.$ref
       .slice(2)
       .split('/')
@@ -114,17 +116,19 @@ const schemaMembers: Record<string, Kind> = {
     ['minLength', 'maxLength', 'minItems', 'maxItems', 'minProperties', 'maxProperties'].map((name) => [name, count]),
   ),
 }
+/** A schema has others in it. */
+const innerSchema: Kind = (value, at) => schema(value, at)
+const schemaObject = object({
+  ...schemaMembers,
+  properties: mapOf(innerSchema),
+  items: innerSchema,
+  additionalProperties: (other, place) => (typeof other === 'boolean' ? undefined : schema(other, place)),
+  not: innerSchema,
+  ...Object.fromEntries(['allOf', 'oneOf', 'anyOf'].map((name) => [name, atLeastOne(innerSchema)])),
+})
 const schema: Kind = orReference((value, at) => {
-  const problem = object({
-    ...schemaMembers,
-    properties: mapOf(schema),
-    items: schema,
-    additionalProperties: (other, place) => (typeof other === 'boolean' ? undefined : schema(other, place)),
-    not: schema,
-    ...Object.fromEntries(['allOf', 'oneOf', 'anyOf'].map((name) => [name, atLeastOne(schema)])),
-  })(value, at)
   const isOpenArray = isObject(value) && value.type === 'array' && value.items === undefined
-  return problem ?? (isOpenArray ? `${at} is an array without items` : undefined)
+  return schemaObject(value, at) ?? (isOpenArray ? `${at} is an array without items` : undefined)
 })
 const content = mapOf(object({ schema }), /^[^/\s]+\/[^/\s]+/)
 const header = orReference(object({ schema, content, required: flag, description: text }))
@@ -205,7 +209,8 @@ export interface Operation {
   readonly parameters: readonly Json[]
 }
 
-const templateOf = (path: string) => path.replace(/\{[^}]*\}/g, '{}')
+const templateOf = (path: string) => path.replace(/\{[^{}]*\}/g, '{}')
+const placeOf = ({ name, in: place }: Json) => `${place} parameter ${name}`
 
 export const operationsOf = (document: Json): Operation[] =>
   membersOf(document.paths).flatMap(([path, value]) => {
@@ -215,9 +220,9 @@ export const operationsOf = (document: Json): Operation[] =>
       .map((method): Operation => {
         const value = item[method] as Json
         const own = listIn(value.parameters).map((one) => resolve(document, one) ?? {})
-        const isOverridden = ({ name, in: place }: Json) => own.some((one) => one.name === name && one.in === place)
+        const overridden = new Set(own.map(placeOf))
         const shared = listIn(item.parameters).map((one) => resolve(document, one) ?? {})
-        const parameters = [...shared.filter((one) => !isOverridden(one)), ...own]
+        const parameters = [...shared.filter((one) => !overridden.has(placeOf(one))), ...own]
         return { method: method.toUpperCase(), path, template: templateOf(path), value, parameters }
       })
   })
@@ -240,7 +245,9 @@ export const findInvalid = (document: Json): Problem =>
   firstOf(operationsOf(document), (one) => findUndeclared(document, one))
 
 function findDuplicate(values: readonly unknown[], what: string): Problem {
-  const twice = values.find((value, index) => values.indexOf(value) < index)
+  const seen = new Set<unknown>()
+  // `add` returns the set.
+  const twice = values.find((value) => seen.has(value) || !seen.add(value))
   return twice === undefined ? undefined : `${what} ${twice} occurs twice`
 }
 
@@ -256,19 +263,15 @@ function* referencesIn(value: unknown): Generator<string> {
 function findUndeclared(document: Json, { method, path, value, parameters }: Operation): Problem {
   const at = `${method} ${path}`
   const inPath = parameters.filter((one) => one.in === 'path')
-  const names = [...path.matchAll(/\{([^}]*)\}/g)].map(([, name]) => name)
+  const names = new Set([...path.matchAll(/\{([^{}]*)\}/g)].map(([, name]) => name))
+  const required = new Set(inPath.filter((one) => one.required === true).map(({ name }) => name))
   const schemes = Object(resolve(document, document.components)?.securitySchemes)
   return (
     firstOf(names, (name) =>
-      inPath.some((one) => one.name === name && one.required === true)
-        ? undefined
-        : `${at} does not declare its path parameter ${name} as required`,
+      required.has(name) ? undefined : `${at} does not declare its path parameter ${name} as required`,
     ) ??
-    firstOf(inPath, ({ name }) => (names.includes(`${name}`) ? undefined : `${at} has no {${name}} in its path`)) ??
-    findDuplicate(
-      parameters.map((one) => `${one.in} parameter ${one.name}`),
-      `${at}: the`,
-    ) ??
+    firstOf(inPath, ({ name }) => (names.has(`${name}`) ? undefined : `${at} has no {${name}} in its path`)) ??
+    findDuplicate(parameters.map(placeOf), `${at}: the`) ??
     firstOf(requirementsOf(document, value).flatMap(Object.keys), (name) =>
       Object.hasOwn(schemes, name) ? undefined : `${at} requires the security scheme ${name}, which is not defined`,
     )
@@ -294,7 +297,9 @@ export function mediaTypeIn(content: unknown, mediaType: string): Json | undefin
   const ranges = [mediaType.toLowerCase(), ...(/\+json$/i.test(mediaType) ? ['application/json'] : [])]
   if (/^application\/(.+\+)?json$/i.test(mediaType)) ranges.push('application/*+json')
   ranges.push(`${type}/*`, '*/*')
-  const described = new Map(membersOf(content).map(([range, value]) => [range.toLowerCase().split(/\s*;/)[0], value]))
+  const described = new Map(
+    membersOf(content).map(([range, value]) => [range.toLowerCase().split(';')[0]?.trim(), value]),
+  )
   const range = ranges.find((one) => described.has(one))
   return range === undefined ? undefined : (described.get(range) as Json)
 }
@@ -312,6 +317,11 @@ interface Walk extends SchemaContext {
 /** Schemas can refer to themselves, or to many others. */
 const maxDepth = 12
 const maxSteps = 2000
+/** So many characters, elements or members are a step. */
+const sizePerStep = 100
+
+const sizeOf = (value: unknown) =>
+  typeof value === 'string' || Array.isArray(value) ? value.length : isObject(value) ? Object.keys(value).length : 0
 
 /** Why a value does not fit a schema. */
 export const findMisfit = (schema: unknown, value: unknown, context: SchemaContext, at = 'the body'): Problem =>
@@ -321,6 +331,7 @@ function findMisfitAt(given: unknown, value: unknown, walk: Walk, at: string, de
   if (walk.steps++ > maxSteps || depth > maxDepth) return undefined
   const schema = resolve(walk.document, given)
   if (!schema) return undefined
+  walk.steps += Math.floor((sizeOf(value) + sizeOf(schema.enum) + sizeOf(schema.required)) / sizePerStep)
   const inner = (other: unknown, part = value, place = at) => findMisfitAt(other, part, walk, place, depth + 1)
   const fits = (other: unknown) => inner(other) === undefined
   if (value === null && schema.nullable === true) return undefined
@@ -401,9 +412,13 @@ function findOutOfRange(schema: Json, value: unknown, at: string): Problem {
   return undefined
 }
 
-/** Not judged: a pattern that this runtime does not know, or that could take very long, as `(a+)+` can. */
+const maxQuantifiers = 3
+const maxMatchedLength = 1_000
+
+/** Not judged: a pattern that this runtime does not know, or that could take very long, as `(a+)+` or `a*a*a*a*` can. */
 function isMatch(pattern: string, value: string): boolean {
-  if (/\)[*+{]/.test(pattern)) return true
+  const { length: quantifiers } = pattern.match(/[*+?]|\{\d+,/g) ?? []
+  if (/\)[*+{]/.test(pattern) || quantifiers > maxQuantifiers || value.length > maxMatchedLength) return true
   try {
     return new RegExp(pattern, 'u').test(value)
   } catch {
