@@ -10,13 +10,19 @@ interface Settings {
   readonly commandWith: (flags: Readonly<Record<string, string>>) => string
 }
 
+/** Who uses a port. */
+interface Lookup {
+  readonly findHolder?: (port: number) => ReturnType<typeof findPortHolder>
+  readonly responseTimeoutMs?: number | undefined
+}
+
 /** Why each port is unusable, as the end of a sentence; and what to do, with a command that chooses ports that are free. */
 export async function explainUnusablePorts(
   unusable: readonly UnusablePort[],
   { host, used, commandWith }: Settings,
-  findHolder: (port: number) => ReturnType<typeof findPortHolder> = findPortHolder,
+  { findHolder = findPortHolder, responseTimeoutMs }: Lookup = {},
 ): Promise<{ reasons: readonly string[]; advice: string }> {
-  const explained = await Promise.all(unusable.map((one) => explain(one, used, findHolder)))
+  const explained = await Promise.all(unusable.map((one) => explain(one, used, { findHolder, responseTimeoutMs })))
   const taken = [...used, ...unusable.map(({ port }) => port)]
   const flags: Record<string, string> = {}
   for (const { flag, port } of unusable) {
@@ -35,7 +41,7 @@ export async function explainUnusablePorts(
 async function explain(
   unusable: UnusablePort,
   used: readonly number[],
-  findHolder: (port: number) => ReturnType<typeof findPortHolder>,
+  { findHolder, responseTimeoutMs }: Required<Lookup>,
 ): Promise<{ reason: string; remedy?: string }> {
   const { port, isHttps, needsPrivileges } = unusable
   const reason = describeUnusablePort(unusable)
@@ -43,7 +49,7 @@ async function explain(
   if (used.includes(port)) return { reason: `${reason} by this service itself` }
   const [holder, url] = await Promise.all([
     findHolder(port),
-    findService([`${isHttps ? 'https' : 'http'}://localhost:${port}`]),
+    findService([`${isHttps ? 'https' : 'http'}://localhost:${port}`], responseTimeoutMs),
   ])
   const { program = '', pid } = holder ?? {}
   if (isAirPlay(port, program))

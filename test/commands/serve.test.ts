@@ -325,11 +325,10 @@ suite('serve with a port in use', { concurrency: 4 }, () => {
     const { url } = await startService(t, serveArgs('a'))
     const database = 'postgres://todo:canary@127.0.0.1:1/todo'
     const { port } = new URL(url)
-    const { stderr } = await run(t, ['serve', '--profile', 'b', '--port', port])
-    assert.match(
-      stderr,
-      new RegExp(`Port ${port} is in use by another todo-item-service(?:, node \\(pid \\d+\\))?\\. `),
-    )
+    const unusable = { profile: 'b', port: Number(port), isHttps: false, flag: 'port', needsPrivileges: false }
+    const settings = { host: '127.0.0.1', used: [], commandWith: () => '' }
+    const { reasons } = await explainUnusablePorts([unusable], settings, { responseTimeoutMs: 60_000 })
+    assert.match(`${reasons}`, new RegExp(`^${port} is in use by another todo-item-service(?:, node \\(pid \\d+\\))?$`))
     assert.deepEqual(withFlags(serveOptions, ['--database-url', database, `--data=${database}`, '--hsts=no'], {}), [
       ...['--database-url', '…', '--data=…', '--hsts=no'],
     ])
@@ -348,7 +347,7 @@ suite('serve with a port in use', { concurrency: 4 }, () => {
       findPortHolder(port, { platform: 'darwin', env: { PATH: `${folder}:${process.env.PATH}` }, timeoutMs })
     const unusable = { profile: 'b', isHttps: false, flag: 'port-b', needsPrivileges: false }
     const settings = { host: '127.0.0.1', used: [5080], commandWith: (flags: object) => JSON.stringify(flags) }
-    const explain = (port: number) => explainUnusablePorts([{ ...unusable, port }], settings, findHolder)
+    const explain = (port: number) => explainUnusablePorts([{ ...unusable, port }], settings, { findHolder })
     lsof(`echo "COMMAND         PID USER   FD   TYPE DEVICE SIZE/OFF NODE NAME"
 echo "ControlCenter   512  ada    9u  IPv4 0x2f1      0t0  TCP *:5000 (LISTEN)"
 echo "$*" > '${folder}/arguments'`)

@@ -155,10 +155,19 @@ const basicChecks: readonly Check[] = [
       const done = (await listItems(client)).map((item) => item.done)
       const model = new StoreModel(client, operations)
       const created = [await model.create(), await model.create(), await model.create()]
-      const order = (await listItems(client)).map(({ id }) => id)
-      const positions = created.map(({ id }) => order.indexOf(id))
-      // Which is the first cannot be told from a list in another order (choice, B1).
-      const isOrdered = positions.every((position, index) => position > (positions[index - 1] ?? -1))
+      const readOrder = async () => (await listItems(client)).map(({ id }) => id)
+      const orders = [await readOrder(), await readOrder(), await readOrder()]
+      // Which is the first cannot be told from a list in another order, or in a new one each time (choice, B1).
+      const isOrdered = orders.every((order) => {
+        const positions = created.map(({ id }) => order.indexOf(id))
+        return (
+          isDeepStrictEqual(order, orders[0]) &&
+          isDeepStrictEqual(
+            positions,
+            positions.toSorted((a, b) => a - b),
+          )
+        )
+      })
       for (const item of created) await operations.remove(client, item.id)
       const expected = [true, false, false]
       const isRight = isDeepStrictEqual(isOrdered ? done : [...done].sort().reverse(), expected)
