@@ -1,5 +1,5 @@
 import { requireScope } from '../http/auth.ts'
-import type { Fault, RequestContext } from '../http/context.ts'
+import type { RequestContext } from '../http/context.ts'
 import { type CorsPolicy, isOriginAllowed } from '../http/cors.ts'
 import {
   type Api,
@@ -9,7 +9,6 @@ import {
   type HttpHandler,
   httpHandler,
 } from '../http/dispatch.ts'
-import { Rejection } from '../http/errors.ts'
 import type { Ending, Request } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import type { ObjectSchema } from '../http/schema.ts'
@@ -86,8 +85,6 @@ const noSandboxes =
   'There are no sandboxes, because the items are not in memory: start without --data and --database-url.'
 /** A body may have this many members and elements, more than the items that it may contain. */
 const maxJsonValues = 1_000_000
-/** The largest size of the bodies of all delayed requests together. */
-const maxDelayedBytes = 64 * 2 ** 20
 /** A sandbox whose items have changed is kept for a minute before an empty one takes its place. */
 const keptMs = 60_000
 
@@ -98,7 +95,6 @@ export function control(options: ControlOptions): Control {
   const budget = new JournalBudget()
   const codes = new Codes({ ...options.codes, monotonicNow })
   let opened = 0
-  let delayedBytes = 0
   const main = sandboxOf(options.items)
   /** The least recently used one is the first. */
   const sandboxes = new Map<string, Sandbox>()
@@ -112,7 +108,7 @@ export function control(options: ControlOptions): Control {
     const faults = new Faults(api, options.faults, () => journal.notify('faults'))
     let hasChanged = false
     const hooks: DispatchHooks = {
-      findFault: (context, route) => limitDelay(faults.find(context, route), context),
+      findFault: (context, route) => faults.find(context, route),
       begin(context) {
         const entry = journal.begin(context)
         let response: Response | undefined
@@ -192,21 +188,6 @@ export function control(options: ControlOptions): Control {
         items.dispose()
       },
     }
-  }
-
-  /** A body is kept while its request is delayed, even if its client has left. */
-  function limitDelay(fault: Fault | undefined, { bodyBytes }: RequestContext): Fault | undefined {
-    if (!fault || fault.delayMs === 0 || !bodyBytes) return fault
-    const { length } = bodyBytes
-    if (delayedBytes + length > maxDelayedBytes) {
-      const outcome = new Rejection('overloaded', undefined, 'the bodies of delayed requests take too much memory')
-      return { ...fault, delayMs: 0, outcome, simulatedBy: undefined }
-    }
-    delayedBytes += length
-    setTimeout(() => {
-      delayedBytes -= length
-    }, fault.delayMs).unref()
-    return fault
   }
 
   function findSandbox(name: string): Sandbox | undefined {

@@ -6,7 +6,7 @@ import { allowsOtherOrigins, type CorsPolicy, isOriginAllowed, withCors } from '
 import { closesConnection, describeError, Rejection } from './errors.ts'
 import { isJson, parseJson } from './json-body.ts'
 import { isAuthority } from './proxy.ts'
-import type { Claims, Request } from './request.ts'
+import type { Claims, Delay, Request } from './request.ts'
 import { empty, type Response, withHeaders } from './response.ts'
 import { type Match, type Route, router } from './router.ts'
 
@@ -199,15 +199,18 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     else respond(context, route, outcome)
   }
 
-  function executeWithFault(context: RequestContext, route: Route, { delayMs, outcome }: Fault): void {
-    const proceed = () => {
-      if (typeof outcome === 'object') finish(context, outcome)
-      else if (outcome === 'reset') finish(context, { status: 0 })
-      else execute(context, route)
-    }
-    // A delay must not keep a process from ending.
-    if (delayMs > 0) setTimeout(proceed, delayMs).unref()
-    else proceed()
+  function executeWithFault(context: RequestContext, route: Route, fault: Fault): void {
+    const { delayMs, outcome } = fault
+    if (delayMs > 0) {
+      const isKept = route.method !== 'GET' && typeof outcome !== 'object' && outcome !== 'reset'
+      const done: Delay['done'] = (how) => {
+        context.fault = afterDelay(fault, how)
+        executeWithFault(context, route, context.fault)
+      }
+      context.request.delay({ delayMs, bodyBytes: context.bodyBytes?.length ?? 0, isKept, done })
+    } else if (typeof outcome === 'object') finish(context, outcome)
+    else if (outcome === 'reset') finish(context, { status: 0 })
+    else execute(context, route)
   }
 
   function respond(context: RequestContext, route: Route, outcome: unknown): void {
@@ -277,6 +280,14 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
       observe?.(api.name, 'none', '', status, 0)
     },
   }
+}
+
+/** What is left of a fault when its delay has ended. */
+function afterDelay(fault: Fault, how: Parameters<Delay['done']>[0]): Fault {
+  if (how === 'over') return { ...fault, delayMs: 0 }
+  const reason = 'the requests that are delayed take too much memory'
+  const outcome = how === 'ended' ? 'reset' : new Rejection('overloaded', undefined, reason)
+  return { ...fault, delayMs: 0, outcome, simulatedBy: undefined }
 }
 
 /** Characters of a query (RFC 3986), and those that clients leave unencoded. */

@@ -4,6 +4,17 @@ import type { Response } from './response.ts'
 /** How a request ended: with its response, which was handed over to be sent, or without, as the client or the service left. */
 export type Ending = 'sent' | 'aborted' | 'closed'
 
+/** A request waits, in development. */
+export interface Delay {
+  readonly delayMs: number
+  /** The memory of its body. */
+  readonly bodyBytes: number
+  /** Whether it waits on when its client has left. */
+  readonly isKept: boolean
+  /** Called once: after the time, or before it, as the request has ended or there is no memory for so many. */
+  done(how: 'over' | 'ended' | 'no-memory'): void
+}
+
 /** A request as a server hands it over. Nothing but `server/` knows which runtime received it. */
 export interface Request {
   readonly method: string
@@ -28,6 +39,7 @@ export interface Request {
   respond(response: Response): void
   /** Development: calls `ended` once. */
   onEnd(ended: (how: Ending) => void): void
+  delay(delay: Delay): void
   /** Closes the connection without a response, or resets it. */
   abort(withReset: boolean): void
 }

@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority } from '../http/proxy.ts'
-import type { Ending, Request } from '../http/request.ts'
+import type { Delay, Ending, Request } from '../http/request.ts'
 import { buffersOf, byteLengthOf, jsonType, noContent, type Response, type Stream } from '../http/response.ts'
 import type { HeldMemory, Holder } from './held-memory.ts'
-import { atRate, type Listening, type ServerContext, type ServerState, shutDown, type Turns } from './server.ts'
+import { atRate, type Listening, type ServerContext, type ServerState, shutDown, type Turns, wait } from './server.ts'
 import { Upload } from './uploads.ts'
 
 type FetchResponse = globalThis.Response
@@ -165,7 +165,12 @@ export abstract class FetchRequest implements Request {
   }
 
   onEnd(ended: (how: Ending) => void): void {
-    this.#ended = ended
+    const others = this.#ended
+    this.#ended = (how) => {
+      others?.(how)
+      ended(how)
+    }
+    if (others) return
     // Deno prints a warning when somebody looks at the first signal: most requests have ended by then.
     setImmediate(() => {
       if (!this.#ended) return
@@ -173,6 +178,10 @@ export abstract class FetchRequest implements Request {
       if (signal.aborted) this.#end('aborted')
       else signal.addEventListener('abort', () => this.#end('aborted'))
     })
+  }
+
+  delay(delay: Delay): void {
+    wait(this, delay, this.server.held)
   }
 
   /** The first time counts: Deno aborts the signal after a response, too. */

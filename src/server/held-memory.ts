@@ -1,4 +1,4 @@
-/** Whoever holds memory: a connection, or where a runtime has none, a response. */
+/** Whoever holds memory: a connection, a delayed request, or where a runtime has no connections, a response. */
 export interface Holder {
   /** Called when there is no room for more. */
   destroy(): void
@@ -10,9 +10,9 @@ interface Held {
 }
 
 /**
- * Memory of requests that wait and of responses that clients have not read, of all listeners of a service. Beyond the
- * limit the oldest holder is destroyed that has at least half of what the largest has: clients that do not read must not
- * exhaust the heap, nor keep out those that do.
+ * Memory of requests that wait or are delayed and of responses that clients have not read, of all listeners of a service.
+ * Beyond the limit the oldest holder is destroyed that has at least half of what the largest has: clients that do not read
+ * must not exhaust the heap, nor keep out those that do.
  */
 export class HeldMemory {
   readonly #limitBytes: number
@@ -92,16 +92,16 @@ export class HeldMemory {
   /** Called after `newest` got more. */
   #makeRoom(newest: Held): void {
     while (this.#usedBytes > this.#limitBytes) {
-      const candidates = [...this.#holders].map(([holder, held]) => ({
-        holder,
-        bytes: this.#bytesToFree(held, newest),
-      }))
-      const most = candidates.reduce((max, { bytes }) => Math.max(max, bytes), 0)
+      let most = 0
+      for (const held of this.#holders.values()) most = Math.max(most, this.#bytesToFree(held, newest))
       // One alone is not destroyed, and readers of one list are like one: the list may be larger than the limit.
-      const chosen = candidates.find(({ bytes }) => bytes > 0 && bytes >= most / 2)
-      if (!chosen || candidates.length === 1) return
-      this.release(chosen.holder)
-      chosen.holder.destroy()
+      if (most === 0 || this.#holders.size === 1) return
+      for (const [holder, held] of this.#holders) {
+        if (this.#bytesToFree(held, newest) < most / 2) continue
+        this.release(holder)
+        holder.destroy()
+        break
+      }
     }
   }
 

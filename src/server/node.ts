@@ -10,10 +10,10 @@ import { createServer as createTlsServer, TLSSocket } from 'node:tls'
 import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority, unmapped } from '../http/proxy.ts'
-import type { Ending, Request } from '../http/request.ts'
+import type { Delay, Ending, Request } from '../http/request.ts'
 import { buffersOf, byteLengthOf, type Response, type Stream } from '../http/response.ts'
 import type { Credentials } from './dev-certificate.ts'
-import { atRate, type ServerContext, type ServerState, shutDown } from './server.ts'
+import { atRate, headBytesOf, type ServerContext, type ServerState, shutDown, wait } from './server.ts'
 import { Upload } from './uploads.ts'
 
 /** B11: an id of 1,024 characters has up to twelve bytes each when percent-encoded. */
@@ -443,8 +443,7 @@ class Connection {
 }
 
 /** The memory of a request that waits. */
-const sizeOf = ({ target, rawHeaders }: NodeRequest) =>
-  rawHeaders.reduce((sum, { length }) => sum + length, requestOverheadBytes + target.length)
+const sizeOf = (request: NodeRequest) => requestOverheadBytes + headBytesOf(request)
 
 /** Headers that may occur once: with two of them, two servers could disagree about which one counts. */
 const singletons = new Map(
@@ -471,7 +470,7 @@ class NodeRequest implements Request {
   hasUpgrade: boolean
   readonly #connection: Connection
   /** To be called when the whole response was handed to the operating system; undefined where nobody listens. */
-  #sent: (() => unknown) | undefined
+  #sent: (() => void) | undefined
 
   constructor(
     incoming: IncomingMessage,
@@ -643,11 +642,20 @@ class NodeRequest implements Request {
     this.#connection.unsent ??= new Set()
     const { unsent } = this.#connection
     unsent.add(ended)
-    this.#sent = () => unsent.delete(ended) && ended('sent')
+    const sent = this.#sent
+    this.#sent = () => {
+      sent?.()
+      if (unsent.delete(ended)) ended('sent')
+    }
+    if (sent) return
     this.outgoing.once('finish', () => {
       // Node emits it for what it could not write, too.
       if (!this.incoming.socket.destroyed) this.#sent?.()
     })
+  }
+
+  delay(delay: Delay): void {
+    wait(this, delay, this.#connection.state.held)
   }
 
   abort(withReset: boolean): void {

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { HttpHandler } from '../http/dispatch.ts'
+import type { Delay, Request } from '../http/request.ts'
 import { buffersOf, byteLengthOf, type Stream } from '../http/response.ts'
 import type { Credentials } from './dev-certificate.ts'
 import { HeldMemory } from './held-memory.ts'
@@ -76,6 +77,28 @@ export class Turns {
     this.#waiting.shift()?.()
     if (this.#waiting.length > 0) setImmediate(this.#next)
   }
+}
+
+export const headBytesOf = ({ target, rawHeaders }: Request) =>
+  rawHeaders.reduce((sum, { length }) => sum + length, target.length)
+
+/** Objects of a delayed request, those of its connection included. */
+const delayedOverheadBytes = 16_000
+
+export function wait(request: Request, { delayMs, bodyBytes, isKept, done }: Delay, held: HeldMemory): void {
+  let isDone = false
+  const end = (how: Parameters<typeof done>[0]) => {
+    if (isDone) return
+    isDone = true
+    clearTimeout(timer)
+    held.release(holder)
+    done(how)
+  }
+  const holder = { destroy: () => end('no-memory') }
+  // It must not keep a process from ending.
+  const timer = setTimeout(end, delayMs, 'over').unref()
+  if (!isKept) request.onEnd(() => end('ended'))
+  held.add(holder, delayedOverheadBytes + headBytesOf(request) + bodyBytes)
 }
 
 /** Bodies at a rate are sent in pieces of this duration. */

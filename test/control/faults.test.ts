@@ -730,8 +730,29 @@ suite('--delay and --fail', { concurrency: true }, () => {
 const seconds = 0.6
 
 for (const { name, env, skip, ...interpreter } of runtimes)
-  suite(`bytesPerSecond on ${name}`, { skip, concurrency: true }, () => {
-    const service = sharedService(['--no-https'], 'a', env, interpreter)
+  suite(`delays and rates on ${name}`, { skip, concurrency: true }, () => {
+    const service = sharedService(['--no-https', '--metrics-port', '0'], 'a', env, interpreter)
+
+    for (const [method, rule, path, operation] of [
+      ['GET', { delay: 60_000 }, '/weatherforecast', 'getForecast'],
+      ['DELETE', { delay: 60_000, code: 503 }, `${itemsPath}/1`, 'deleteItem'],
+    ] as const)
+      test(`a delayed ${method} without effect is dropped as soon as its client has left`, async (t) => {
+        const client = newSandbox(service)
+        await putFaults(client, rule)
+        const stream = await EventStream.open(t, client)
+        const { socket } = new RawConnection(t, service.port)
+        socket.write(`${method} ${new URL(client.url).pathname}${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`)
+        while ((await stream.next()).data.fault === undefined);
+        socket.destroy()
+        const [metrics] = await service.running.prints(/http:\/\/127\.0\.0\.1:\d+\/metrics/)
+        const counted = new RegExp(`^todo_requests_total\\{.*operation="${operation}".*status="(\\d+)"`, 'm')
+        let match: RegExpExecArray | null
+        do match = counted.exec(await (await fetch(metrics)).text())
+        while (!match)
+        // A response after the delay would be counted with its status.
+        assert.equal(match[1], '0')
+      })
 
     /** A sandbox with so many items, the response with them, and the rate at which its body takes the time. */
     async function prepared(count: number) {

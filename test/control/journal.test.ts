@@ -583,20 +583,34 @@ suite('requests in flight', { concurrency: true }, () => {
     )
   })
 
-  test('have a limit for the bodies of those that are delayed', async (t) => {
-    const { url } = await serve(t, [], {}, 'a', node)
-    const body = JSON.stringify(numbered('x'.repeat(1_000_000)))
-    const headers = { 'content-type': 'application/json', prefer: 'wait=60' }
-    const stop = new AbortController()
-    const statuses: number[] = []
-    const sent = Array.from({ length: 80 }, async () => {
-      const { status } = await fetch(url + itemsPath, { method: 'POST', headers, body, signal: stop.signal })
-      statuses.push(status)
-      // 67 bodies are less than 64 MiB.
-      if (statuses.length === 80 - 67) stop.abort()
-    })
-    await Promise.allSettled(sent)
-    assert.deepEqual(statuses, Array(80 - 67).fill(503))
+  test('that are delayed have a limit for their memory, after their client has left too: the oldest get 503', async (t) => {
+    const env = { NODE_OPTIONS: '--max-old-space-size=256' }
+    const { url, running } = await serve(t, ['--metrics-port', '0'], env)
+    const client = createClient(url)
+    await putFaults(client, { method: 'POST', delay: 60_000 })
+    // 32 of them are less than 32 MiB, 33 are more.
+    const body = JSON.stringify(numbered('x'.repeat(1_020_000)))
+    const delayed: RawConnection[] = []
+    for (let count = 1; count <= 40; count++) {
+      const raw = sendRaw(t, client, 'POST', 'X-Y: z', body)
+      delayed.push(raw)
+      while (!(await client.send('GET', '/__admin/faults')).text.endsWith(`"used":${count}}]`));
+      if (count <= 4) raw.socket.destroy()
+    }
+    const [metrics] = await running.prints(/http:\/\/127\.0\.0\.1:\d+\/metrics/)
+    while (
+      !/^todo_requests_total\{.*operation="createItem".*status="503"\} 8$/m.test(await (await fetch(metrics)).text())
+    );
+    for (const raw of delayed.slice(4, 8)) assert.deepEqual(await raw.responses(1), [503])
+    assert.deepEqual(
+      delayed.slice(8).flatMap(({ statuses }) => statuses),
+      [],
+    )
+    assert.deepEqual(
+      (await journalOf(client)).slice(0, 9).map(({ state, status }) => [state, status]),
+      [...Array(4).fill(['aborted', null]), ...Array(4).fill(['sent', 503]), ['pending', null]],
+    )
+    assert.equal((await client.send('GET', itemsPath)).text, '[]')
   })
 
   test('behind a response that is not sent yet are aborted, too', async (t) => {
