@@ -82,7 +82,10 @@ export const ruleMembers = {
     minimum: 0,
     maximum: 1000 * maxWaitSeconds,
   }),
-  bytesPerSecond: integer('The body of the response is sent at this rate.', { minimum: 1, maximum: 10_000_000 }),
+  bytesPerSecond: integer('The body of the response is sent at this rate, for ten minutes at most.', {
+    minimum: 1,
+    maximum: 10_000_000,
+  }),
 }
 
 /** Requests get this failure, delay or rate until it is used up; docs/control.md describes the members. */

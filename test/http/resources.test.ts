@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
-import { suite, test } from 'node:test'
+import { suite, type TestContext, test } from 'node:test'
 import { HeldMemory, type Holder } from '../../src/server/held-memory.ts'
+import { atRate } from '../../src/server/server.ts'
 import { Upload, Uploads } from '../../src/server/uploads.ts'
 
 const mebibyte = 2 ** 20
@@ -114,5 +115,47 @@ suite('bodies that are being received', () => {
     for (const character of text) upload.append(Buffer.from(character))
     upload.settle(upload.received)
     assert.equal(received, text)
+  })
+})
+
+suite('a body at a rate', () => {
+  /** Whether it was sent completely, or cut off, and how many bytes were sent, after so many seconds. */
+  function send(t: TestContext, bytes: number, bytesPerSecond: number, seconds: number) {
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    const state = { sent: 0, ended: false, destroyed: false }
+    const { onClose } = atRate(
+      'x'.repeat(bytes),
+      false,
+      bytesPerSecond,
+      new HeldMemory(mebibyte),
+    )(
+      ({ length }) => {
+        state.sent += length
+        return true
+      },
+      () => {
+        state.ended = true
+        onClose()
+      },
+      () => {
+        state.destroyed = true
+        onClose()
+      },
+    )
+    for (let second = 0; second < seconds; second++) t.mock.timers.tick(1_000)
+    return state
+  }
+
+  test('is cut off after ten minutes, not earlier', (t) => {
+    const { sent: _, ...before } = send(t, 1_000, 1, 599)
+    assert.deepEqual(before, { ended: false, destroyed: false })
+    t.mock.timers.reset()
+    const { sent, ...after } = send(t, 1_000, 1, 700)
+    assert.deepEqual(after, { ended: false, destroyed: true })
+    assert.ok(sent >= 599 && sent <= 600, `${sent}`)
+  })
+
+  test('that was sent within ten minutes is not cut off', (t) => {
+    assert.deepEqual(send(t, 595, 1, 700), { sent: 595, ended: true, destroyed: false })
   })
 })
