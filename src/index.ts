@@ -1,5 +1,5 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-import { ruleErrors, tooManyRules } from './control/faults.ts'
+import { ruleErrors } from './control/faults.ts'
 import { type FaultRule, type JournalEntry, type JournalQuery, journalQueryMembers } from './control/schema.ts'
 import { describeError, Rejection } from './http/errors.ts'
 import { quoteNumbers } from './http/int64.ts'
@@ -130,7 +130,8 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
     async fail(...rules) {
       const { faults } = find('fail', name)
       const mistakes = rules.flatMap((rule) => ruleErrors(rule, faults))
-      if (!faults.hasRoomFor(rules.length)) mistakes.push(tooManyRules)
+      const limit = faults.findProblem(faults.count + rules.length)
+      if (limit) mistakes.push(limit)
       if (mistakes.length > 0) throw new Error(`fail: ${mistakes.join(' ')}`)
       for (const rule of rules) faults.add(rule)
     },

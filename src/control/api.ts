@@ -11,7 +11,7 @@ import { documentRoute, objectSchema } from '../pages/openapi.ts'
 import { appPageRoutes } from '../pages/pages.ts'
 import type { Awaitable, IfMatch, ListRepresentation, ReplaceOutcome } from '../store/store.ts'
 import type { Codes } from './codes.ts'
-import { type Faults, problem, readFaultRule, readFaultRules, tooManyRules } from './faults.ts'
+import { type Faults, problem, readFaultRule, readFaultRules } from './faults.ts'
 import { type Journal, maxSubscriptions } from './journal.ts'
 import {
   entriesSchema,
@@ -227,8 +227,10 @@ function controlRoutes(api: Api, controlled: Controlled): Route[] {
       requestBody: { schema: ruleSchema, example: exampleRule },
       status: 201,
       body: { schema: usedRuleSchema, example: exampleUsedRule },
-      readBody: (text) =>
-        faults.hasRoomFor(1) ? readFaultRule(text, faults) : new Rejection('body-invalid', { '': [tooManyRules] }),
+      readBody(text) {
+        const limit = faults.findProblem(faults.count + 1)
+        return limit ? new Rejection('body-invalid', { '': [limit] }) : readFaultRule(text, faults)
+      },
       execute: ({ body }) => json(201, JSON.stringify(faults.add(body))),
     }),
     controlRoute('putFaults', 'PUT', '/faults', {

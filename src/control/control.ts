@@ -22,7 +22,7 @@ import {
   ownOrigin,
 } from './api.ts'
 import { type CodeSettings, Codes } from './codes.ts'
-import { type FaultSettings, Faults, problem } from './faults.ts'
+import { controlPattern, type FaultSettings, Faults, problem } from './faults.ts'
 import { itemChange, Journal, JournalBudget, type Outcome, type RulesOf } from './journal.ts'
 import type { ItemChange, ProfileInfo } from './schema.ts'
 
@@ -48,7 +48,7 @@ export interface ControlOptions {
   readonly instance: string
   readonly newToken: NewToken | undefined
   readonly codes: Omit<CodeSettings, 'monotonicNow'>
-  readonly faults: FaultSettings
+  readonly faults: Omit<FaultSettings, 'countRules'>
   readonly maxSandboxes: number
   readonly sandboxTtlMs: number
   /** A body for the control API may have this size. */
@@ -77,8 +77,6 @@ interface Sandbox extends Controlled {
 }
 
 const sandboxHeader = 'x-todo-sandbox'
-/** The control API and the page that uses it have these paths. */
-const controlPattern = /^\/(?:__admin|app)(?:[/?]|$)/i
 const sandboxName = /^[\w-]{1,64}$/
 const sandboxPrefix = /^\/(?:~|%7e)([^/?]*)/i
 const noSandboxes =
@@ -105,7 +103,7 @@ export function control(options: ControlOptions): Control {
     const { api } = items
     const instance = `${options.instance}-${++opened}`
     const journal = new Journal(budget, options.now, options.rulesOf)
-    const faults = new Faults(api, options.faults, () => journal.notify('faults'))
+    const faults = new Faults(api, { ...options.faults, countRules }, () => journal.notify('faults'))
     let hasChanged = false
     const hooks: DispatchHooks = {
       findFault: (context, route) => faults.find(context, route),
@@ -188,6 +186,10 @@ export function control(options: ControlOptions): Control {
         items.dispose()
       },
     }
+  }
+
+  function countRules(): number {
+    return [main, ...sandboxes.values()].reduce((sum, { faults }) => sum + faults.count, 0)
   }
 
   function findSandbox(name: string): Sandbox | undefined {

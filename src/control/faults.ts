@@ -3,13 +3,15 @@ import type { Fault, RequestContext } from '../http/context.ts'
 import type { Api } from '../http/dispatch.ts'
 import { type ErrorCode, Rejection } from '../http/errors.ts'
 import type { Response } from '../http/response.ts'
-import { errorCodesOf, type Route } from '../http/router.ts'
+import { decode, errorCodesOf, type Route } from '../http/router.ts'
 import { type FaultRule, type FlagRule, isValid, maxWaitSeconds, ruleMembers, type UsedRule } from './schema.ts'
 
 export interface FaultSettings {
   /** The rules that a sandbox has at the start, and after a reset. */
   readonly rules: readonly FlagRule[]
   readonly random: () => number
+  /** Counts the rules of all sandboxes but those of flags. */
+  readonly countRules: () => number
 }
 
 type Rule = { -readonly [Name in keyof UsedRule]: UsedRule[Name] }
@@ -22,6 +24,7 @@ export class Faults {
   /** Those of flags are the last. */
   #rules: Rule[]
   #lastId: number
+  readonly #failures = new Map<Route, ReadonlyMap<number, ErrorCode | 'token-rejected'>>()
 
   constructor(api: Api, settings: FaultSettings, onChange = () => {}) {
     this.#api = api
@@ -35,9 +38,16 @@ export class Faults {
     return this.#rules
   }
 
-  /** Tells whether `count` more rules are allowed. */
-  hasRoomFor(count: number): boolean {
-    return this.#rules.filter(({ flag }) => !flag).length + count <= maxRules
+  /** How many rules there are but those of flags. */
+  get count(): number {
+    return this.#rules.filter(({ flag }) => !flag).length
+  }
+
+  /** Says why there cannot be `count` rules but those of flags; undefined where there can. */
+  findProblem(count: number): string | undefined {
+    if (count > maxRules) return `There may be at most ${maxRules} rules.`
+    if (this.#settings.countRules() - this.count + count <= maxRulesTogether) return undefined
+    return `There may be at most ${maxRulesTogether} rules in all sandboxes together: reset one that you no longer need.`
   }
 
   /** These rules replace all but those of flags. */
@@ -85,7 +95,7 @@ export class Faults {
 
   /** The failure, the delay and the rate, each of the first that has one: the preferences, then rule by rule. */
   find(context: RequestContext, route: Route): Fault | undefined {
-    if (route.isHealthCheck || route.isPageFile) return undefined
+    if (isExempt(route)) return undefined
     const prefer = context.request.header('prefer')
     if (prefer === undefined && this.#rules.length === 0) return undefined
     const preferred = prefer === undefined ? undefined : this.#preferred(prefer, context, route)
@@ -150,6 +160,8 @@ export class Faults {
    * rate limit. What a failing store causes comes first: a test wants it most.
    */
   failuresOf(route: Route): ReadonlyMap<number, ErrorCode | 'token-rejected'> {
+    const known = this.#failures.get(route)
+    if (known) return known
     const secured = route.secured === true || route.isSecurable === true
     const failures = new Map<number, ErrorCode | 'token-rejected'>(secured ? [[401, 'token-rejected']] : [])
     const codes = errorCodesOf({ ...route, secured }, true)
@@ -158,6 +170,7 @@ export class Faults {
       const { status } = this.#api.errorResponse(new Rejection(code), route.operation, '')
       if (!failures.has(status)) failures.set(status, code)
     }
+    this.#failures.set(route, failures)
     return failures
   }
 
@@ -206,7 +219,11 @@ const statusMessage = (operations: string, statuses: readonly number[]) =>
 
 const matches = ({ method, path }: FaultRule, context: RequestContext, route: Route) =>
   (method === undefined || method === context.method) &&
-  (path === undefined || [route.path, context.path].some((one) => normalized(one) === normalized(path)))
+  (path === undefined || isSamePath(path, route.path) || isSamePath(path, context.path))
+
+/** Most rules are for paths of another length. */
+const isSamePath = (one: string, other: string) =>
+  Math.abs(one.length - other.length) <= 1 && normalized(one) === normalized(other)
 
 /** G1, G2: neither case nor one trailing slash matters. */
 const normalized = (path: string) => path.toLowerCase().replace(/(?<=.)\/$/, '')
@@ -242,7 +259,8 @@ export const problem = (status: number, title: string, details: object = {}): Re
 export function readFaultRules(text: string, faults: Faults) {
   const value: unknown = JSON.parse(text)
   if (!Array.isArray(value)) return new Rejection('body-invalid', { '': ['The body must be an array of rules.'] })
-  if (value.length > maxRules) return new Rejection('body-invalid', { '': [tooManyRules] })
+  const limit = faults.findProblem(value.length)
+  if (limit) return new Rejection('body-invalid', { '': [limit] })
   const errors = value
     .map((rule, index) => [`[${index}]`, ruleErrors(rule, faults)] as const)
     .filter(([, messages]) => messages.length > 0)
@@ -258,13 +276,14 @@ export function readFaultRule(text: string, faults: Faults) {
 
 /** Each request looks at every rule, so there are not many. */
 const maxRules = 1_000
-export const tooManyRules = `There may be at most ${maxRules} rules.`
+/** With the longest paths they take about 12 MB. */
+const maxRulesTogether = 10_000
 
 const rateMessage = (name: string) => `${name} must be an integer from 1 to ${ruleMembers.bytesPerSecond.maximum}.`
 
 const memberMessages: Readonly<Record<keyof FaultRule, string>> = {
   method: 'method must be a method such as POST.',
-  path: 'path must begin with /.',
+  path: `path must begin with /, be percent-encoded and have at most ${ruleMembers.path.maxLength} characters.`,
   times: 'times must be a positive integer.',
   share: 'share must be a number from 0 to 1.',
   code: 'code must be a status.',
@@ -287,19 +306,33 @@ export function ruleErrors(rule: unknown, faults: Faults): string[] {
     return ['maxDelay needs a delay that is not greater.']
   const matching = faults.routes.filter(
     (route) =>
-      (method === undefined || method === route.method) &&
-      (path === undefined || normalized(path) === normalized(route.path) || isPathOf(normalized(path), route)),
+      (method === undefined || method === route.method) && (path === undefined || matchOf(path, route) !== undefined),
   )
-  if (matching.length === 0) return ['No operation has this method and path.']
-  const statuses = faults.statusesOf(...matching)
+  const served = matching.filter((route) => !isExempt(route))
+  if (served.length === 0)
+    return matching.length > 0 || (path !== undefined && controlPattern.test(path))
+      ? ['Health checks, the pages and /__admin are neither delayed nor made to fail.']
+      : ['No operation has this method and path.']
+  if (path !== undefined && served.every((route) => matchOf(path, route) === 'id-malformed'))
+    return ['No item can have the id of this path: {id} stands for every id.']
+  const statuses = faults.statusesOf(...served)
   if (code !== undefined && !statuses.includes(code)) return [statusMessage('these operations', statuses)]
   return []
 }
 
+/** Rules and preferences are not for these. */
+const isExempt = ({ isHealthCheck, isPageFile }: Route) => isHealthCheck || isPageFile
+
+/** The control API and the page that uses it have these paths. */
+export const controlPattern = /^\/(?:__admin|app)(?:[/?]|$)/i
+
 const isRuleMember = (name: string): name is keyof FaultRule => Object.hasOwn(ruleMembers, name)
 
-/** Tells whether the path is that of one item. */
-function isPathOf(path: string, route: Route): boolean {
+/** Tells whether the path is that of the route, or of an item; undefined where it is neither. */
+function matchOf(path: string, route: Route): 'matches' | 'id-malformed' | undefined {
+  if (isSamePath(path, route.path)) return 'matches'
   const prefix = route.path.slice(0, -'{id}'.length)
-  return route.path.endsWith('/{id}') && path.startsWith(prefix) && /^[^/]+$/.test(path.slice(prefix.length))
+  const segment = normalized(path).slice(prefix.length)
+  if (!route.id || !normalized(path).startsWith(prefix) || !/^[^/]+$/.test(segment)) return undefined
+  return route.id.parse(decode(segment)) instanceof Rejection ? 'id-malformed' : 'matches'
 }

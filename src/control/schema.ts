@@ -12,6 +12,7 @@ export interface Schema<T> {
   readonly enum?: readonly T[]
   readonly format?: 'date-time'
   readonly pattern?: string
+  readonly maxLength?: number
   readonly minimum?: number
   readonly maximum?: number
   readonly items?: Schema<unknown>
@@ -23,7 +24,7 @@ export interface Schema<T> {
 type Members = Readonly<Record<string, Schema<unknown>>>
 type ValueOf<S> = S extends Schema<infer T> ? T : never
 type ObjectOf<M extends Members> = { readonly [Name in keyof M]: ValueOf<M[Name]> }
-type Limits = Pick<Schema<unknown>, 'format' | 'pattern' | 'minimum' | 'maximum'>
+type Limits = Pick<Schema<unknown>, 'format' | 'pattern' | 'maxLength' | 'minimum' | 'maximum'>
 
 const scalar =
   <T>(type: Schema<T>['type']) =>
@@ -56,9 +57,11 @@ export const object = <M extends Members, Optional extends Members>(
 /** Tells whether a string, number or boolean is as the schema says. */
 export function isValid<T>({ type, enum: values, pattern = '', ...range }: Schema<T>, value: unknown): value is T {
   const { minimum = Number.NEGATIVE_INFINITY, maximum = Number.POSITIVE_INFINITY } = range
+  const { maxLength = Number.POSITIVE_INFINITY } = range
   if (values) return values.some((one) => one === value)
   if (type === 'boolean') return typeof value === 'boolean'
-  if (type === 'string') return typeof value === 'string' && new RegExp(pattern).test(value)
+  if (type === 'string')
+    return typeof value === 'string' && value.length <= maxLength && new RegExp(pattern).test(value)
   if (typeof value !== 'number' || (type === 'integer' && !Number.isInteger(value))) return false
   return value >= minimum && value <= maximum
 }
@@ -69,7 +72,10 @@ export const maxWaitSeconds = 60
 
 export const ruleMembers = {
   method: text('Any method, where absent.', { pattern: '^[A-Z]+$' }),
-  path: text('A path, or one of the document such as `/api/todoitems/{id}`; any, where absent.', { pattern: '^/' }),
+  path: text('A path, or one of the document such as `/api/todoitems/{id}`; any, where absent.', {
+    pattern: '^/[!$-;=@-[\\]-~]*$',
+    maxLength: 1_000,
+  }),
   times: integer('How many requests; all, where absent.', { minimum: 1 }),
   share: number('The share of these requests; all, where absent.', { minimum: 0, maximum: 1 }),
   code: integer("The status; the profile's own failure, without `code`, `fault`, `delay` and `bytesPerSecond`."),
@@ -82,7 +88,7 @@ export const ruleMembers = {
     minimum: 0,
     maximum: 1000 * maxWaitSeconds,
   }),
-  bytesPerSecond: integer('The body of the response is sent at this rate, for ten minutes at most.', {
+  bytesPerSecond: integer("The rate of the response's body, for ten minutes at most.", {
     minimum: 1,
     maximum: 10_000_000,
   }),

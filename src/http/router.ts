@@ -150,7 +150,7 @@ function resourceAt(path: string, routes: readonly Route[]): Resource {
   }
 }
 
-function decode(segment: string): string | undefined {
+export function decode(segment: string): string | undefined {
   try {
     return decodeURIComponent(segment)
   } catch {

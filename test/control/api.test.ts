@@ -270,6 +270,21 @@ suite('limits of the control API', { concurrency: true }, () => {
     assert.deepEqual([surplus.status, problemOf(surplus).errors], [400, { '': ['There may be at most 1000 rules.'] }])
   })
 
+  test('more than 10,000 rules in all sandboxes together are refused; a reset makes room', async (t) => {
+    const { url } = await serve(t, [])
+    const clients = Array.from({ length: 11 }, (_, index) => createClient(`${url}/~${index}`))
+    const put = (client: Client, count: number) =>
+      client.send('PUT', '/__admin/faults', Array(count).fill({ method: 'POST', code: 503 }))
+    for (const client of clients.slice(0, 10)) assert.equal((await put(client, 1_000)).status, 204)
+    const [first, last] = [clients[0] as Client, clients[10] as Client]
+    const message = 'There may be at most 10000 rules in all sandboxes together: reset one that you no longer need.'
+    for (const refused of [await put(last, 1), await last.send('POST', '/__admin/faults', { code: 503 })])
+      assert.deepEqual([refused.status, problemOf(refused).errors], [400, { '': [message] }])
+    assert.equal((await put(first, 1_000)).status, 204)
+    await first.send('POST', '/__admin/reset')
+    assert.equal((await put(last, 1_000)).status, 204)
+  })
+
   test('more than 100 clients that receive events are refused; one that leaves makes room', async (t) => {
     const { url } = await serve(t, [])
     const clients = [createClient(url), createClient(`${url}/~ada`)]
@@ -756,6 +771,8 @@ suite('/__admin/openapi.json', { concurrency: true }, () => {
       const { schema, example } = document.paths[adminItems].put.requestBody.content['application/json']
       assert.deepEqual(schema.items.required, profile === 'a' ? ['id', 'isComplete'] : ['id', 'name', 'notes'])
       await put(plain, example)
+      const rule = document.paths['/__admin/faults'].post.requestBody.content['application/json'].schema
+      assert.equal(rule.properties.path.maxLength, 1_000)
 
       const admin = openApiValidation(document)(plain)
       await plain.send('POST', itemsPath, '{}', { prefer: 'wait=0', cookie: 'x' })

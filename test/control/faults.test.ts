@@ -1,10 +1,16 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { suite, type TestContext, test } from 'node:test'
+import { profileApi, profiles } from '../../src/app.ts'
+import { Faults } from '../../src/control/faults.ts'
+import { RequestContext } from '../../src/http/context.ts'
+import type { Request } from '../../src/http/request.ts'
+import type { Route } from '../../src/http/router.ts'
 import { start } from '../../src/index.ts'
+import { memoryStores } from '../../src/store/memory.ts'
 import { type Client, NoResponseError, type Response } from '../../src/verify/client.ts'
 import { cleanUp } from '../support/cleanup.ts'
-import { run, serve, sharedService } from '../support/cli.ts'
+import { run, type Service, serve, sharedService } from '../support/cli.ts'
 import { createClient } from '../support/client.ts'
 import {
   developmentToken,
@@ -551,12 +557,15 @@ suite('fault rules', { concurrency: true }, () => {
           { maxDelay: 5 },
           { delay: 6, maxDelay: 5 },
           { bytesPerSecond: 10_000_001 },
+          { path: `${itemsPath}/${'1'.repeat(1_000)}` },
+          { path: `${itemsPath}/é` },
+          { path: `${itemsPath}/1?x=y` },
         ]),
         {
           '[1]': ['A rule must be an object.'],
           '[2]': [
             'method must be a method such as POST.',
-            'path must begin with /.',
+            'path must begin with /, be percent-encoded and have at most 1000 characters.',
             'times must be a positive integer.',
             'share must be a number from 0 to 1.',
             'code must be a status.',
@@ -579,9 +588,61 @@ suite('fault rules', { concurrency: true }, () => {
           '[9]': ['maxDelay needs a delay that is not greater.'],
           '[10]': ['maxDelay needs a delay that is not greater.'],
           '[11]': ['bytesPerSecond must be an integer from 1 to 10000000.'],
+          '[12]': ['path must begin with /, be percent-encoded and have at most 1000 characters.'],
+          '[13]': ['path must begin with /, be percent-encoded and have at most 1000 characters.'],
+          '[14]': ['path must begin with /, be percent-encoded and have at most 1000 characters.'],
         },
       )
     })
+})
+
+suite('rules that would never be applied are refused with the reason', { concurrency: true }, () => {
+  const refusalOf = async (service: Service, rule: object) => {
+    const response = await newSandbox(service).send('POST', '/__admin/faults', rule)
+    assert.equal(response.status, 400, response.text)
+    return problemOf(response).errors
+  }
+
+  for (const path of [
+    ...['/health/live', '/Health/Ready/', '/swagger', '/swagger/index.html', '/app', '/app/main.js'],
+    ...['/__admin/items', '/__admin'],
+  ])
+    test(path, async () => {
+      const message = 'Health checks, the pages and /__admin are neither delayed nor made to fail.'
+      for (const service of [a, b]) assert.deepEqual(await refusalOf(service, { path, delay: 1 }), { '': [message] })
+    })
+
+  test('A12 an id that no item of profile A can have', async () => {
+    const message = 'No item can have the id of this path: {id} stands for every id.'
+    for (const id of ['*', ':id', 'abc', '01'])
+      assert.deepEqual(await refusalOf(a, { path: `${itemsPath}/${id}`, code: 503 }), { '': [message] })
+    const { status } = await newSandbox(b).send('POST', '/__admin/faults', { path: `${itemsPath}/*`, code: 400 })
+    assert.equal(status, 201)
+  })
+})
+
+test('the failures of an operation are found once, however many rules and requests there are', () => {
+  const random = () => 0.5
+  const api = profileApi(profiles.a, memoryStores(profiles, ''), { now: () => new Date(), random, requireAuth: false })
+  let found = 0
+  const errorResponse: typeof api.errorResponse = (...args) => {
+    found++
+    return api.errorResponse(...args)
+  }
+  const faults = new Faults({ ...api, errorResponse }, { rules: [], random, countRules: () => 0 })
+  const [list] = api.routes as [Route]
+  const request = { method: 'GET', target: itemsPath, header: () => undefined } as unknown as Request
+  const find = () =>
+    faults.find(
+      new RequestContext(request, { trustProxy: undefined, baseUrl: undefined, newId: () => '' }, 0, ''),
+      list,
+    )
+  faults.set([{ code: 404 }])
+  assert.equal(find(), undefined)
+  const foundOnce = found
+  faults.set(Array(1_000).fill({ code: 404 }))
+  for (let count = 0; count < 10; count++) assert.equal(find(), undefined)
+  assert.equal(found, foundOnce)
 })
 
 /** For a process that should end at once. */
