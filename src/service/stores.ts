@@ -66,14 +66,14 @@ export async function openStores(
 export async function openFileStores(
   path: string,
   serializers: Serializers,
-  { log }: Pick<StoreContext, 'log'>,
+  { log, monotonicNow }: Pick<StoreContext, 'log' | 'monotonicNow'>,
   access: 'exclusive' | 'shared',
 ): Promise<SqliteStores | string> {
   const { sqliteStores, DataFileError } = await import('../store/sqlite/store.ts')
   try {
     // The process with exclusive access speaks for its workers, too.
     const { notice } = access === 'exclusive' ? log : {}
-    return sqliteStores(resolve(path), serializers, { random, access, ...(notice && { notice }) })
+    return sqliteStores(resolve(path), serializers, { random, access, monotonicNow, ...(notice && { notice }) })
   } catch (error) {
     if (error instanceof DataFileError) return error.message
     throw error

@@ -39,6 +39,7 @@ function open(file: string, access: 'exclusive' | 'shared' = 'exclusive', a: Ite
   return sqliteStores(file, startingWith({ a, b }), {
     random: Math.random,
     access,
+    monotonicNow: () => performance.now(),
   })
 }
 

@@ -39,6 +39,7 @@ export const stores = {
     const opened = sqliteStores(join(folder, 'todo.db'), startingWith(starting), {
       random: Math.random,
       access: 'exclusive',
+      monotonicNow: () => performance.now(),
     })
     cleanUp(t, async () => {
       await opened.close()

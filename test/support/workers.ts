@@ -8,7 +8,8 @@ export const production = ['--mode', 'production', '--workers', '2', '--log-leve
 
 /** Two workers on a data file, or on a database. */
 export async function startWorkers(t: TestContext, ...args: string[]): Promise<Service> {
-  const store = args.includes('--database-url') ? [] : ['--data', join(temporaryFolder(t), 'todo.db')]
+  const isChosen = args.includes('--data') || args.includes('--database-url')
+  const store = isChosen ? [] : ['--data', join(temporaryFolder(t), 'todo.db')]
   return serve(t, [...production, ...store, ...args])
 }
 

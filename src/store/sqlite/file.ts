@@ -27,6 +27,9 @@ export interface Database {
   transaction<T>(kind: 'deferred' | 'immediate', execute: () => T): T
 }
 
+/** Another process holds a lock; nothing was read or written. */
+export class BusyError extends UnavailableError {}
+
 export interface DataFile extends Database {
   /** The path without symbolic links. */
   readonly path: string
@@ -39,10 +42,12 @@ export interface DataFile extends Database {
 const applicationId = 0x746f646f
 const headerBytes = 100
 /**
- * Another program may be writing, such as the sqlite3 shell. Of several processes of the service that write all the
- * time, SQLite may keep one waiting for longer: it tries again now and then, not in turn.
+ * For the write lock, which another program may hold, such as the sqlite3 shell. Several processes of the service that
+ * write all the time do not get it in turn.
  */
-const busyTimeoutMs = { exclusive: 1_000, shared: 5_000 }
+export const lockTimeoutMs = { exclusive: 1_000, shared: 5_000 }
+/** SQLite waits synchronously: no request is served meanwhile. */
+const busyTimeoutMs = 2
 
 /** The migration at index n leads from version n to n + 1. Files depend on all of them: only append. */
 const migrations = [
@@ -90,7 +95,7 @@ export function openDataFile(path: string, access: Access, initialize: (db: Data
     return stats?.ino === ino && stats.dev === dev
   }
   const connection = new Libsql(file)
-  const db = database(connection, () => {
+  const db = database(connection, file, () => {
     if (!isInPlace()) throw new UnavailableError(`The data file ${file} is gone.`)
   })
   const close = () => {
@@ -98,22 +103,16 @@ export function openDataFile(path: string, access: Access, initialize: (db: Data
     lock?.close()
   }
   try {
-    db.exec(`pragma busy_timeout = ${busyTimeoutMs[access]}`)
+    db.exec(`pragma busy_timeout = ${lockTimeoutMs[access]}`)
     checkContents(db, file)
-    db.transaction('immediate', () => {
-      const version = versionOf(db)
-      if (version === migrations.length) return
-      for (const migration of migrations.slice(version)) db.exec(migration)
-      db.exec(`pragma application_id = ${applicationId}`)
-      db.exec(`pragma user_version = ${migrations.length}`)
-      if (version === 0) initialize(db)
-    })
+    if (versionOf(db) < migrations.length) db.transaction('immediate', () => migrate(db, initialize))
     db.exec('pragma journal_mode = wal')
     db.exec('pragma synchronous = full')
+    db.exec(`pragma busy_timeout = ${busyTimeoutMs}`)
   } catch (error) {
     close()
     if (!(error instanceof UnavailableError)) throw error
-    throw new DataFileError(`${error.message} (${file}) ${chooseAnother}`)
+    throw new DataFileError(`${error.message} ${chooseAnother}`)
   }
   return {
     ...db,
@@ -133,26 +132,37 @@ export function openDataFile(path: string, access: Access, initialize: (db: Data
   }
 }
 
+/** The caller has begun a write transaction. */
+function migrate(db: Database, initialize: (db: Database) => void): void {
+  const version = versionOf(db)
+  if (version === migrations.length) return
+  for (const migration of migrations.slice(version)) db.exec(migration)
+  db.exec(`pragma application_id = ${applicationId}`)
+  db.exec(`pragma user_version = ${migrations.length}`)
+  if (version === 0) initialize(db)
+}
+
 /** `beforeWrite` throws where nothing may be written. */
-const database = (connection: Libsql.Database, beforeWrite: () => void): Database => ({
-  exec: (sql) => translateErrors(() => connection.exec(sql)),
+const database = (connection: Libsql.Database, file: string, beforeWrite: () => void): Database => ({
+  exec: (sql) => translateErrors(() => connection.exec(sql), file),
   prepare(sql) {
-    const statement = translateErrors(() => connection.prepare(sql))
+    const statement = translateErrors(() => connection.prepare(sql), file)
     const isWrite = !/^\s*(?:select|pragma)\b/i.test(sql)
     if (statement.reader) statement.raw()
     return {
-      get: (parameters) => translateErrors(() => statement.get(parameters) as Value[] | undefined),
+      get: (parameters) => translateErrors(() => statement.get(parameters) as Value[] | undefined, file),
       all(parameters) {
         if (isWrite) beforeWrite()
-        return translateErrors(() => statement.all(parameters) as Value[][])
+        return translateErrors(() => statement.all(parameters) as Value[][], file)
       },
       run(parameters) {
         if (isWrite) beforeWrite()
-        return translateErrors(() => statement.run(parameters).changes)
+        return translateErrors(() => statement.run(parameters).changes, file)
       },
     }
   },
   transaction(kind, execute) {
+    if (kind === 'immediate') beforeWrite()
     this.exec(`begin ${kind}`)
     try {
       const result = execute()
@@ -274,11 +284,13 @@ const versionOf = (db: Database) => Number(db.prepare('pragma user_version').get
 /** Errors that are bugs of a statement. */
 const bugs = /^SQLITE_(?:ERROR|CONSTRAINT|MISMATCH|MISUSE|RANGE|TOOBIG)/
 
-function translateErrors<T>(execute: () => T): T {
+function translateErrors<T>(execute: () => T, file: string): T {
   try {
     return execute()
   } catch (error) {
     if (!(error instanceof Libsql.SqliteError) || bugs.test(error.code)) throw error
-    throw new UnavailableError(`The data file cannot be used: ${error.message}.`, { cause: error })
+    if (error.code.startsWith('SQLITE_BUSY'))
+      throw new BusyError(`The data file ${file} is locked by another process.`, { cause: error })
+    throw new UnavailableError(`The data file ${file} cannot be used: ${error.message}.`, { cause: error })
   }
 }

@@ -13,7 +13,8 @@ import {
   type Stores,
   UnavailableError,
 } from '../store.ts'
-import { type Access, type Database, openDataFile, type Statement, type Value } from './file.ts'
+import { type Access, type Database, lockTimeoutMs, openDataFile, type Statement, type Value } from './file.ts'
+import { WriteQueue } from './write-queue.ts'
 
 export { DataFileError } from './file.ts'
 
@@ -26,6 +27,7 @@ export interface SqliteStores extends PersistentStores {
 interface SqliteOptions {
   readonly random: () => number
   readonly access: Access
+  readonly monotonicNow: () => number
   /** Is told that the file was deleted, moved or replaced. */
   notice?(message: string): void
 }
@@ -42,7 +44,7 @@ const placeCheckIntervalMs = 1_000
 export function sqliteStores(
   path: string,
   { a, b }: Serializers,
-  { random, access, notice }: SqliteOptions,
+  { random, access, monotonicNow, notice }: SqliteOptions,
 ): SqliteStores {
   // Entity tags are versions: those of another file differ.
   const firstVersion = Math.floor(random() * 2 ** 48)
@@ -51,20 +53,21 @@ export function sqliteStores(
     numberedItems(db, a).replaceAll(a.startingItems)
     namedItems(db, b).replaceAll(b.startingItems)
   })
+  const writes = new WriteQueue(lockTimeoutMs[access], monotonicNow)
   const skipVersions = versionSkip(file, random)
   const itemsOfA = numberedItems(file, a, skipVersions)
   const itemsOfB = namedItems(file, b, skipVersions)
   const selectCounts = file.prepare('select (select count(*) from numbered_items), (select count(*) from named_items)')
   /** Entity tags are compared before versions are skipped. */
-  const replacing =
-    <Item>({ operations, replaceAll }: ReplaceableItems<Item>) =>
-    (items: readonly Item[], ifMatch?: IfMatch) =>
+  const replacing = <Item>({ operations, replaceAll }: ReplaceableItems<Item>) =>
+    writes.wrap((items: readonly Item[], ifMatch?: IfMatch) =>
       file.transaction('immediate', () => {
         if (ifMatch && !ifMatch.includes(operations.list().etag)) return 'changed'
         skipVersions(false)
         replaceAll(items)
         return 'replaced'
-      })
+      }),
+    )
   const checkPlace = setInterval(() => {
     if (file.isInPlace()) return
     clearInterval(checkPlace)
@@ -75,26 +78,41 @@ export function sqliteStores(
   checkPlace.unref()
   return {
     isInPlace: file.isInPlace,
-    a: { ...itemsOfA.operations, replaceAll: replacing(itemsOfA) },
-    b: { ...itemsOfB.operations, replaceAll: replacing(itemsOfB) },
+    a: {
+      list: itemsOfA.operations.list,
+      get: itemsOfA.operations.get,
+      create: writes.wrap(itemsOfA.operations.create),
+      update: writes.wrap(itemsOfA.operations.update),
+      delete: writes.wrap(itemsOfA.operations.delete),
+      replaceAll: replacing(itemsOfA),
+    },
+    b: {
+      list: itemsOfB.operations.list,
+      create: writes.wrap(itemsOfB.operations.create),
+      replace: writes.wrap(itemsOfB.operations.replace),
+      delete: writes.wrap(itemsOfB.operations.delete),
+      replaceAll: replacing(itemsOfB),
+    },
     counts() {
       const [a, b] = selectCounts.get([]) ?? []
       return { a: Number(a), b: Number(b) }
     },
     exportItems: () => file.transaction('deferred', () => ({ a: itemsOfA.readAll(), b: itemsOfB.readAll() })),
-    importItems: ({ a, b }) =>
+    importItems: writes.wrap(({ a, b }: Snapshot) =>
       file.transaction('immediate', () => {
         skipVersions(false)
         if (a) itemsOfA.replaceAll(a.items, a.lastId)
         if (b) itemsOfB.replaceAll(b.items)
         return 'imported'
       }),
+    ),
     async ping() {
       if (!file.isInPlace()) throw new UnavailableError(`The data file ${file.path} is gone.`)
       file.prepare('select 1').get([])
     },
     async close() {
       clearInterval(checkPlace)
+      writes.close()
       file.close()
     },
   }
