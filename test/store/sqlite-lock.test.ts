@@ -18,18 +18,21 @@ const items = '/api/todoitems'
 const named = (id: string) => ({ id, name: 'name', notes: 'notes', done: false })
 
 /** Another program that holds the write lock of a data file. */
-function lock(t: TestContext, file: string): { release(): void } {
+function lock(t: TestContext, file: string) {
   const db = new Libsql(file)
   db.exec('begin immediate')
   cleanUp(t, () => db.close())
-  return { release: () => db.exec('rollback') }
+  return {
+    release: () => db.exec('rollback'),
+    /** Writes and releases it. */
+    commit: (sql: string) => db.exec(`${sql}; commit`),
+  }
 }
 
-interface LockedStores extends SqliteStores {
+interface LockedStores extends SqliteStores, ReturnType<typeof lock> {
   readonly file: string
   /** Moves the clock of the stores, which stands still otherwise. */
   pass(ms: number): void
-  release(): void
 }
 
 /** Stores on a new file, with one item of Profile A, whose write lock another program holds. */
@@ -43,11 +46,10 @@ function openLocked(t: TestContext, access: 'exclusive' | 'shared' = 'exclusive'
   creator.a.create(item('first'))
   const stores = access === 'exclusive' ? creator : open('shared')
   if (access === 'shared') cleanUp(t, () => stores.close())
-  const { release } = lock(t, file)
   const pass = (ms: number) => {
     now += ms
   }
-  return { ...stores, file, pass, release }
+  return { ...stores, ...lock(t, file), file, pass }
 }
 
 /** The outcome of a write, or the error. */
@@ -121,6 +123,36 @@ suite('while another program holds the write lock of the data file', { concurren
       { id: 1, ...item('first') },
       { id: 2, ...item('created') },
     ])
+  })
+
+  test('what the other program has written is seen at once, also while a write waits', async (t) => {
+    const stores = openLocked(t)
+    const write = stores.a.create(item('second'))
+    stores.commit("update numbered_items set name = 'by another program'")
+    assert.deepEqual(await itemsIn(stores.a), [{ id: 1, ...item('by another program') }])
+    await write
+    assert.equal((await itemsIn(stores.a)).length, 2)
+  })
+
+  test('after a write was refused, what the other program has written is seen at once, and every write succeeds', async (t) => {
+    const stores = openLocked(t)
+    for (const write of [
+      () => stores.a.update('1', item('refused')),
+      () => stores.a.delete('1'),
+      () => stores.a.create(item('refused')),
+      () => stores.b.create(named('refused')),
+    ]) {
+      const refused = settled(write)
+      stores.pass(1_000)
+      assertUnavailable(await refused, /is locked/)
+    }
+    stores.commit("update numbered_items set name = 'by another program'")
+    assert.deepEqual(await itemsIn(stores.a), [{ id: 1, ...item('by another program') }])
+    assert.deepEqual(await stores.b.create(named('x')), { json: JSON.stringify(named('x')) })
+    assert.deepEqual(await stores.a.create(item('second')), {
+      ...((await stores.a.get('2')) as object),
+      id: '2',
+    })
   })
 
   test("B6 writes that have waited for a second get the operation's code", async (t) => {

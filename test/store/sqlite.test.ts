@@ -19,7 +19,7 @@ import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import Libsql from 'libsql'
 import { sqliteStores } from '../../src/store/sqlite/store.ts'
-import type { ItemA, ItemB } from '../../src/store/store.ts'
+import { type ItemA, type ItemB, UnavailableError } from '../../src/store/store.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { node, run } from '../support/cli.ts'
 import { temporaryFolder } from '../support/folder.ts'
@@ -170,6 +170,25 @@ suite('items in a data file', { concurrency: 4 }, () => {
     db.close()
     assert.deepEqual(await instance.list(), [{ id: 1, ...item('y') }])
     assert.equal((await instance.send('GET', '/1')).text, JSON.stringify({ id: 1, ...item('y') }))
+  })
+
+  test('A2 after a read has failed, the next one returns the item that it asks for', async (t) => {
+    const file = join(temporaryFolder(t), 'todo.db')
+    await open(file, 'exclusive', [numbered('1', 'one'), numbered('2', 'two')]).close()
+    const { a, close } = open(file)
+    cleanUp(t, close)
+    const bytes = readFileSync(file)
+    writeFileSync(file, Buffer.alloc(bytes.length, 0xff))
+    await assert.rejects(async () => a.get('1'), UnavailableError)
+    writeFileSync(file, bytes)
+    for (const [id, name] of [
+      ['2', 'two'],
+      ['1', 'one'],
+      ['2', 'two'],
+    ] as const) {
+      const found = await a.get(id)
+      assert.deepEqual(found !== 'not-found' && JSON.parse(found.json), { id: Number(id), ...item(name) })
+    }
   })
 
   test("stores that share a file see each other's writes at once", async (t) => {

@@ -9,10 +9,13 @@ export class DataFileError extends Error {}
 /** A value as libsql reads and writes it. A boolean parameter would abort the process. */
 export type Value = string | number | Buffer | null
 
+/**
+ * One that writes needs a transaction: libsql loses errors of its commit, and if it cannot get the write lock, leaves it
+ * unfinished, so that the connection reads old items from then on.
+ */
 export interface Statement {
-  /** Returns the first row, in half the time of `all`. For statements that only read: errors of a commit are lost. */
+  /** Returns the first row, in half the time of `all`. */
   get(parameters: readonly Value[]): Value[] | undefined
-  /** Returns all rows. Runs to the end: an error of the commit is thrown, too. */
   all(parameters: readonly Value[]): Value[][]
   /** Returns the number of changed rows. For statements without `returning`. */
   run(parameters: readonly Value[]): number
@@ -147,29 +150,31 @@ const database = (connection: Libsql.Database, file: string, beforeWrite: () => 
   exec: (sql) => translateErrors(() => connection.exec(sql), file),
   prepare(sql) {
     const statement = translateErrors(() => connection.prepare(sql), file)
-    const isWrite = !/^\s*(?:select|pragma)\b/i.test(sql)
     if (statement.reader) statement.raw()
+    // libsql leaves a failed statement with its parameters: `get` would use them again, `all` does not.
+    let hasFailed = false
     return {
-      get: (parameters) => translateErrors(() => statement.get(parameters) as Value[] | undefined, file),
-      all(parameters) {
-        if (isWrite) beforeWrite()
-        return translateErrors(() => statement.all(parameters) as Value[][], file)
+      get(parameters) {
+        try {
+          return (hasFailed ? statement.all(parameters)[0] : statement.get(parameters)) as Value[] | undefined
+        } catch (error) {
+          hasFailed = true
+          throw toStoreError(error, file)
+        }
       },
-      run(parameters) {
-        if (isWrite) beforeWrite()
-        return translateErrors(() => statement.run(parameters).changes, file)
-      },
+      all: (parameters) => translateErrors(() => statement.all(parameters) as Value[][], file),
+      run: (parameters) => translateErrors(() => statement.run(parameters).changes, file),
     }
   },
   transaction(kind, execute) {
     if (kind === 'immediate') beforeWrite()
     this.exec(`begin ${kind}`)
+    // SQLite may roll back by itself.
     try {
       const result = execute()
-      this.exec('commit')
+      if (connection.inTransaction) this.exec('commit')
       return result
     } catch (error) {
-      // SQLite may have rolled back already.
       if (connection.inTransaction) this.exec('rollback')
       throw error
     }
@@ -288,9 +293,13 @@ function translateErrors<T>(execute: () => T, file: string): T {
   try {
     return execute()
   } catch (error) {
-    if (!(error instanceof Libsql.SqliteError) || bugs.test(error.code)) throw error
-    if (error.code.startsWith('SQLITE_BUSY'))
-      throw new BusyError(`The data file ${file} is locked by another process.`, { cause: error })
-    throw new UnavailableError(`The data file ${file} cannot be used: ${error.message}.`, { cause: error })
+    throw toStoreError(error, file)
   }
+}
+
+function toStoreError(error: unknown, file: string): unknown {
+  if (!(error instanceof Libsql.SqliteError) || bugs.test(error.code)) return error
+  return error.code.startsWith('SQLITE_BUSY')
+    ? new BusyError(`The data file ${file} is locked by another process.`, { cause: error })
+    : new UnavailableError(`The data file ${file} cannot be used: ${error.message}.`, { cause: error })
 }

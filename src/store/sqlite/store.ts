@@ -53,21 +53,35 @@ export function sqliteStores(
     numberedItems(db, a).replaceAll(a.startingItems)
     namedItems(db, b).replaceAll(b.startingItems)
   })
-  const writes = new WriteQueue(lockTimeoutMs[access], monotonicNow)
-  const skipVersions = versionSkip(file, random)
+  const queue = new WriteQueue(lockTimeoutMs[access], monotonicNow)
+  const skip = file.prepare('update lists set version = version + ?')
+  let hasSkipped = false
+  /**
+   * Called before each change, skips versions until one is committed: the file may be a restored backup, and versions
+   * that were used after the backup must not stand for other states.
+   */
+  const skipVersions = () => {
+    if (!hasSkipped) skip.run([1 + Math.floor(random() * 2 ** 32)])
+  }
+  /** Executes the operation in a transaction, maybe later. */
+  const writing = <Parameters extends unknown[], Outcome>(operation: (...parameters: Parameters) => Outcome) =>
+    queue.wrap((...parameters: Parameters) => {
+      const outcome = file.transaction('immediate', () => operation(...parameters))
+      // There may have been no change.
+      if (outcome !== 'changed') hasSkipped = true
+      return outcome
+    })
   const itemsOfA = numberedItems(file, a, skipVersions)
   const itemsOfB = namedItems(file, b, skipVersions)
   const selectCounts = file.prepare('select (select count(*) from numbered_items), (select count(*) from named_items)')
   /** Entity tags are compared before versions are skipped. */
   const replacing = <Item>({ operations, replaceAll }: ReplaceableItems<Item>) =>
-    writes.wrap((items: readonly Item[], ifMatch?: IfMatch) =>
-      file.transaction('immediate', () => {
-        if (ifMatch && !ifMatch.includes(operations.list().etag)) return 'changed'
-        skipVersions(false)
-        replaceAll(items)
-        return 'replaced'
-      }),
-    )
+    writing((items: readonly Item[], ifMatch?: IfMatch) => {
+      if (ifMatch && !ifMatch.includes(operations.list().etag)) return 'changed'
+      skipVersions()
+      replaceAll(items)
+      return 'replaced'
+    })
   const checkPlace = setInterval(() => {
     if (file.isInPlace()) return
     clearInterval(checkPlace)
@@ -81,16 +95,16 @@ export function sqliteStores(
     a: {
       list: itemsOfA.operations.list,
       get: itemsOfA.operations.get,
-      create: writes.wrap(itemsOfA.operations.create),
-      update: writes.wrap(itemsOfA.operations.update),
-      delete: writes.wrap(itemsOfA.operations.delete),
+      create: writing(itemsOfA.operations.create),
+      update: writing(itemsOfA.operations.update),
+      delete: writing(itemsOfA.operations.delete),
       replaceAll: replacing(itemsOfA),
     },
     b: {
       list: itemsOfB.operations.list,
-      create: writes.wrap(itemsOfB.operations.create),
-      replace: writes.wrap(itemsOfB.operations.replace),
-      delete: writes.wrap(itemsOfB.operations.delete),
+      create: writing(itemsOfB.operations.create),
+      replace: writing(itemsOfB.operations.replace),
+      delete: writing(itemsOfB.operations.delete),
       replaceAll: replacing(itemsOfB),
     },
     counts() {
@@ -98,37 +112,21 @@ export function sqliteStores(
       return { a: Number(a), b: Number(b) }
     },
     exportItems: () => file.transaction('deferred', () => ({ a: itemsOfA.readAll(), b: itemsOfB.readAll() })),
-    importItems: writes.wrap(({ a, b }: Snapshot) =>
-      file.transaction('immediate', () => {
-        skipVersions(false)
-        if (a) itemsOfA.replaceAll(a.items, a.lastId)
-        if (b) itemsOfB.replaceAll(b.items)
-        return 'imported'
-      }),
-    ),
+    importItems: writing(({ a, b }: Snapshot) => {
+      skipVersions()
+      if (a) itemsOfA.replaceAll(a.items, a.lastId)
+      if (b) itemsOfB.replaceAll(b.items)
+      return 'imported'
+    }),
     async ping() {
       if (!file.isInPlace()) throw new UnavailableError(`The data file ${file.path} is gone.`)
       file.prepare('select 1').get([])
     },
     async close() {
       clearInterval(checkPlace)
-      writes.close()
+      queue.close()
       file.close()
     },
-  }
-}
-
-/**
- * Returns a function to be called before each change. The first time it skips versions: the file may be a restored
- * backup, and versions that were used after the backup must not stand for other states. What a transaction has skipped
- * may be rolled back.
- */
-function versionSkip(db: Database, random: () => number): (isCommitted?: boolean) => void {
-  const skip = db.prepare('update lists set version = version + ?')
-  let isDone = false
-  return (isCommitted = true) => {
-    if (!isDone) skip.run([1 + Math.floor(random() * 2 ** 32)])
-    isDone ||= isCommitted
   }
 }
 
@@ -200,7 +198,7 @@ function numberedItems(db: Database, { serialize }: Serializers['a'], beforeChan
     create({ name, isComplete }) {
       beforeChange()
       try {
-        const [[id, version] = []] = insert.all([name, isComplete ? 1 : 0])
+        const [id, version] = insert.get([name, isComplete ? 1 : 0]) ?? []
         const item = { id: `${id}`, name, isComplete, secret: null }
         return { id: item.id, json: serialize(item), etag: etagOf(version) }
       } catch (error) {
@@ -211,7 +209,7 @@ function numberedItems(db: Database, { serialize }: Serializers['a'], beforeChan
     },
     update(id, { name, isComplete }, ifMatch) {
       beforeChange()
-      const [row] = update.all([id, versionsIn(ifMatch), name, isComplete ? 1 : 0])
+      const row = update.get([id, versionsIn(ifMatch), name, isComplete ? 1 : 0])
       if (!row) return mismatch(id, ifMatch)
       return { json: serialize({ id, name, isComplete, secret: null }), etag: etagOf(row[0]) }
     },
