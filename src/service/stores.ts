@@ -4,6 +4,7 @@ import type { Config } from '../config/config.ts'
 import type { Log } from '../log.ts'
 import { runtime } from '../server/runtime.ts'
 import { type MemoryStores, memoryStores } from '../store/memory.ts'
+import { limitNotices } from '../store/notices.ts'
 import { type Database, describeDatabase } from '../store/postgres/url.ts'
 import type { SqliteStores } from '../store/sqlite/store.ts'
 import type { PersistentStores, Serializers, Stores } from '../store/store.ts'
@@ -92,9 +93,7 @@ export async function openDatabaseStores(
   { monotonicNow, log, stop }: Omit<StoreContext, 'newId'>,
   env = process.env,
 ): Promise<PersistentStores | string> {
-  const { postgresStores, describeDatabaseError, isPermanent, limitNotices } = await import(
-    '../store/postgres/store.ts'
-  )
+  const { postgresStores, describeDatabaseError, isPermanent } = await import('../store/postgres/store.ts')
   const notice = limitNotices(log.notice, monotonicNow)
   const password = database.password ?? env.PGPASSWORD
   const options = { database: { ...database, password }, schema, stop, monotonicNow, random, notice }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { limitNotices } from '../../src/store/postgres/notices.ts'
+import { limitNotices } from '../../src/store/notices.ts'
 import { UnavailableError } from '../../src/store/store.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { node } from '../support/cli.ts'

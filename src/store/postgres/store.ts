@@ -18,7 +18,6 @@ import { migrate } from './migrations.ts'
 import { createPool, type Parameters, type Pool, type PoolOptions, prepared, type Statement } from './pool.ts'
 
 export { describeDatabaseError, isPermanent } from './errors.ts'
-export { limitNotices } from './notices.ts'
 
 interface PostgresOptions extends PoolOptions {
   readonly schema: string
