@@ -86,7 +86,8 @@ async function open(
 ): Promise<PersistentStores | string> {
   const { data: file = '', 'database-url': database, 'database-schema': databaseSchema = 'todo' } = values
   const clock = createClock({})
-  if (!database) return openFileStores(file, profiles, { ...clock, log }, access)
+  // What fails is what the command says.
+  if (!database) return openFileStores(file, profiles, { ...clock, log: { notice: () => {} } }, access)
   const { signal: stop } = new AbortController()
   return openDatabaseStores({ database, databaseSchema, waitForDatabase: false }, profiles, { ...clock, log, stop })
 }

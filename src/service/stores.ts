@@ -72,9 +72,8 @@ export async function openFileStores(
 ): Promise<SqliteStores | string> {
   const { sqliteStores, DataFileError } = await import('../store/sqlite/store.ts')
   try {
-    // The process with exclusive access speaks for its workers, too.
-    const { notice } = access === 'exclusive' ? log : {}
-    return sqliteStores(resolve(path), serializers, { random, access, monotonicNow, ...(notice && { notice }) })
+    const notice = limitNotices(log.notice, monotonicNow)
+    return sqliteStores(resolve(path), serializers, { random, access, monotonicNow, notice })
   } catch (error) {
     if (error instanceof DataFileError) return error.message
     throw error

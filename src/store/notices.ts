@@ -27,3 +27,30 @@ export function limitNotices(print: (message: string) => void, monotonicNow: () 
     if (suppressed === 1) setTimeout(summarize, endsAt - now).unref()
   }
 }
+
+/** Prints one line when reads or writes begin to fail and one when they succeed again, however many there are. */
+export class Failures {
+  readonly #what: 'Reads' | 'Writes'
+  readonly #notice: (message: string) => void
+  #isFailing = false
+
+  constructor(what: 'Reads' | 'Writes', notice: (message: string) => void) {
+    this.#what = what
+    this.#notice = notice
+  }
+
+  get isFailing(): boolean {
+    return this.#isFailing
+  }
+
+  /** The reason is a sentence. */
+  failed(reason: string): void {
+    if (!this.#isFailing) this.#notice(`${this.#what} fail: ${reason}`)
+    this.#isFailing = true
+  }
+
+  succeeded(): void {
+    if (this.#isFailing) this.#notice(`${this.#what} succeed again.`)
+    this.#isFailing = false
+  }
+}

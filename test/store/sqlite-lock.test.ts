@@ -31,6 +31,7 @@ function lock(t: TestContext, file: string) {
 
 interface LockedStores extends SqliteStores, ReturnType<typeof lock> {
   readonly file: string
+  readonly notices: readonly string[]
   /** Moves the clock of the stores, which stands still otherwise. */
   pass(ms: number): void
 }
@@ -39,8 +40,14 @@ interface LockedStores extends SqliteStores, ReturnType<typeof lock> {
 function openLocked(t: TestContext, access: 'exclusive' | 'shared' = 'exclusive'): LockedStores {
   const file = join(temporaryFolder(t), 'todo.db')
   let now = 0
+  const notices: string[] = []
   const open = (access: 'exclusive' | 'shared') =>
-    sqliteStores(file, profiles, { random: Math.random, access, monotonicNow: () => now })
+    sqliteStores(file, profiles, {
+      random: Math.random,
+      access,
+      monotonicNow: () => now,
+      notice: notices.push.bind(notices),
+    })
   const creator = open('exclusive')
   cleanUp(t, () => creator.close())
   creator.a.create(item('first'))
@@ -49,7 +56,7 @@ function openLocked(t: TestContext, access: 'exclusive' | 'shared' = 'exclusive'
   const pass = (ms: number) => {
     now += ms
   }
-  return { ...stores, ...lock(t, file), file, pass }
+  return { ...stores, ...lock(t, file), file, notices, pass }
 }
 
 /** The outcome of a write, or the error. */
@@ -116,9 +123,12 @@ suite('while another program holds the write lock of the data file', { concurren
     stores.pass(1_000)
     for (const { status, headers } of await refused) assert.deepEqual([status, headers['retry-after']], [503, '1'])
     assertUnavailable(await last, /^The data file .*todo\.db is locked by another process\.$/)
+    const locked = `Writes fail: The data file ${stores.file} is locked by another process.`
+    assert.deepEqual(stores.notices, [locked])
     const created = service.send('POST', items, item('created'))
     stores.release()
     assert.equal((await created).status, 201)
+    assert.deepEqual(stores.notices, [locked, 'Writes succeed again.'])
     assert.deepEqual(await itemsIn(stores.a), [
       { id: 1, ...item('first') },
       { id: 2, ...item('created') },
@@ -224,6 +234,7 @@ suite('while another program holds the write lock of the data file', { concurren
     const stores = openLocked(t)
     const writes = Array.from({ length: 1_000 }, () => stores.a.create(item('new')))
     assertUnavailable(await settled(() => stores.a.create(item('refused'))), /^Too many writes wait for the data file/)
+    assert.deepEqual(stores.notices, ['Writes fail: Too many writes wait for the data file.'])
     stores.release()
     const outcomes = await Promise.all(writes)
     assert.ok(outcomes.every((outcome) => typeof outcome === 'object'))

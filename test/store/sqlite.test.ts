@@ -12,6 +12,7 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  truncateSync,
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -21,7 +22,7 @@ import Libsql from 'libsql'
 import { sqliteStores } from '../../src/store/sqlite/store.ts'
 import { type ItemA, type ItemB, UnavailableError } from '../../src/store/store.ts'
 import { cleanUp } from '../support/cleanup.ts'
-import { node, run } from '../support/cli.ts'
+import { jsonLines, node, run } from '../support/cli.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { Instance, item } from '../support/instance.ts'
 import { itemsIn, startingWith } from '../support/stores.ts'
@@ -40,6 +41,7 @@ function open(file: string, access: 'exclusive' | 'shared' = 'exclusive', a: Ite
     random: Math.random,
     access,
     monotonicNow: () => performance.now(),
+    notice: () => {},
   })
 }
 
@@ -386,6 +388,90 @@ suite('serve --data exits with code 1 and one sentence, and leaves the file as i
   })
 })
 
+/** What the log of production says besides start and stop. */
+const noticesIn = ({ running }: Instance) =>
+  jsonLines(running.stdout)
+    .filter(({ level }) => level !== 'info')
+    .map(({ message }) => message)
+
+suite('a data file that is damaged while the service runs', { concurrency: 4 }, () => {
+  const pageBytes = 4096
+
+  /** On a file with 500 items, by a start that has read none of them yet, in production with its default log level. */
+  async function startOnItems(t: TestContext) {
+    const file = join(temporaryFolder(t), 'todo.db')
+    const items = Array.from({ length: 500 }, (_, at) => numbered(`${at + 1}`, 'x'.repeat(100)))
+    await open(file, 'exclusive', items).close()
+    const bytes = readFileSync(file)
+    const flags = ['--mode', 'production', '--log-level', 'error', '--data', file]
+    const instance = await Instance.start(t, '', 'a', flags)
+    const write = (change: (bytes: Buffer) => void = () => {}) => {
+      const changed = Buffer.from(bytes)
+      change(changed)
+      // The service has the file open: it is not replaced.
+      writeFileSync(file, changed, { flag: 'r+' })
+    }
+    return { file, instance, write }
+  }
+
+  const readiness = async ({ url }: Instance) => (await fetch(`${url}/health/ready`)).status
+
+  const messages = (file: string, reason: string) => {
+    const damaged = `The data file ${file} is damaged: ${reason}. Stop the service and restore a backup.`
+    return [`Reads fail: ${damaged}`, `Writes fail: ${damaged}`, 'Reads succeed again.', 'Writes succeed again.']
+  }
+
+  test('A15 gets 503 for reads, writes and readiness; the log says so once, and once that they succeed again', async (t) => {
+    const { file, instance, write } = await startOnItems(t)
+    write((bytes) => bytes.fill(0xff))
+    assert.equal(await readiness(instance), 503)
+    for (let count = 0; count < 5; count++) {
+      assert.equal((await instance.send('GET', '')).status, 503)
+      assert.equal((await instance.send('GET', '/1')).status, 503)
+      assert.equal((await instance.send('POST', '', item('x'))).status, 503)
+    }
+    assert.equal((await fetch(`${instance.url}/health/live`)).status, 200)
+    write()
+    await instance.running.prints(/Reads succeed again/)
+    assert.equal(await readiness(instance), 200)
+    assert.equal((await instance.send('POST', '', item('x'))).status, 201)
+    assert.equal((await instance.list()).length, 501)
+    assert.deepEqual(noticesIn(instance), messages(file, 'file is not a database'))
+  })
+
+  test('is not ready, also when all that was read is still in memory', async (t) => {
+    const { instance, write } = await startOnItems(t)
+    assert.equal((await instance.list()).length, 500)
+    assert.equal(await readiness(instance), 200)
+    write((bytes) => bytes.fill(0xff))
+    assert.equal(await readiness(instance), 503)
+    assert.match(`${noticesIn(instance)}`, /^Reads fail: [^,]*$/)
+  })
+
+  test('is not ready while an item cannot be read, whatever others can', async (t) => {
+    const { instance, write } = await startOnItems(t)
+    write((bytes) => bytes.fill(0xff, bytes.length - pageBytes))
+    for (let count = 0; count < 5; count++) {
+      assert.equal((await instance.send('GET', '/500')).status, 503)
+      assert.equal((await instance.send('GET', '/1')).status, 200)
+      assert.equal(await readiness(instance), 503)
+    }
+    assert.match(`${noticesIn(instance)}`, /^Reads fail: [^,]*$/)
+    write()
+    await instance.running.prints(/Reads succeed again/)
+    assert.equal(await readiness(instance), 200)
+    assert.equal((await instance.send('GET', '/500')).status, 200)
+  })
+
+  test('A15 gets 503 when it was truncated', async (t) => {
+    const { file, instance } = await startOnItems(t)
+    truncateSync(file)
+    assert.equal((await instance.send('GET', '')).status, 503)
+    assert.equal(await readiness(instance), 503)
+    assert.deepEqual(noticesIn(instance), messages(file, 'no such table: lists').slice(0, 1))
+  })
+})
+
 suite('a data file that is deleted, moved or replaced while the service runs', { concurrency: 4 }, () => {
   const actions: Record<string, (file: string) => void> = {
     deleted: (file) => rmSync(file),
@@ -441,9 +527,9 @@ const canLimit = spawnSync('prlimit', ['--version']).status === 0
 
 suite('while the disk is full', { skip: !canLimit && 'needs prlimit', concurrency: 4 }, () => {
   /** The files of the process cannot grow beyond 400 KiB. */
-  async function startLimited(t: TestContext, profile: 'a' | 'b') {
+  async function startLimited(t: TestContext, profile: 'a' | 'b', flags: readonly string[] = []) {
     const file = join(temporaryFolder(t), 'todo.db')
-    const instance = await Instance.startOnFile(t, file, profile, node)
+    const instance = await Instance.start(t, '', profile, ['--data', file, ...flags], node)
     const setLimit = (bytes: string) => {
       const { status, stderr } = spawnSync('prlimit', ['--pid', `${instance.running.process.pid}`, `--fsize=${bytes}:`])
       assert.equal(status, 0, `${stderr}`)
@@ -451,6 +537,28 @@ suite('while the disk is full', { skip: !canLimit && 'needs prlimit', concurrenc
     setLimit(`${400 * 1024}`)
     return { instance, free: () => setLimit('unlimited') }
   }
+
+  test('the log says once that writes fail and once that they succeed again, at level error', async (t) => {
+    const { instance, free } = await startLimited(t, 'a', ['--mode', 'production', '--log-level', 'error'])
+    const post = async () => (await instance.send('POST', '', item('x'.repeat(5_000)))).status
+    while ((await post()) === 201);
+    for (let count = 0; count < 10; count++) {
+      // Neither reads nor what changes nothing are a sign that there is room.
+      assert.equal((await instance.send('GET', '/1')).status, 200)
+      assert.equal((await instance.send('PUT', '/1000', { id: 1000, ...item('y') })).status, 404)
+      assert.equal((await fetch(`${instance.url}/health/ready`)).status, 200)
+      assert.equal(await post(), 503)
+    }
+    free()
+    assert.equal(await post(), 201)
+    const [first, ...rest] = noticesIn(instance)
+    // A limit for the size of files is an I/O error.
+    assert.match(
+      first,
+      /^Writes fail: The data file .*todo\.db cannot be used: (?:database or disk is full|disk I\/O error)\.$/,
+    )
+    assert.deepEqual(rest, ['Writes succeed again.'])
+  })
 
   /** Smaller writes may still fit. */
   async function untilRefused(send: () => Promise<{ status: number }>): Promise<number> {

@@ -40,6 +40,7 @@ export const stores = {
       random: Math.random,
       access: 'exclusive',
       monotonicNow: () => performance.now(),
+      notice: () => {},
     })
     cleanUp(t, async () => {
       await opened.close()

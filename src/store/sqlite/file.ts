@@ -1,7 +1,9 @@
 import { closeSync, lstatSync, openSync, readlinkSync, readSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import Libsql from 'libsql'
+import { Failures } from '../notices.ts'
 import { UnavailableError } from '../store.ts'
+import { ReadFailures } from './read-failures.ts'
 
 /** The file cannot be used; the message says why and what to do, in one sentence. */
 export class DataFileError extends Error {}
@@ -36,9 +38,28 @@ export class BusyError extends UnavailableError {}
 export interface DataFile extends Database {
   /** The path without symbolic links. */
   readonly path: string
+  readonly writes: Failures
   /** Tells whether the path still names the file that was opened. */
   isInPlace(): boolean
+  /** Throws when the file is not in place, damaged or unreadable. */
+  check(): void
   close(): void
+}
+
+interface OpenOptions {
+  readonly access: Access
+  readonly monotonicNow: () => number
+  notice(message: string): void
+  /** Inserts the starting items into a new file. */
+  initialize(db: Database): void
+}
+
+/** What is told about a file that is open. */
+interface Watch {
+  readonly reads: ReadFailures
+  readonly writes: Failures
+  /** Throws where nothing may be written. */
+  beforeWrite(): void
 }
 
 /** "todo" in the header tells the file from other databases. */
@@ -85,8 +106,8 @@ function triggers(table: string, profile: string): string {
 /** One process at a time has exclusive access, and creates the file. Shared access is possible at any time. */
 export type Access = 'exclusive' | 'shared'
 
-/** Opens the file; if it is new, with what `initialize` inserts. Throws DataFileError. */
-export function openDataFile(path: string, access: Access, initialize: (db: Database) => void): DataFile {
+/** Throws DataFileError. */
+export function openDataFile(path: string, { access, monotonicNow, notice, initialize }: OpenOptions): DataFile {
   // The lock and the files of SQLite stand beside the file itself, whatever links lead to it.
   const file = realFile(path)
   checkFile(file, access)
@@ -98,9 +119,7 @@ export function openDataFile(path: string, access: Access, initialize: (db: Data
     return stats?.ino === ino && stats.dev === dev
   }
   const connection = new Libsql(file)
-  const db = database(connection, file, () => {
-    if (!isInPlace()) throw new UnavailableError(`The data file ${file} is gone.`)
-  })
+  const db = database(connection, file)
   const close = () => {
     connection.close()
     lock?.close()
@@ -117,11 +136,27 @@ export function openDataFile(path: string, access: Access, initialize: (db: Data
     if (!(error instanceof UnavailableError)) throw error
     throw new DataFileError(`${error.message} ${chooseAnother}`)
   }
+  const reads = new ReadFailures(notice, monotonicNow)
+  const writes = new Failures('Writes', notice)
+  const beforeWrite = () => {
+    if (!isInPlace()) throw new UnavailableError(`The data file ${file} is gone.`)
+  }
+  const watched = database(connection, file, { reads, writes, beforeWrite })
+  const selectVersions = watched.prepare('select version from lists')
   return {
-    ...db,
+    ...watched,
     path: file,
+    writes,
     isInPlace,
+    check() {
+      beforeWrite()
+      if (reads.isFailing) throw new UnavailableError('Reads fail.')
+      // Pages in memory would hide that the file is damaged.
+      db.exec('pragma shrink_memory')
+      selectVersions.get([])
+    },
     close() {
+      reads.close()
       // SQLite would delete the -wal of another file that is at the path now.
       if (!isInPlace()) return
       try {
@@ -145,41 +180,66 @@ function migrate(db: Database, initialize: (db: Database) => void): void {
   if (version === 0) initialize(db)
 }
 
-/** `beforeWrite` throws where nothing may be written. */
-const database = (connection: Libsql.Database, file: string, beforeWrite: () => void): Database => ({
-  exec: (sql) => translateErrors(() => connection.exec(sql), file),
-  prepare(sql) {
-    const statement = translateErrors(() => connection.prepare(sql), file)
-    if (statement.reader) statement.raw()
-    // libsql leaves a failed statement with its parameters: `get` would use them again, `all` does not.
-    let hasFailed = false
-    return {
-      get(parameters) {
-        try {
-          return (hasFailed ? statement.all(parameters)[0] : statement.get(parameters)) as Value[] | undefined
-        } catch (error) {
-          hasFailed = true
-          throw toStoreError(error, file)
-        }
-      },
-      all: (parameters) => translateErrors(() => statement.all(parameters) as Value[][], file),
-      run: (parameters) => translateErrors(() => statement.run(parameters).changes, file),
-    }
-  },
-  transaction(kind, execute) {
-    if (kind === 'immediate') beforeWrite()
-    this.exec(`begin ${kind}`)
-    // SQLite may roll back by itself.
-    try {
-      const result = execute()
-      if (connection.inTransaction) this.exec('commit')
-      return result
-    } catch (error) {
-      if (connection.inTransaction) this.exec('rollback')
-      throw error
-    }
-  },
-})
+function database(connection: Libsql.Database, file: string, watch?: Watch): Database {
+  const countChanges = connection.prepare('select total_changes()').raw()
+  const changes = () => Number((countChanges.get([]) as Value[])[0])
+  const exec = (sql: string) => translateErrors(() => connection.exec(sql), file)
+  return {
+    exec,
+    prepare(sql) {
+      const statement = translateErrors(() => connection.prepare(sql), file)
+      if (statement.reader) statement.raw()
+      const isRead = /^\s*select\b/.test(sql)
+      // libsql leaves a failed statement with its parameters: `get` would use them again, `all` does not.
+      let hasFailed = false
+      const failed = (cause: unknown, parameters: readonly Value[]) => {
+        hasFailed = true
+        const error = toStoreError(cause, file)
+        if (isRead && error instanceof UnavailableError)
+          watch?.reads.failed(error.message, () => {
+            // A damaged page may be in memory.
+            connection.exec('pragma shrink_memory')
+            statement.all(parameters)
+          })
+        return error
+      }
+      return {
+        get(parameters) {
+          try {
+            return (hasFailed ? statement.all(parameters)[0] : statement.get(parameters)) as Value[] | undefined
+          } catch (error) {
+            throw failed(error, parameters)
+          }
+        },
+        all(parameters) {
+          try {
+            return statement.all(parameters) as Value[][]
+          } catch (error) {
+            throw failed(error, parameters)
+          }
+        },
+        run: (parameters) => translateErrors(() => statement.run(parameters).changes, file),
+      }
+    },
+    transaction(kind, execute) {
+      const writes = kind === 'immediate' ? watch?.writes : undefined
+      if (writes) watch?.beforeWrite()
+      const changesBefore = writes?.isFailing ? changes() : 0
+      try {
+        exec(`begin ${kind}`)
+        const result = execute()
+        // SQLite may have rolled back.
+        if (connection.inTransaction) exec('commit')
+        if (writes?.isFailing && changes() > changesBefore) writes.succeeded()
+        return result
+      } catch (error) {
+        if (connection.inTransaction) exec('rollback')
+        if (error instanceof UnavailableError && !(error instanceof BusyError)) writes?.failed(error.message)
+        throw error
+      }
+    },
+  }
+}
 
 const chooseAnother = 'Set another file with --data.'
 
@@ -278,13 +338,17 @@ function findDamage(db: Database): string {
     // Its messages have several lines, the first of which names the database "main".
     return `${db.prepare('pragma quick_check(1)').get([])?.[0]}`.replace(/^\*.*\n/, '').replaceAll('\n', ' ')
   } catch (error) {
-    const { code, message } = (error as Error).cause as NodeJS.ErrnoException
-    if (/^SQLITE_(?:CORRUPT|NOTADB)/.test(`${code}`)) return message
+    const { cause } = error as Error
+    if (cause instanceof Libsql.SqliteError && isDamage(cause)) return cause.message
     throw error
   }
 }
 
 const versionOf = (db: Database) => Number(db.prepare('pragma user_version').get([])?.[0])
+
+/** A file that was truncated has no tables. */
+const isDamage = ({ code, message }: { readonly code: string; readonly message: string }) =>
+  /^SQLITE_(?:CORRUPT|NOTADB)/.test(code) || message.startsWith('no such table')
 
 /** Errors that are bugs of a statement. */
 const bugs = /^SQLITE_(?:ERROR|CONSTRAINT|MISMATCH|MISUSE|RANGE|TOOBIG)/
@@ -297,9 +361,16 @@ function translateErrors<T>(execute: () => T, file: string): T {
   }
 }
 
-function toStoreError(error: unknown, file: string): unknown {
-  if (!(error instanceof Libsql.SqliteError) || bugs.test(error.code)) return error
-  return error.code.startsWith('SQLITE_BUSY')
-    ? new BusyError(`The data file ${file} is locked by another process.`, { cause: error })
-    : new UnavailableError(`The data file ${file} cannot be used: ${error.message}.`, { cause: error })
+function toStoreError(cause: unknown, file: string): unknown {
+  if (!(cause instanceof Libsql.SqliteError)) return cause
+  const { code, message } = cause
+  if (isDamage(cause))
+    return new UnavailableError(
+      `The data file ${file} is damaged: ${message}. Stop the service and restore a backup.`,
+      { cause },
+    )
+  if (bugs.test(code)) return cause
+  if (code.startsWith('SQLITE_BUSY'))
+    return new BusyError(`The data file ${file} is locked by another process.`, { cause })
+  return new UnavailableError(`The data file ${file} cannot be used: ${message}.`, { cause })
 }

@@ -11,7 +11,6 @@ import {
   type StoreA,
   type StoreB,
   type Stores,
-  UnavailableError,
 } from '../store.ts'
 import { type Access, type Database, lockTimeoutMs, openDataFile, type Statement, type Value } from './file.ts'
 import { WriteQueue } from './write-queue.ts'
@@ -28,8 +27,7 @@ interface SqliteOptions {
   readonly random: () => number
   readonly access: Access
   readonly monotonicNow: () => number
-  /** Is told that the file was deleted, moved or replaced. */
-  notice?(message: string): void
+  notice(message: string): void
 }
 
 interface ReplaceableItems<Item> {
@@ -48,12 +46,13 @@ export function sqliteStores(
 ): SqliteStores {
   // Entity tags are versions: those of another file differ.
   const firstVersion = Math.floor(random() * 2 ** 48)
-  const file = openDataFile(path, access, (db) => {
+  const initialize = (db: Database) => {
     db.prepare('update lists set version = ?').run([firstVersion])
     numberedItems(db, a).replaceAll(a.startingItems)
     namedItems(db, b).replaceAll(b.startingItems)
-  })
-  const queue = new WriteQueue(lockTimeoutMs[access], monotonicNow)
+  }
+  const file = openDataFile(path, { access, monotonicNow, notice, initialize })
+  const queue = new WriteQueue(lockTimeoutMs[access], monotonicNow, file.writes)
   const skip = file.prepare('update lists set version = version + ?')
   let hasSkipped = false
   /**
@@ -85,9 +84,11 @@ export function sqliteStores(
   const checkPlace = setInterval(() => {
     if (file.isInPlace()) return
     clearInterval(checkPlace)
-    notice?.(
-      `The data file ${file.path} was deleted, moved or replaced while the service runs. Writes are rejected. The items can be read until the service stops: save them, stop it, and start it again.`,
-    )
+    // The process with exclusive access speaks for its workers, too.
+    if (access === 'exclusive')
+      notice(
+        `The data file ${file.path} was deleted, moved or replaced while the service runs. Writes are rejected. The items can be read until the service stops: save them, stop it, and start it again.`,
+      )
   }, placeCheckIntervalMs)
   checkPlace.unref()
   return {
@@ -119,8 +120,7 @@ export function sqliteStores(
       return 'imported'
     }),
     async ping() {
-      if (!file.isInPlace()) throw new UnavailableError(`The data file ${file.path} is gone.`)
-      file.prepare('select 1').get([])
+      file.check()
     },
     async close() {
       clearInterval(checkPlace)

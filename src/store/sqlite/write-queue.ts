@@ -1,3 +1,4 @@
+import type { Failures } from '../notices.ts'
 import { type Awaitable, UnavailableError } from '../store.ts'
 import { BusyError } from './file.ts'
 
@@ -19,11 +20,13 @@ interface WaitingWrite {
 export class WriteQueue {
   readonly #timeoutMs: number
   readonly #monotonicNow: () => number
+  readonly #failures: Failures
   readonly #waiting: WaitingWrite[] = []
 
-  constructor(timeoutMs: number, monotonicNow: () => number) {
+  constructor(timeoutMs: number, monotonicNow: () => number, failures: Failures) {
     this.#timeoutMs = timeoutMs
     this.#monotonicNow = monotonicNow
+    this.#failures = failures
   }
 
   /** `write` has no effect when it throws BusyError. */
@@ -48,18 +51,24 @@ export class WriteQueue {
   }
 
   #wait<Outcome>(write: () => Outcome): Promise<Outcome> {
-    if (this.#waiting.length >= maxWaiting) throw new UnavailableError('Too many writes wait for the data file.')
+    if (this.#waiting.length >= maxWaiting)
+      throw this.#refuse(new UnavailableError('Too many writes wait for the data file.'))
     const endsAt = this.#monotonicNow() + this.#timeoutMs
     return new Promise((resolve, reject) => {
       this.#waiting.push({ execute: () => resolve(write()), reject, endsAt })
     })
   }
 
+  #refuse(error: UnavailableError): UnavailableError {
+    this.#failures.failed(error.message)
+    return error
+  }
+
   /** Is called again as long as writes wait; `busy` is why. */
   #executeWaiting(busy: BusyError): void {
     const startedAt = this.#monotonicNow()
     for (let first = this.#waiting[0]; first; first = this.#waiting[0]) {
-      if (first.endsAt <= startedAt) first.reject(busy)
+      if (first.endsAt <= startedAt) first.reject(this.#refuse(busy))
       else if (this.#monotonicNow() - startedAt >= sliceMs) {
         setImmediate(() => this.#executeWaiting(busy))
         return
