@@ -180,6 +180,23 @@ suite('the PostgreSQL pool', { concurrency: true }, () => {
     assert.equal(created.id, '3')
   })
 
+  test('reports once that the disk of the server is full, and once that writes succeed again', async (t) => {
+    const { read, create, clock, sql, notices } = await openStores(t)
+    await untilResult(clock, read)
+    await sql.unsafe(`
+      create function todo.fail() returns trigger language plpgsql as
+        $$ begin raise exception using errcode = '53100', message = 'No space left on device'; end $$;
+      create trigger fail before insert on todo.numbered_items for each row execute function todo.fail()`)
+    for (let round = 0; round < 5; round++) {
+      await assert.rejects(create('x'), { name: 'Error', message: 'No space left on device.' })
+      await read()
+    }
+    assert.deepEqual(notices, ['Writes fail: No space left on device.'])
+    await sql`drop trigger fail on todo.numbered_items`
+    for (let round = 0; round < 5; round++) await create('x')
+    assert.deepEqual(notices.slice(1), ['Writes succeed again.'])
+  })
+
   test('settles what is to be sent again when it is closed, and leaves no connection behind', async (t) => {
     const { read, create, close, clock, sql, openConnections } = await openStores(t)
     await untilResult(clock, read)

@@ -3,6 +3,7 @@ import { setMaxListeners } from 'node:events'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client, QueryResult } from 'pg'
+import { Failures } from '../notices.ts'
 import { UnavailableError } from '../store.ts'
 import {
   type Connection,
@@ -20,6 +21,7 @@ import {
   isReadOnlyTransaction,
   isRefusal,
   isSettingError,
+  isStorageError,
   leavesConnectionUsable,
   mainError,
   mayBeRetried,
@@ -75,6 +77,7 @@ interface StatementOptions {
 }
 
 export interface Statement extends StatementOptions {
+  readonly isWrite: boolean
   /** For the driver: prepared once for each connection. */
   readonly named: object
   /** For the driver: parsed each time. */
@@ -88,7 +91,12 @@ export interface Statement extends StatementOptions {
 export function prepared(statement: StatementOptions): Statement {
   const { name, text } = statement
   const hash = createHash('sha256').update(text).digest('hex').slice(0, 32)
-  return { ...statement, named: inherited({ name: `${name}_${hash}`, text }), unnamed: inherited({ text }) }
+  return {
+    ...statement,
+    isWrite: /\b(?:insert|update|delete)\b/.test(text),
+    named: inherited({ name: `${name}_${hash}`, text }),
+    unnamed: inherited({ text }),
+  }
 }
 
 /** The driver copies own members for each call, which costs more than all of the pool; inherited ones it does not. */
@@ -266,8 +274,10 @@ export function createPool({ database, notice, monotonicNow, random }: PoolOptio
   let isSuspect = false
   let downSince = 0
   let lastProbeAt = monotonicNow()
-  /** What the last line of the log says. */
+  /** What the last line of the log says about the connection. */
   let state = ''
+  const reads = new Failures('Reads', notice)
+  const writes = new Failures('Writes', notice)
   /** All calls whose caller waits, the oldest first, wherever they are: each is settled in time. */
   const pending = new Set<Call>()
   /** Those that are to be sent. */
@@ -334,8 +344,10 @@ export function createPool({ database, notice, monotonicNow, random }: PoolOptio
     call.attempts++
     call.sentAt = now
     server.send(connection, call, (error, result) => {
-      if (!result) onError(server, call, error)
-      else if (pending.delete(call)) call.resolve(result)
+      if (result) {
+        failuresOf(call).succeeded()
+        if (pending.delete(call)) call.resolve(result)
+      } else onError(server, call, error)
       if (waiting.size > 0) sendWaiting()
     })
   }
@@ -348,7 +360,12 @@ export function createPool({ database, notice, monotonicNow, random }: PoolOptio
     }
   }
 
+  function failuresOf({ statement }: Call): Failures {
+    return statement.isWrite ? writes : reads
+  }
+
   function onError(server: Server, call: Call, error: unknown): void {
+    if (isStorageError(error)) failuresOf(call).failed((toStoreError(error) as Error).message)
     if (isReadOnlyTransaction(error) || !leavesConnectionUsable(error)) onBroken(server)
     if (!pending.has(call)) return
     if (closed.signal.aborted || call.attempts >= maxAttempts || !mayBeRetried(error)) settle(call, toStoreError(error))
