@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { overloadMonitor } from '../../src/server/overload.ts'
 import { jsonLines, node, type Running, serve } from '../support/cli.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { RawConnection } from '../support/raw.ts'
@@ -60,6 +61,47 @@ async function stopAndReadLog({ process, ended }: Running): Promise<string[]> {
   process.kill('SIGTERM')
   return jsonLines((await ended).stdout).map(({ message }) => message)
 }
+
+suite('overload', () => {
+  /** A monitor of 100 requests in flight, and its check that comes after so many milliseconds. */
+  function monitored(t: TestContext) {
+    t.mock.timers.enable({ apis: ['setInterval'] })
+    let timeMs = 0
+    const messages: string[] = []
+    const monitor = overloadMonitor(
+      () => timeMs,
+      (message) => messages.push(message.replace(/[:.].*/, '')),
+    )
+    monitor.load.inFlight = 100
+    const check = (afterMs: number) => {
+      timeMs += afterMs
+      t.mock.timers.tick(250)
+      return monitor.reason
+    }
+    return { monitor, messages, check }
+  }
+
+  test('begins with the third late check in a row, and ends with one in time', (t) => {
+    const { messages, check } = monitored(t)
+    for (const afterMs of [1_251, 1_251, 250, 1_251, 1_251, 1_250]) assert.equal(check(afterMs), undefined)
+    assert.deepEqual([check(1_251), check(1_251), messages], [undefined, undefined, []])
+    assert.equal(check(1_251), 'the event loop is late')
+    assert.equal(check(1_251), 'the event loop is late')
+    assert.equal(check(250), undefined)
+    assert.deepEqual(messages, ['The service is overloaded', 'The service is no longer overloaded'])
+    assert.deepEqual([check(1_251), check(1_251)], [undefined, undefined])
+  })
+
+  test('takes at least 100 requests, in flight or received since the last check', (t) => {
+    const { monitor, check } = monitored(t)
+    monitor.load.inFlight = 99
+    for (let count = 0; count < 5; count++) assert.equal(check(1_251), undefined)
+    for (const reason of [undefined, undefined, 'the event loop is late']) {
+      monitor.load.received = 1
+      assert.equal(check(1_251), reason)
+    }
+  })
+})
 
 suite('event-loop delay', { skip: process.platform === 'win32' && 'needs signals', concurrency: true }, () => {
   test('of a process that was stopped for 2 s: its clients get 200, nothing is logged', async (t) => {

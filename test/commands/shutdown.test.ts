@@ -9,6 +9,7 @@ import { RawConnection } from '../support/raw.ts'
 import { serveWith } from '../support/service.ts'
 
 const items = '/api/todoitems'
+const hourMs = 3_600_000
 const production = ['--mode', 'production']
 const body = '{"name":"x","isComplete":true}'
 const postHead = (length: number) =>
@@ -63,13 +64,17 @@ suite('SIGTERM', { concurrency: true }, () => {
     assert.equal((await running.ended).code, 0)
   })
 
-  test('closes HTTPS connections without a handshake, without a request and without a client', async (t) => {
-    // No timeout closes these connections: if `close` did not, the test would not end.
-    const { httpsPort, close } = await serveWith(t, ['--https-port', '0', '--drain-timeout', '3600'], ({ limits }) => ({
-      limits: { ...limits, headersTimeoutMs: 3_600_000 },
-    }))
-    const silent = new RawConnection(t, httpsPort)
-    await once(silent.socket, 'connect')
+  // No timeout of the service closes these connections.
+  test('closes connections without a byte, a handshake, a request or a client', { timeout: 60_000 }, async (t) => {
+    const { port, httpsPort, close } = await serveWith(
+      t,
+      ['--https-port', '0', '--drain-timeout', '3600'],
+      ({ limits }) => ({
+        limits: { ...limits, headersTimeoutMs: hourMs, requestTimeoutMs: hourMs, keepAliveTimeoutMs: hourMs },
+      }),
+    )
+    const silent = [port, httpsPort].map((one) => new RawConnection(t, one))
+    for (const { socket } of silent) await once(socket, 'connect')
     for (const leaves of [false, true]) {
       const unused = connect({ host: '127.0.0.1', port: httpsPort, rejectUnauthorized: false })
       unused.on('error', () => {})
@@ -78,6 +83,6 @@ suite('SIGTERM', { concurrency: true }, () => {
       if (leaves) unused.destroy()
     }
     await close()
-    await silent.closed
+    for (const { closed } of silent) await closed
   })
 })

@@ -1,8 +1,17 @@
 import assert from 'node:assert/strict'
+import { EventEmitter, once } from 'node:events'
+import { createServer } from 'node:net'
 import { suite, type TestContext, test } from 'node:test'
+import type { HttpHandler } from '../../src/http/dispatch.ts'
+import { noContent } from '../../src/http/response.ts'
 import { HeldMemory, type Holder } from '../../src/server/held-memory.ts'
+import { nodeServer } from '../../src/server/node.ts'
 import { atRate } from '../../src/server/server.ts'
 import { Upload, Uploads } from '../../src/server/uploads.ts'
+import { cleanUp } from '../support/cleanup.ts'
+import { listen } from '../support/listen.ts'
+import { RawConnection } from '../support/raw.ts'
+import { contextWith } from '../support/running.ts'
 
 const mebibyte = 2 ** 20
 
@@ -60,6 +69,37 @@ suite('memory of waiting requests and unread responses', () => {
     memory.add(two, 90)
     assert.deepEqual(destroyed, [])
   })
+})
+
+test('what waits on a connection no longer counts when its client has left', async (t) => {
+  const events = new EventEmitter()
+  const handler: HttpHandler = {
+    dispatch(request) {
+      const respond = () => request.respond(noContent)
+      if (request.target === '/first') events.emit('first', respond)
+      else respond()
+    },
+    malformed: assert.fail,
+  }
+  // A request that waits takes a little more than 2,000 bytes: there is room for three.
+  const server = nodeServer(handler, { ...contextWith(), held: new HeldMemory(7_000) })
+  const listener = createServer({ allowHalfOpen: true }, server.accept)
+  const { port } = new URL(await listen(t, listener))
+  cleanUp(t, server.destroy)
+  /** Requests behind one that has no response yet, and what sends that. */
+  const send = async (...targets: string[]) => {
+    const [accepted, first] = [once(listener, 'connection'), once(events, 'first')]
+    const raw = new RawConnection(t, Number(port))
+    raw.socket.write(['/first', ...targets].map((target) => `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`).join(''))
+    const [[socket], [respond]] = await Promise.all([accepted, first])
+    return { raw, socket, respond }
+  }
+  const left = await send('/')
+  left.raw.socket.destroy()
+  await once(left.socket, 'close')
+  const { raw, respond } = await send('/', '/', '/')
+  respond()
+  assert.deepEqual(await raw.responses(4), [204, 204, 204, 204])
 })
 
 suite('bodies that are being received', () => {

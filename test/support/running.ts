@@ -97,15 +97,18 @@ function serverOf(
     random: Math.random,
   }
   const handler = app(profiles[name], stores, settings)
-  const context = serverContext({
+  return nodeServer(handler, contextWith(limits))
+}
+
+/** What a server needs besides a handler. */
+export const contextWith = (limits: Partial<ServerLimits> = {}) =>
+  serverContext({
     limits: { ...defaultLimits, ...limits },
     overload: noOverloadMonitor(),
     now: () => new Date(),
     maxBodyBytes: 2 ** 20,
     heapLimitBytes: 2 ** 30,
   })
-  return nodeServer(handler, context)
-}
 
 const silentLog = jsonLog(
   () => {},

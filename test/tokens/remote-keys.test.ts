@@ -90,6 +90,12 @@ suite('remote keys', () => {
     assert.deepEqual(await kids('two'), ['two'])
     for (let count = 0; count < 50; count++) await kids(`unknown ${count}`)
     assert.equal(state.requests, 2)
+    state.timeMs += 30_000
+    await kids('unknown')
+    assert.equal(state.requests, 2)
+    state.timeMs += 1
+    await kids('unknown')
+    assert.equal(state.requests, 3)
   })
 
   test('without kid match any kid and are not fetched again for it', async (t) => {
