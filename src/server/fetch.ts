@@ -166,11 +166,14 @@ export abstract class FetchRequest implements Request {
 
   onEnd(ended: (how: Ending) => void): void {
     const others = this.#ended
-    this.#ended = (how) => {
-      others?.(how)
-      ended(how)
+    if (others) {
+      this.#ended = (how) => {
+        others(how)
+        ended(how)
+      }
+      return
     }
-    if (others) return
+    this.#ended = ended
     // Deno prints a warning when somebody looks at the first signal: most requests have ended by then.
     setImmediate(() => {
       if (!this.#ended) return

@@ -3,10 +3,11 @@ import { EventEmitter, once } from 'node:events'
 import { createServer } from 'node:net'
 import { suite, type TestContext, test } from 'node:test'
 import type { HttpHandler } from '../../src/http/dispatch.ts'
+import type { Request } from '../../src/http/request.ts'
 import { noContent } from '../../src/http/response.ts'
 import { HeldMemory, type Holder } from '../../src/server/held-memory.ts'
 import { nodeServer } from '../../src/server/node.ts'
-import { atRate } from '../../src/server/server.ts'
+import { atRate, wait } from '../../src/server/server.ts'
 import { Upload, Uploads } from '../../src/server/uploads.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { listen } from '../support/listen.ts'
@@ -155,6 +156,56 @@ suite('bodies that are being received', () => {
     for (const character of text) upload.append(Buffer.from(character))
     upload.settle(upload.received)
     assert.equal(received, text)
+  })
+})
+
+suite('a delayed request', () => {
+  /** Delays requests, each by a second; `endings` has how each delay has ended. */
+  function delayed(t: TestContext) {
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    const held = new HeldMemory(100_000)
+    const endings: string[] = []
+    const delay = (headBytes: number, bodyBytes = 0, isKept = false) => {
+      let leave = () => {}
+      const index = endings.push('') - 1
+      const request = {
+        target: '/',
+        rawHeaders: ['X', 'x'.repeat(headBytes)],
+        onEnd(ended: () => void) {
+          leave = ended
+        },
+      } as unknown as Request
+      const done = (how: string) => {
+        endings[index] += how
+      }
+      wait(request, { delayMs: 1_000, bodyBytes, isKept, done }, held)
+      return () => leave()
+    }
+    return { endings, delay }
+  }
+
+  test('counts with its head, its body and 16 kB: beyond the limit the oldest ends', (t) => {
+    const { endings, delay } = delayed(t)
+    for (const [headBytes, bodyBytes] of [[30_000], [0, 30_000], [0]] as const) delay(headBytes, bodyBytes)
+    assert.deepEqual(endings, ['no-memory', '', ''])
+  })
+
+  test('that ended as its client has left no longer counts, and none ends twice', (t) => {
+    const { endings, delay } = delayed(t)
+    delay(0)()
+    const leave = delay(80_000)
+    assert.deepEqual(endings, ['ended', ''])
+    t.mock.timers.tick(1_000)
+    leave()
+    assert.deepEqual(endings, ['ended', 'over'])
+  })
+
+  test('that is kept does not end when its client leaves', (t) => {
+    const { endings, delay } = delayed(t)
+    delay(0, 0, true)()
+    assert.deepEqual(endings, [''])
+    t.mock.timers.tick(1_000)
+    assert.deepEqual(endings, ['over'])
   })
 })
 
