@@ -54,12 +54,12 @@ interface OpenOptions {
   initialize(db: Database): void
 }
 
-/** What is told about a file that is open. */
+/** For a file that is open. */
 interface Watch {
   readonly reads: ReadFailures
   readonly writes: Failures
-  /** Throws where nothing may be written. */
-  beforeWrite(): void
+  /** Is called before each write. */
+  assertInPlace(): void
 }
 
 /** "todo" in the header tells the file from other databases. */
@@ -138,10 +138,10 @@ export function openDataFile(path: string, { access, monotonicNow, notice, initi
   }
   const reads = new ReadFailures(notice, monotonicNow)
   const writes = new Failures('Writes', notice)
-  const beforeWrite = () => {
+  const assertInPlace = () => {
     if (!isInPlace()) throw new UnavailableError(`The data file ${file} is gone.`)
   }
-  const watched = database(connection, file, { reads, writes, beforeWrite })
+  const watched = database(connection, file, { reads, writes, assertInPlace })
   const selectVersions = watched.prepare('select version from lists')
   return {
     ...watched,
@@ -149,7 +149,7 @@ export function openDataFile(path: string, { access, monotonicNow, notice, initi
     writes,
     isInPlace,
     check() {
-      beforeWrite()
+      assertInPlace()
       if (reads.isFailing) throw new UnavailableError('Reads fail.')
       // Pages in memory would hide that the file is damaged.
       db.exec('pragma shrink_memory')
@@ -181,8 +181,7 @@ function migrate(db: Database, initialize: (db: Database) => void): void {
 }
 
 function database(connection: Libsql.Database, file: string, watch?: Watch): Database {
-  const countChanges = connection.prepare('select total_changes()').raw()
-  const changes = () => Number((countChanges.get([]) as Value[])[0])
+  const changes = () => Number((connection.prepare('select total_changes()').raw().get([]) as Value[])[0])
   const exec = (sql: string) => translateErrors(() => connection.exec(sql), file)
   return {
     exec,
@@ -223,7 +222,7 @@ function database(connection: Libsql.Database, file: string, watch?: Watch): Dat
     },
     transaction(kind, execute) {
       const writes = kind === 'immediate' ? watch?.writes : undefined
-      if (writes) watch?.beforeWrite()
+      if (writes) watch?.assertInPlace()
       const changesBefore = writes?.isFailing ? changes() : 0
       try {
         exec(`begin ${kind}`)
