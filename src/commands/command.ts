@@ -1,5 +1,6 @@
 import { basename, join, relative, sep } from 'node:path'
 import { runtime } from '../server/runtime.ts'
+import { quote } from '../service/shell.ts'
 
 /** The parts of `process` that commands use. */
 export type Process = Pick<
@@ -33,7 +34,3 @@ export function commandLine(
       : [...(isLocal ? ['npx', name ?? 'todo-service'] : name ? [name] : asStarted), ...args]
   return words.map(quote).join(' ')
 }
-
-/** For a shell: only what has a meaning there. */
-const quote = (word: string) =>
-  /^[\w@%+=:,./…-]+$/.test(word) ? word : sep === '\\' ? `"${word}"` : `'${word.replaceAll("'", "'\\''")}'`

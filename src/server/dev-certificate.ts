@@ -8,6 +8,9 @@ export interface Credentials {
   readonly key: string
 }
 
+/** In the configuration directory, with its private key. */
+export const devCertificateFile = 'localhost.pem'
+
 const dayMs = 86_400_000
 const lifetimeMs = 365 * dayMs
 const renewBeforeMs = 30 * dayMs
@@ -24,7 +27,7 @@ export async function devCertificate(directory: string | undefined, now: Date): 
     succeeds(() => createSecureContext({ cert: pem, key: pem })) &&
     isCurrent(new X509Certificate(pem), now)
   const create = () => createCertificate(now)
-  const pem = await readOrCreate(directory, 'localhost.pem', create, isValid).catch(create)
+  const pem = await readOrCreate(directory, devCertificateFile, create, isValid).catch(create)
   return { cert: pem, key: pem }
 }
 

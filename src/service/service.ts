@@ -13,6 +13,7 @@ import { createTokenVerifier } from '../tokens/verify.ts'
 import { version } from '../version.ts'
 import type { Clock } from './clock.ts'
 import { readStartingItems } from './items-file.ts'
+import { findOpenFiles } from './private-files.ts'
 import {
   describeUnusablePort,
   type RunningProfile,
@@ -149,7 +150,7 @@ export async function startService(options: ServiceOptions): Promise<Service | s
         return { ...urls, unusablePort: [`port ${ports.reasons[unusable.indexOf(port)]}.`, ...advice] }
       }),
       metrics: metrics?.server?.url,
-      notes: [...notes, ...httpsNotes(config)],
+      notes: [...notes, ...httpsNotes(config), ...findOpenFiles(config, directory)],
     },
     profiles: running,
     newToken,

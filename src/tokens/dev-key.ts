@@ -6,6 +6,9 @@ import type { TrustedIssuer } from './verify.ts'
 /** Issuer and audience of the development tokens that a service in development mode accepts. */
 export const devTokenDefaults = { issuer: 'todo-service', audiences: ['todo-item-service'] }
 
+/** In the configuration directory. */
+export const devKeyFile = 'development-key'
+
 export interface DevKey {
   readonly key: KeyObject
   /** Why the key could not be stored, without a full stop: no other process has it. */
@@ -22,7 +25,7 @@ export async function readOrCreateDevKey(
 ): Promise<DevKey> {
   const create = () => random(32).toString('base64')
   const isValid = (base64: string) => Buffer.from(base64, 'base64').length === 32
-  const stored = await readOrCreate(directory, 'development-key', create, isValid).catch((error: Error) => error)
+  const stored = await readOrCreate(directory, devKeyFile, create, isValid).catch((error: Error) => error)
   const isStored = typeof stored === 'string'
   return {
     key: createSecretKey(Buffer.from(isStored ? stored : create(), 'base64')),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
@@ -63,6 +63,54 @@ suite('serve in development', { concurrency: 4 }, () => {
     const second = await startService(t, serveArgs('b'))
     const { text: restarted } = await createClient(second.url).send('GET', items)
     assert.equal(restarted, initial)
+  })
+})
+
+suite('files that other users can read or write', {
+  concurrency: 4,
+  skip: process.platform === 'win32' && 'files have no mode',
+}, () => {
+  /** The lines about them in the start message. */
+  const linesIn = (stdout: string) => stdout.split('\n').filter((line) => line.startsWith('Other users'))
+
+  test('are named at the start with the command that changes it, and used', async (t) => {
+    const XDG_CONFIG_HOME = temporaryFolder(t)
+    const data = join(temporaryFolder(t), 'to do.db')
+    const key = join(XDG_CONFIG_HOME, 'todo-item-service', 'development-key')
+    const certificate = join(XDG_CONFIG_HOME, 'todo-item-service', 'localhost.pem')
+    const args = serveArgs('a', '--data', data, '--https-port', '0')
+    const startAndStop = async () => {
+      const { running, url } = await startService(t, args, { XDG_CONFIG_HOME })
+      assert.equal((await createClient(url).send('POST', items, { isComplete: true })).status, 201)
+      running.process.kill('SIGTERM')
+      return linesIn((await running.ended).stdout)
+    }
+    assert.deepEqual(await startAndStop(), [])
+    chmodSync(data, 0o666)
+    chmodSync(key, 0o620)
+    chmodSync(certificate, 0o604)
+    assert.deepEqual(await startAndStop(), [
+      `Other users may read and write ${data}. To change that: chmod 600 '${data}'*`,
+      `Other users may write ${key}. To change that: chmod 600 ${key}`,
+      `Other users may read ${certificate}. To change that: chmod 600 ${certificate}`,
+    ])
+    for (const file of [data, key, certificate]) chmodSync(file, 0o600)
+    assert.deepEqual(await startAndStop(), [])
+  })
+
+  test('are named once with workers, and in production only those that it uses', async (t) => {
+    const XDG_CONFIG_HOME = temporaryFolder(t)
+    assert.equal((await run(t, ['token'], { XDG_CONFIG_HOME })).code, 0)
+    chmodSync(join(XDG_CONFIG_HOME, 'todo-item-service', 'development-key'), 0o666)
+    const data = join(temporaryFolder(t), 'todo.db')
+    writeFileSync(data, '', { mode: 0o640 })
+    const args = serveArgs('a', '--data', data, '--workers', '2', '--mode', 'production')
+    const { running } = await startService(t, args, { XDG_CONFIG_HOME })
+    running.process.kill('SIGTERM')
+    const { stdout } = await running.ended
+    const { notes } = jsonLines(stdout)[0]
+    assert.equal(notes.at(-1), `Other users may read ${data}. To change that: chmod 600 ${data}*`)
+    assert.equal(stdout.match(/Other users/g)?.length, 1)
   })
 })
 
