@@ -227,8 +227,9 @@ function database(connection: Libsql.Database, file: string, watch?: Watch): Dat
       try {
         exec(`begin ${kind}`)
         const result = execute()
-        // SQLite may have rolled back.
-        if (connection.inTransaction) exec('commit')
+        if (!connection.inTransaction)
+          throw new UnavailableError(`The data file ${file} cannot be used: SQLite has rolled back the transaction.`)
+        exec('commit')
         if (writes?.isFailing && changes() > changesBefore) writes.succeeded()
         return result
       } catch (error) {
