@@ -55,7 +55,8 @@ export interface Log {
   requestFailed(profile: string, request: LoggedRequest, cause: unknown): void
   /** A failure outside a request. */
   error(message: string, cause: unknown): void
-  notice(message: string): void
+  /** Shown at every level but `silent`. */
+  notice(message: string, level?: 'warn' | 'error'): void
 }
 
 type Write = (line: string) => void
@@ -141,7 +142,7 @@ export function jsonLog(write: Write, level: LogLevel, now: () => Date, worker?:
     if (isShown(shownAt, level))
       write(`${toLine({ time: now().toISOString(), level: lineLevel, message, worker, ...details })}\n`)
   }
-  const notice = (message: string) => log('warn', message, {}, 'error')
+  const notice: Log['notice'] = (message, lineLevel = 'warn') => log(lineLevel, message, {}, 'error')
   const details = (profile: string, { traceId: id, method, path, client }: LoggedRequest) => ({
     id,
     profile,

@@ -84,7 +84,7 @@ ${optionsHelp(options)}
 Exit codes
   0   every check of a specified rule passed, or its failure is waived
   1   a check failed
-  2   the server could not be checked, or not to the end: no server, no HTTP, wrong usage
+  2   the server could not be checked, or not to the end without a failure before: no server, no HTTP, wrong usage
 
 Examples
   todo-service verify http://localhost:5080 --profile a

@@ -308,7 +308,7 @@ function toMessage({ headers = {}, body }: RecordedMessage): Message {
 
 /** Parts of the names of headers with credentials: X-Auth, Api_Key, SessionId, X-Hub-Signature-256 and the like. */
 const secretPart =
-  /^(?:assertion|bearer|creds?|csrf|dpop|hmac|mfa|otp|pass|passcode|pin|pwd|saml|sid|sig|totp|xsrf)$|^[ox]?auth(?!or(?:s|ity|ized)?$|enticated?$)|auth$|keys?$|cookie|credential|jwt|passphrase|passw|secret|session|signature|token/
+  /^(?:assertion|bearer|creds?|csrf|dpop|hmac|mfa|nonce|oidc|otp|pass|passcode|pin|pwd|saml|sas|sid|sig|sign|sso|ticket|totp|xsrf)$|^[ox]?auth(?!or(?:s|ity|ized)?$|enticated?$)|auth$|keys?$|cookie|credential|jwt|passphrase|passw|secret|session|signature|token/
 /** Keys of another kind, and headers of CORS, which name others. */
 const otherHeader = /(?:cache|idempotency|partition|public|routing|surrogate|websocket)[^a-z\d]?key|^access-control-.*/
 

@@ -1,8 +1,11 @@
+/** A line of the log for whoever runs the service; `error` where something begins to fail. */
+export type Notice = (message: string, level?: 'error') => void
+
 const intervalMs = 60_000
 const maxPerInterval = 6
 
 /** A state that keeps changing prints a few lines a minute, and how many more changes there were. */
-export function limitNotices(print: (message: string) => void, monotonicNow: () => number): (message: string) => void {
+export function limitNotices(print: Notice, monotonicNow: () => number): Notice {
   let endsAt = Number.NEGATIVE_INFINITY
   let printed = 0
   let suppressed = 0
@@ -11,7 +14,7 @@ export function limitNotices(print: (message: string) => void, monotonicNow: () 
     print(`More changes of the state of the database in the last minute: ${suppressed}. Now: ${last}`)
     suppressed = 0
   }
-  return (message) => {
+  return (message, level) => {
     const now = monotonicNow()
     if (now >= endsAt && suppressed === 0) {
       endsAt = now + intervalMs
@@ -19,7 +22,7 @@ export function limitNotices(print: (message: string) => void, monotonicNow: () 
     }
     if (printed < maxPerInterval) {
       printed++
-      print(message)
+      print(message, level)
       return
     }
     last = message
@@ -31,10 +34,10 @@ export function limitNotices(print: (message: string) => void, monotonicNow: () 
 /** Prints one line when reads or writes begin to fail and one when they succeed again, however many there are. */
 export class Failures {
   readonly #what: 'Reads' | 'Writes'
-  readonly #notice: (message: string) => void
+  readonly #notice: Notice
   #isFailing = false
 
-  constructor(what: 'Reads' | 'Writes', notice: (message: string) => void) {
+  constructor(what: 'Reads' | 'Writes', notice: Notice) {
     this.#what = what
     this.#notice = notice
   }
@@ -45,7 +48,7 @@ export class Failures {
 
   /** The reason is a sentence. */
   failed(reason: string): void {
-    if (!this.#isFailing) this.#notice(`${this.#what} fail: ${reason}`)
+    if (!this.#isFailing) this.#notice(`${this.#what} fail: ${reason}`, 'error')
     this.#isFailing = true
   }
 

@@ -1,4 +1,4 @@
-import type { Client, Response } from './client.ts'
+import { type Client, Interrupted, type Response } from './client.ts'
 import { type Items, isFromThisRun } from './contract.ts'
 import { escapeText } from './escape.ts'
 import { isSuccess, RuleViolation } from './expect.ts'
@@ -12,8 +12,11 @@ export interface ItemTracker {
   readonly client: Client
   /** Deletes the items that were created since the last call. */
   deleteCreated(): Promise<void>
-  /** Deletes what is left of the run; returns the paths of the items that may still exist. */
-  deleteLeftovers(): Promise<readonly string[]>
+  /**
+   * Deletes what is left of the run; returns the paths of the items that may still exist. Ends at the first request without
+   * a response, and soon where the run was stopped.
+   */
+  deleteLeftovers(isStopped: () => boolean): Promise<readonly string[]>
 }
 
 /** The request was not sent, because the item that it would create could not be deleted. */
@@ -28,6 +31,8 @@ export class ItemNotCreated extends Error {
 }
 
 type Item = Readonly<Record<string, unknown>>
+
+const maxCleanupWhenStoppedMs = 5_000
 
 /** `initialList` is the response to GET before the run; undefined: the server may lose the items that it has. */
 export function trackItems(client: Client, items: Items, initialList: Response | undefined): ItemTracker {
@@ -66,14 +71,20 @@ export function trackItems(client: Client, items: Items, initialList: Response |
   }
 
   const list = () => client.send('GET', items.path).then(itemsIn, () => undefined)
+  /** Sends the request even if it would have to wait for too long. */
+  const sendNow = (method: string, path: string) =>
+    client.send(method, path).catch((cause: unknown) => {
+      if (cause instanceof Interrupted) return client.send(method, path)
+      throw cause
+    })
   /** 0: no response. */
-  const deleteItem = async (id: string) =>
-    (await client.send('DELETE', itemPath(id)).catch(() => ({ status: 0 }))).status
+  const deleteItem = async (id: string) => (await sendNow('DELETE', itemPath(id)).catch(() => ({ status: 0 }))).status
 
-  /** Also finds items whose POST returned an error, or no response. */
-  async function listIdsOfRun(): Promise<string[]> {
-    const ofRun = ((await list()) ?? []).filter((item) => Object.values(item).some(isFromThisRun))
-    return ofRun.map(idOf).filter((id) => id !== undefined)
+  /** Also finds items whose POST returned an error, or no response. Undefined where there is no response. */
+  async function listIdsOfRun(): Promise<string[] | undefined> {
+    const response = await sendNow('GET', items.path).catch(() => undefined)
+    const ofRun = response && (itemsIn(response) ?? []).filter((item) => Object.values(item).some(isFromThisRun))
+    return ofRun?.map(idOf).filter((id) => id !== undefined)
   }
 
   return {
@@ -104,13 +115,18 @@ export function trackItems(client: Client, items: Items, initialList: Response |
         for (const trait of traitsOf(nameOf(id))) undeletable.set(trait, reason)
       }
     },
-    async deleteLeftovers() {
+    async deleteLeftovers(isStopped) {
+      const startedAt = performance.now()
+      const listed = await listIdsOfRun()
+      let isResponding = listed !== undefined
+      const mayGoOn = () => isResponding && !(isStopped() && performance.now() - startedAt > maxCleanupWhenStoppedMs)
       const leftovers = new Set<string>()
-      for (const id of new Set([...createdIds, ...remainingIds, ...(await listIdsOfRun())])) {
-        const status = await deleteItem(id)
+      for (const id of new Set([...createdIds, ...remainingIds, ...(listed ?? [])])) {
+        const status = mayGoOn() ? await deleteItem(id) : 0
+        if (status === 0) isResponding = false
         if (status !== 204 && status !== 200 && status !== 404) leftovers.add(itemPath(id))
       }
-      for (const id of await listIdsOfRun()) leftovers.add(itemPath(id))
+      if (mayGoOn()) for (const id of (await listIdsOfRun()) ?? []) leftovers.add(itemPath(id))
       return [...leftovers]
     },
   }

@@ -189,12 +189,12 @@ async function runChecks(selected: readonly Check[], options: RunOptions, plain:
     unanswered = cause instanceof NoResponseError ? unanswered + 1 : 0
     if (unanswered === maxUnansweredChecks && (await isResponding())) unanswered = 0
     if (check.provides === 'delete') isDeleteJudged = true
-    if (unanswered === 0 && isDeleteJudged) await deleteCreated()
     if (cause instanceof Interrupted) {
       complete = false
       interruption = cause.message
       return skip(cause.message)
     }
+    if (unanswered === 0 && isDeleteJudged) await deleteCreated()
     if (cause instanceof ItemNotCreated || cause instanceof ServerFull) {
       if (cause instanceof ServerFull ? check.provides : cause.appliesToAll) complete = false
       return skip(cause.message)
@@ -266,7 +266,7 @@ async function runChecks(selected: readonly Check[], options: RunOptions, plain:
     onOutcome?.(outcome, outcomes.length, selected.length)
   }
   if (control) await control.restore()
-  const leftovers = control ? [] : await deleteLeftovers()
+  const leftovers = control ? [] : await deleteLeftovers(() => signal?.aborted === true)
   const count = (status: Outcome['status']) => outcomes.filter((outcome) => outcome.status === status).length
   return {
     ok: complete && count('failed') === 0,

@@ -154,7 +154,8 @@ suite('journal', { concurrency: true }, () => {
     ],
     ...['X-Client-Secret', 'X-Password', 'X-Passwd', 'X-Pwd', 'X-Pass', 'X-Passphrase', 'X-Pin', 'X-Credentials'],
     ...['X-Jwt', 'X-Goog-IAP-JWT-Assertion', 'X-SAML', 'DPoP', 'X-Bearer', 'X-GitHub-OTP', 'Signature', 'X-Sig'],
-    ...['X-Hub-Signature-256', 'X-Shopify-Hmac-Sha256'],
+    ...['X-Hub-Signature-256', 'X-Shopify-Hmac-Sha256', 'X-Sign', 'CB-Access-Sign', 'X-Amzn-Oidc-Data', 'X-WP-Nonce'],
+    ...['X-Ticket', 'X-MS-SAS', 'X-SSO'],
   ]
   const visible = [
     ...['Idempotency-Key', 'X-Idempotency-Key', 'Sec-WebSocket-Key', 'X-Cache-Key', 'X-Keyboard', 'X-Keywords'],

@@ -258,6 +258,25 @@ suite('verify stops on SIGINT', () => {
     assert.match(stdout, /: the run was stopped$/m)
     assert.equal((await client.send('GET', itemsPath)).text, '[]')
   })
+
+  test('of a server that has stopped responding, after one more request', async (t) => {
+    const client = await transports['over a socket'](t, 'a')
+    let isSilent = false
+    let created = 0
+    let unanswered = 0
+    const server = faultyServer(client, async (request, forward) => {
+      if (request.method === 'POST' && ++created === 20) isSilent = true
+      if (!isSilent) return forward(request)
+      if (++unanswered === 1) setTimeout(() => running.process.kill('SIGINT'))
+      return new Promise(() => {})
+    })
+    const running = start(t, ['verify', await listen(t, server), '--profile', 'a', '--only', 'A4', '--timeout', '2000'])
+    const { code, stdout } = await running.ended
+    assert.equal(code, 2, stdout)
+    // The one that was in flight, and one for the items of the run.
+    assert.equal(unanswered, 2)
+    assert.match(stdout, /^Could not be deleted:\n {2}\/api\/todoitems\/\d+\n {2}\/api/m)
+  })
 })
 
 test('concurrent runs of one process do not delete the items of each other', async (t) => {

@@ -246,6 +246,34 @@ test('an import whose host vanishes says so, and keeps others from creating item
   assert.deepEqual(await itemsIn(a), [{ id: 1, ...item('created') }])
 })
 
+test('a replacement with If-Match that reads nothing of a long list keeps nobody from creating items', async (t) => {
+  const { port } = await sharedPostgres()
+  const { url } = await newDatabase()
+  const proxy = await startProxy(t, port)
+  const stopwatch = new Stopwatch()
+  const stopped = await openPostgres(t, url.replace(`:${port}/`, `:${proxy.port}/`))
+  const { a, importItems } = await openPostgres(t, url)
+  // More than sockets buffer.
+  const items = Array.from({ length: 32 }, (_, index) => ({
+    id: `${index + 1}`,
+    ...item('x'.repeat(2 ** 20)),
+    secret: null,
+  }))
+  await importItems({ a: { items, lastId: '32' } })
+  const { etag } = await a.list()
+  proxy.onBytes('string_agg', 'read nothing')
+  const replaced = stopped.a.replaceAll([], [etag])
+  const sql = openSql(url)
+  cleanUp(t, () => sql.end())
+  const isSending = () =>
+    sql`select 1 from pg_stat_activity where datname = current_database() and wait_event = 'ClientWrite'`
+  while ((await isSending()).length === 0) await sleep(20)
+  assert.equal(typeof (await a.create(item('created'))), 'object')
+  stopwatch.assertWithin(30_000)
+  await stopped.close()
+  await assert.rejects(async () => replaced, UnavailableError)
+})
+
 // By itself: the timers of the process are mocked.
 test('a state that keeps changing is summed up once a minute', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })

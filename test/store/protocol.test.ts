@@ -99,6 +99,20 @@ suite('a server that does not speak as PostgreSQL does', { concurrency: 8 }, () 
       )
     })
 
+  test('A15 a ReadyForQuery too many does not give a statement the result of another', async (t) => {
+    const { a, proxy } = await openBehindProxy(t)
+    const fields = { name: 'is answered wrongly', isComplete: false }
+    const ready = message('Z', 'I')
+    const result = bytes(description('id'), row, message('C', 'INSERT 0 1\0'))
+    proxy.respond(fields.name, bytes(ready, message('1', ''), message('2', ''), result, ready))
+    // Two statements in one packet.
+    const outcomes = await Promise.allSettled([a.create(fields), a.create(fields)])
+    assert.deepEqual(
+      outcomes.map(({ status }) => status),
+      ['rejected', 'rejected'],
+    )
+  })
+
   test('A15 connections that are open go on while new ones get an unknown authentication', async (t) => {
     const { port, sql } = await sharedPostgres()
     const { name, url } = await newDatabase()

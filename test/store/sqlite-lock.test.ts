@@ -46,7 +46,7 @@ function openLocked(t: TestContext, access: 'exclusive' | 'shared' = 'exclusive'
       random: Math.random,
       access,
       monotonicNow: () => now,
-      notice: notices.push.bind(notices),
+      notice: (message) => notices.push(message),
     })
   const creator = open('exclusive')
   cleanUp(t, () => creator.close())

@@ -392,7 +392,7 @@ suite('serve --data exits with code 1 and one sentence, and leaves the file as i
 const noticesIn = ({ running }: Instance) =>
   jsonLines(running.stdout)
     .filter(({ level }) => level !== 'info')
-    .map(({ message }) => message)
+    .map(({ level, message }) => `${level}: ${message}`)
 
 suite('a data file that is damaged while the service runs', { concurrency: 4 }, () => {
   const pageBytes = 4096
@@ -418,7 +418,12 @@ suite('a data file that is damaged while the service runs', { concurrency: 4 }, 
 
   const messages = (file: string, reason: string) => {
     const damaged = `The data file ${file} is damaged: ${reason}. Stop the service and restore a backup.`
-    return [`Reads fail: ${damaged}`, `Writes fail: ${damaged}`, 'Reads succeed again.', 'Writes succeed again.']
+    return [
+      `error: Reads fail: ${damaged}`,
+      `error: Writes fail: ${damaged}`,
+      'warn: Reads succeed again.',
+      'warn: Writes succeed again.',
+    ]
   }
 
   test('A15 gets 503 for reads, writes and readiness; the log says so once, and once that they succeed again', async (t) => {
@@ -445,7 +450,7 @@ suite('a data file that is damaged while the service runs', { concurrency: 4 }, 
     assert.equal(await readiness(instance), 200)
     write((bytes) => bytes.fill(0xff))
     assert.equal(await readiness(instance), 503)
-    assert.match(`${noticesIn(instance)}`, /^Reads fail: [^,]*$/)
+    assert.match(`${noticesIn(instance)}`, /^error: Reads fail: [^,]*$/)
   })
 
   test('is not ready while an item cannot be read, whatever others can', async (t) => {
@@ -456,7 +461,7 @@ suite('a data file that is damaged while the service runs', { concurrency: 4 }, 
       assert.equal((await instance.send('GET', '/1')).status, 200)
       assert.equal(await readiness(instance), 503)
     }
-    assert.match(`${noticesIn(instance)}`, /^Reads fail: [^,]*$/)
+    assert.match(`${noticesIn(instance)}`, /^error: Reads fail: [^,]*$/)
     write()
     await instance.running.prints(/Reads succeed again/)
     assert.equal(await readiness(instance), 200)
@@ -538,7 +543,7 @@ suite('while the disk is full', { skip: !canLimit && 'needs prlimit', concurrenc
     return { instance, free: () => setLimit('unlimited') }
   }
 
-  test('the log says once that writes fail and once that they succeed again, at level error', async (t) => {
+  test('the log says once that writes fail and once that they succeed again, at the default level of production', async (t) => {
     const { instance, free } = await startLimited(t, 'a', ['--mode', 'production', '--log-level', 'error'])
     const post = async () => (await instance.send('POST', '', item('x'.repeat(5_000)))).status
     while ((await post()) === 201);
@@ -554,10 +559,10 @@ suite('while the disk is full', { skip: !canLimit && 'needs prlimit', concurrenc
     const [first, ...rest] = noticesIn(instance)
     // A limit for the size of files is an I/O error.
     assert.match(
-      first,
-      /^Writes fail: The data file .*todo\.db cannot be used: (?:database or disk is full|disk I\/O error)\.$/,
+      `${first}`,
+      /^error: Writes fail: The data file .*todo\.db cannot be used: (?:database or disk is full|disk I\/O error)\.$/,
     )
-    assert.deepEqual(rest, ['Writes succeed again.'])
+    assert.deepEqual(rest, ['warn: Writes succeed again.'])
   })
 
   /** Smaller writes may still fit. */

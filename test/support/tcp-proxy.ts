@@ -4,10 +4,10 @@ import type { TestContext } from 'node:test'
 import { cleanUp } from './cleanup.ts'
 
 /**
- * Disconnect before or after forwarding the bytes, forward them and drop all responses, or send ReadyForQuery instead of
- * forwarding them.
+ * Disconnect before or after forwarding the bytes, forward them and drop all responses or read none of them, or send
+ * ReadyForQuery instead of forwarding them.
  */
-type Action = 'disconnect before' | 'disconnect after' | 'blackhole' | 'no result'
+type Action = 'disconnect before' | 'disconnect after' | 'blackhole' | 'read nothing' | 'no result'
 
 const readyForQuery = Buffer.from('Z\0\0\0\x05I')
 
@@ -81,6 +81,7 @@ export async function startProxy(t: TestContext, targetPort: number): Promise<Tc
       if (action === 'disconnect before') return close()
       if (action === 'no result') return void client.write(readyForQuery)
       if (action === 'blackhole') server?.removeAllListeners('data').off('close', close).resume()
+      if (action === 'read nothing') server?.pause()
       const sent = replacement
         ? Buffer.from(data.toString('latin1').replace(replacement.from, replacement.to), 'latin1')
         : data

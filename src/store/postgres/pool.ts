@@ -3,7 +3,7 @@ import { setMaxListeners } from 'node:events'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client, QueryResult } from 'pg'
-import { Failures } from '../notices.ts'
+import { Failures, type Notice } from '../notices.ts'
 import { UnavailableError } from '../store.ts'
 import {
   type Connection,
@@ -114,7 +114,7 @@ export interface Pool {
 
 export interface PoolOptions {
   readonly database: Database
-  notice(message: string): void
+  readonly notice: Notice
   readonly monotonicNow: () => number
   readonly random: () => number
 }
@@ -454,11 +454,11 @@ export function createPool({ database, notice, monotonicNow, random }: PoolOptio
       downSince = monotonicNow()
     }
     // The reason may change from attempt to attempt: it is the same outage, unless the settings are wrong now.
-    changed(describeDatabaseError(error, database), isSettingError(mainError(error)) ? 'rejected' : 'down')
+    changed(describeDatabaseError(error, database), isSettingError(mainError(error)) ? 'rejected' : 'down', 'error')
   }
 
-  function changed(message: string, newState = message): void {
-    if (newState !== state) notice(message)
+  function changed(message: string, newState = message, level?: 'error'): void {
+    if (newState !== state) notice(message, level)
     state = newState
   }
 

@@ -77,13 +77,19 @@ export async function postgresStores(
     }, timeoutMs)
   }
 
-  /** Locks all items and compares the entity tag of their list. */
+  /**
+   * Locks all items and compares the entity tag of their list. The list is read before: PostgreSQL has no timeout for a
+   * client that does not read, and would keep the lock.
+   */
   const changeFinder = (table: string, listText: string, ifMatch: IfMatch) => async (client: Client) => {
     if (!ifMatch) return undefined
+    const { rows } = await client.query(listText)
+    const { json } = rows[0]
+    if (!ifMatch.includes(listEtag(json))) return 'changed'
     await lockOutCreates(client, tables)
     await client.query(`select count(*) from (select 1 from ${table} for update) as locked`)
-    const { rows } = await client.query(listText)
-    return ifMatch.includes(listEtag(rows[0].json)) ? undefined : 'changed'
+    const { rows: locked } = await client.query(`select md5(json) as md5 from (${listText}) as list`)
+    return locked[0].md5 === createHash('md5').update(json).digest('hex') ? undefined : 'changed'
   }
 
   return {

@@ -81,6 +81,8 @@ const longTypes = Buffer.from('TDENA')
 /** PostgreSQL makes no longer message. */
 const maxLength = 2 ** 30
 const headBytes = 5
+/** AuthenticationOk, CommandComplete, EmptyQueryResponse and ErrorResponse. */
+const readyAfter = 'RCIE'
 
 /**
  * Checks the messages of a server before the driver parses them: it would wait for gigabytes where a length says so, and
@@ -94,6 +96,8 @@ class MessageCheck {
   #missingBodyBytes = 0
   /** The last two bytes of the body, of an empty one neither of them zero. */
   #lastBytes = 0
+  /** Whether ReadyForQuery may come: after authentication, a result or an error, once. */
+  #mayBeReady = false
 
   /** Throws a ProtocolError. A message may come in several parts. */
   receive(data: Buffer): void {
@@ -124,10 +128,13 @@ class MessageCheck {
     return end
   }
 
-  /** In an error or a notice each field ends with a zero byte, and the last one is followed by another. */
   #endMessage(): void {
     const type = String.fromCharCode(this.#head[0] as number)
+    // Each field ends with a zero byte, and the last one is followed by another.
     if ((type === 'E' || type === 'N') && this.#lastBytes !== 0) throw new ProtocolError(notPostgres)
+    // The driver would take it for the end of the next statement, and give it the result of another.
+    if (type === 'Z' && !this.#mayBeReady) throw new ProtocolError(notPostgres)
+    if (type === 'Z' || readyAfter.includes(type)) this.#mayBeReady = type !== 'Z'
     this.#receivedHeadBytes = 0
   }
 }

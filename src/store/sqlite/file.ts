@@ -1,7 +1,7 @@
 import { closeSync, lstatSync, openSync, readlinkSync, readSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import Libsql from 'libsql'
-import { Failures } from '../notices.ts'
+import { Failures, type Notice } from '../notices.ts'
 import { UnavailableError } from '../store.ts'
 import { ReadFailures } from './read-failures.ts'
 
@@ -49,7 +49,7 @@ export interface DataFile extends Database {
 interface OpenOptions {
   readonly access: Access
   readonly monotonicNow: () => number
-  notice(message: string): void
+  readonly notice: Notice
   /** Inserts the starting items into a new file. */
   initialize(db: Database): void
 }

@@ -1,4 +1,4 @@
-import { Failures } from '../notices.ts'
+import { Failures, type Notice } from '../notices.ts'
 
 const repeatIntervalMs = 1_000
 /** A list can take seconds to read, in which no request is served. */
@@ -10,7 +10,7 @@ export class ReadFailures {
   readonly #monotonicNow: () => number
   #timer: NodeJS.Timeout | undefined
 
-  constructor(notice: (message: string) => void, monotonicNow: () => number) {
+  constructor(notice: Notice, monotonicNow: () => number) {
     this.#failures = new Failures('Reads', notice)
     this.#monotonicNow = monotonicNow
   }

@@ -1,3 +1,4 @@
+import type { Notice } from '../notices.ts'
 import {
   highestId,
   type IfMatch,
@@ -27,7 +28,7 @@ interface SqliteOptions {
   readonly random: () => number
   readonly access: Access
   readonly monotonicNow: () => number
-  notice(message: string): void
+  readonly notice: Notice
 }
 
 interface ReplaceableItems<Item> {
