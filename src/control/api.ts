@@ -67,7 +67,7 @@ export function controlApi(api: Api, controlled: Controlled): Api {
     title: `Control of ${api.title}`,
     description: 'Brings a service in development mode into a known state, makes it fail, and shows its requests.',
     routes,
-    errorResponse({ code, members, reason }, _operation, traceId) {
+    errorResponse({ code, members, reason }, _operation, { traceId }) {
       // `errors` has the members, so the title is without them.
       const title = describeError({ code, members: undefined, reason })
       const { status } = errors[code]

@@ -167,7 +167,7 @@ export class Faults {
     const codes = errorCodesOf({ ...route, secured }, true)
     const first = (['store-unavailable', 'internal'] as const).filter((code) => codes.includes(code))
     for (const code of [...first, ...codes]) {
-      const { status } = this.#api.errorResponse(new Rejection(code), route.operation, '')
+      const { status } = this.#api.errorResponse(new Rejection(code), route.operation, { traceId: '' })
       if (!failures.has(status)) failures.set(status, code)
     }
     this.#failures.set(route, failures)

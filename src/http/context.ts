@@ -42,6 +42,7 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
   id: unknown
   body: FromSchema<ObjectSchema>
   bodyBytes: Buffer | undefined
+  hasAllMembers: boolean
   /** Whether a page or one of its files was asked for. */
   isPage: boolean
   /** What takes the place of the handler, or of its response. */
@@ -62,6 +63,7 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
     this.id = undefined
     this.body = noMembers
     this.bodyBytes = undefined
+    this.hasAllMembers = false
     this.isPage = false
     this.fault = undefined
     this.pathPrefix = pathPrefix

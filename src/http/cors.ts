@@ -36,20 +36,22 @@ export function withCors(
   policy: CorsPolicy,
   isControlled: boolean,
 ): Response {
-  const origin = context.request.header('origin')
-  return withHeaders(response, {
-    ...(isPreflight(context.request) && {
-      'access-control-allow-methods': response.headers?.allow ?? '',
-      'access-control-allow-headers': `${allowedHeaders}${isControlled ? ', Prefer, X-Todo-Sandbox' : ''}`,
-      'access-control-max-age': '600',
-    }),
-    ...(policy !== 'any' && { vary: response.headers?.vary ? `${response.headers.vary}, Origin` : 'Origin' }),
-    ...(origin !== undefined &&
-      isOriginAllowed(origin, policy) && {
-        'access-control-allow-origin': policy === 'any' ? '*' : origin,
-        'access-control-expose-headers': `${exposedHeaders}${isControlled ? ', Preference-Applied' : ''}`,
-      }),
-  })
+  const { request } = context
+  const origin = request.header('origin')
+  if (origin === undefined && policy === 'any') return response
+  const headers: Record<string, string> = {}
+  if (policy !== 'any') headers.vary = 'Origin'
+  if (origin === undefined) return withHeaders(response, headers)
+  if (isPreflight(request)) {
+    headers['access-control-allow-methods'] = response.headers?.allow ?? ''
+    headers['access-control-allow-headers'] = `${allowedHeaders}${isControlled ? ', Prefer, X-Todo-Sandbox' : ''}`
+    headers['access-control-max-age'] = '600'
+  }
+  if (isOriginAllowed(origin, policy)) {
+    headers['access-control-allow-origin'] = policy === 'any' ? '*' : origin
+    headers['access-control-expose-headers'] = `${exposedHeaders}${isControlled ? ', Preference-Applied' : ''}`
+  }
+  return withHeaders(response, headers)
 }
 
 const maxReportedOrigins = 100

@@ -17,7 +17,7 @@ export interface Api {
   readonly description: string
   readonly routes: readonly Route[]
   /** The error table. `operation` is undefined where no route matches. */
-  errorResponse(error: Rejection, operation: string | undefined, traceId: string): Response
+  errorResponse(error: Rejection, operation: string | undefined, request: { readonly traceId: string }): Response
 }
 
 export interface DispatchSettings extends ContextSettings {
@@ -167,7 +167,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
         const body =
           typeof bytes === 'string'
             ? new Rejection(bytes)
-            : route.readBody && parseJson(bytes, route.readBody, maxJsonValues)
+            : route.readBody && parseJson(bytes, route.readBody, maxJsonValues, context)
         if (body instanceof Rejection) finish(context, body)
         else {
           if (body) context.body = body
@@ -260,8 +260,9 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
   }
 
   function errorResponse(error: Rejection, context: RequestContext): Response {
-    const response = api.errorResponse(error, context.route?.operation, context.traceId)
-    return { ...response, error, reason: describeError(error), closesConnection: closesConnection(error.code) }
+    const { status, headers, body } = api.errorResponse(error, context.route?.operation, context)
+    const reason = isObserved ? describeError(error) : undefined
+    return { status, headers, body, error, reason, closesConnection: closesConnection(error.code) }
   }
 
   /** The cause goes to the log, never to the client (G8). */

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { MIMEType } from 'node:util'
 import { bodyError, Rejection } from './errors.ts'
 import { describeSyntaxError, positionIn } from './json-syntax.ts'
-import type { BodyReader } from './schema.ts'
+import type { BodyReader, SentBody } from './schema.ts'
 
 const byteOrderMark = '\ufeff'
 /** What a decoder puts in place of malformed UTF-8. It may also have been sent. */
@@ -10,7 +10,7 @@ const replacementCharacter = '\ufffd'
 const replacementBytes = Buffer.from(replacementCharacter)
 
 /** G5: the members of the JSON body that the schema names, or what is wrong with it. */
-export function parseJson<Body>(bytes: Buffer, read: BodyReader<Body>, maxValues = defaultMaxValues) {
+export function parseJson<Body>(bytes: Buffer, read: BodyReader<Body>, maxValues = defaultMaxValues, sent?: SentBody) {
   const error = bytes.length > maxDepth ? findCostlyJson(bytes, maxValues) : undefined
   if (error) return error
   // In Deno, a TextDecoder that rejects malformed UTF-8 takes four times as long.
@@ -20,7 +20,7 @@ export function parseJson<Body>(bytes: Buffer, read: BodyReader<Body>, maxValues
   if (text.includes(replacementCharacter) && !isUtf8(bytes))
     return bodyError(`The body is not UTF-8 at ${positionIn(json, malformedUtf8In(text, bytes) - start)}.`)
   try {
-    return read(json)
+    return read(json, sent)
   } catch {
     return bodyError(describeSyntaxError(json))
   }

@@ -51,8 +51,8 @@ export type Claims = Readonly<Record<string, unknown>>
 export interface HandlerInput<Id, Body> {
   readonly id: Id
   readonly body: Body
-  /** The body as sent. */
-  readonly bodyBytes: Buffer | undefined
+  /** Whether the body had all members of its schema, and no others. */
+  readonly hasAllMembers: boolean
   /** Claims of the bearer token, on routes that require one. */
   readonly caller: Claims | undefined
   /** Scheme and authority under which the client reaches this service; no trailing slash. */

@@ -2,16 +2,16 @@ import type { Rejection } from './errors.ts'
 
 export interface Response {
   readonly status: number
-  readonly headers?: Readonly<Record<string, string>>
+  readonly headers?: Readonly<Record<string, string>> | undefined
   /** Text, bytes in several buffers, or a stream. */
-  readonly body?: string | readonly Buffer[] | Stream
+  readonly body?: string | readonly Buffer[] | Stream | undefined
   /** Development: the body, which is no stream, is sent at this rate. */
   readonly bytesPerSecond?: number | undefined
   /** Half of the body is sent, at the rate, then the connection is closed. */
-  readonly isTruncated?: boolean
-  readonly closesConnection?: boolean
+  readonly isTruncated?: boolean | undefined
+  readonly closesConnection?: boolean | undefined
   /** For the journal alone. */
-  readonly error?: Rejection
+  readonly error?: Rejection | undefined
   /** For the log alone: why the request was rejected. */
   readonly reason?: string | undefined
 }
@@ -41,10 +41,14 @@ export const empty = (status: number, headers?: Record<string, string>): Respons
 
 export const noContent: Response = { status: 204 }
 
-export const withHeaders = (response: Response, headers: Readonly<Record<string, string>>): Response => ({
-  ...response,
-  headers: { ...response.headers, ...headers },
-})
+/** Copies member by member, which takes a fraction of the time of a spread. */
+export function withHeaders(response: Response, more: Readonly<Record<string, string>>): Response {
+  const { status, body, bytesPerSecond, isTruncated, closesConnection, error, reason } = response
+  const headers: Record<string, string> = {}
+  for (const name in response.headers) headers[name] = response.headers[name] as string
+  for (const name in more) headers[name] = more[name] as string
+  return { status, headers, body, bytesPerSecond, isTruncated, closesConnection, error, reason }
+}
 
 /** For 503 and 429. */
 export const retryAfter = { 'retry-after': '1' }

@@ -47,7 +47,13 @@ export type FromSchema<S extends ObjectSchema> = FromMembers<S['members']>
 type FromMembers<M extends Members> = { readonly [Name in keyof M]: FromMember<M[Name]> }
 
 /** Throws a SyntaxError for text that is not JSON. */
-export type BodyReader<Body> = (text: string) => Body | Rejection
+export type BodyReader<Body> = (text: string, sent?: SentBody) => Body | Rejection
+
+/** What a reader notes besides the members. */
+export interface SentBody {
+  /** Whether all members of the schema were sent, and no others. */
+  hasAllMembers: boolean
+}
 
 interface MemberError {
   readonly code: 'body-invalid' | 'value-unstorable'
@@ -63,18 +69,21 @@ interface MemberCheck {
 /** JSON text → the members of the schema and nothing else (G4, A10). */
 export function bodyReader<S extends ObjectSchema>({ members }: S): BodyReader<FromSchema<S>> {
   const checks = checksOf(members)
-  return (text) => {
+  return (text, sent) => {
     const object = JSON.parse(text)
     if (typeof object !== 'object' || object === null || Array.isArray(object)) {
       const kind = Array.isArray(object) ? 'an array' : object === null ? 'null' : `a ${typeof object}`
       return bodyError(`The body is ${kind}, not an object.`)
     }
     const result: Record<string, unknown> = {}
+    let count = 0
     for (const check of checks) {
       const value = memberValue(check, object, text)
       if (check.findError(value)) return allErrors(checks, object, text)
       result[check.name] = value
+      if (object[check.name] !== undefined) count++
     }
+    if (sent) sent.hasAllMembers = count === checks.length && count === Object.keys(object).length
     return result as FromSchema<S>
   }
 }

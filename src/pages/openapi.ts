@@ -123,7 +123,7 @@ function errorResponses(described: Route, errorResponse: Api['errorResponse'], i
   const { operation: name, body } = described
   const responses = errorCodesOf(described, isRateLimited).map((code) => {
     const error = (body && exampleError(code, body)) ?? new Rejection(code)
-    return { code, ...errorResponse(error, name, '4bf92f3577b34da6a3ce929d0e0e4736') }
+    return { code, ...errorResponse(error, name, { traceId: '4bf92f3577b34da6a3ce929d0e0e4736' }) }
   })
   const statuses = [...new Set(responses.map(({ status }) => status))].sort()
   return Object.fromEntries(

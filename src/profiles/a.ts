@@ -123,6 +123,16 @@ const sections: Record<number, string> = {
   505: 'rfc9110#section-15.6.6',
 }
 
+/** A13: the problem details (RFC 9457) of each error, without their end, which differs from request to request. */
+const problemStarts: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries(errors).map(([code, { status, title }]) => {
+    const type = `https://www.rfc-editor.org/rfc/${sections[status] ?? 'rfc9110#section-15'}`
+    return [code, JSON.stringify({ type, title, status }).slice(0, -1)]
+  }),
+)
+const problemHeaders = { 'content-type': 'application/problem+json' }
+const retryHeaders = { ...problemHeaders, ...retryAfter }
+
 export const profileA: Profile<'a'> = {
   name: 'a',
   title: 'Profile A',
@@ -160,14 +170,10 @@ export const profileA: Profile<'a'> = {
     deleteItem: { 204: ['A9'] },
   },
   errorBodyRule: 'A13',
-  /** A13: problem details (RFC 9457). */
-  errorResponse({ code, members }, _operation, traceId) {
-    const { status, title } = errors[code]
-    const type = `https://www.rfc-editor.org/rfc/${sections[status] ?? 'rfc9110#section-15'}`
-    const headers = {
-      'content-type': 'application/problem+json',
-      ...(status === 503 || status === 429 ? retryAfter : {}),
-    }
-    return { status, headers, body: JSON.stringify({ type, title, status, traceId, errors: members }) }
+  errorResponse({ code, members }, _operation, { traceId }) {
+    const { status } = errors[code]
+    const headers = status === 503 || status === 429 ? retryHeaders : problemHeaders
+    const end = members ? `,"errors":${JSON.stringify(members)}}` : '}'
+    return { status, headers, body: `${problemStarts[code]},"traceId":"${traceId}"${end}` }
   },
 }

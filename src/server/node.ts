@@ -446,11 +446,12 @@ class Connection {
 const sizeOf = (request: NodeRequest) => requestOverheadBytes + headBytesOf(request)
 
 /** Headers that may occur once: with two of them, two servers could disagree about which one counts. */
-const singletons = new Map(
-  ['host', 'expect', 'if-match', 'content-type', 'authorization', 'if-none-match', 'content-length'].map(
-    (name, index) => [name, 1 << index],
-  ),
-)
+const singletons = ['host', 'expect', 'if-match', 'content-type', 'authorization', 'if-none-match', 'content-length']
+
+function isSingletonRepeated(rawHeaders: readonly string[]): boolean {
+  const names = rawHeaders.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase())
+  return singletons.some((name) => names.indexOf(name) !== names.lastIndexOf(name))
+}
 
 /** A request, as dispatch sees it, and its response. */
 class NodeRequest implements Request {
@@ -497,28 +498,21 @@ class NodeRequest implements Request {
     this.hasBody = this.contentLength > 0 || this.isChunked
   }
 
-  /** One pass over the headers takes less time than a look-up of each name. */
   #inspectHead(): ErrorCode | undefined {
-    const { httpVersionMajor, httpVersionMinor, rawHeaders } = this.incoming
+    const { httpVersionMajor, httpVersionMinor, rawHeaders, headers } = this.incoming
+    let headerCount = 0
+    for (const _ in headers) headerCount++
     let error: ErrorCode | undefined
     if (httpVersionMajor !== 1 || httpVersionMinor > 1) error = 'version-unsupported'
     else if (rawHeaders.length > 2 * maxHeaders) error = 'headers-too-many'
-    let seen = 0
-    let host: string | undefined
-    for (let index = 0; index < rawHeaders.length; index += 2) {
-      const name = (rawHeaders[index] as string).toLowerCase()
-      const value = rawHeaders[index + 1] as string
-      const bit = singletons.get(name) ?? 0
-      if (seen & bit) error ??= 'header-repeated'
-      seen |= bit
-      if (name === 'host') host = value
-      else if (name === 'content-length') this.contentLength = Number(value)
-      else if (name === 'upgrade') this.hasUpgrade = true
-      else if (name === 'transfer-encoding') {
-        this.isChunked = true
-        // Another coding, or chunked in HTTP/1.0, is read differently by different servers (RFC 9112, 6.1).
-        if (this.isHttp10 || value.toLowerCase() !== 'chunked') error ??= 'framing-ambiguous'
-      }
+    else if (rawHeaders.length !== 2 * headerCount && isSingletonRepeated(rawHeaders)) error = 'header-repeated'
+    const { host, 'content-length': contentLength, 'transfer-encoding': coding } = headers
+    if (contentLength !== undefined) this.contentLength = Number(contentLength)
+    if (headers.upgrade !== undefined) this.hasUpgrade = true
+    if (coding !== undefined) {
+      this.isChunked = true
+      // Another coding, or chunked in HTTP/1.0, is read differently by different servers (RFC 9112, 6.1).
+      if (this.isHttp10 || coding.toLowerCase() !== 'chunked') error ??= 'framing-ambiguous'
     }
     const { state } = this.#connection
     if (host === undefined ? this.isHttp10 : host === state.lastHost) return error

@@ -115,9 +115,15 @@ const pollMs = 100
 /** The run was stopped, or cannot go on. */
 export class Interrupted extends Error {}
 
+/** An AbortSignal. Not declared as such: users of this package need no types of Node. */
+export interface StopSignal {
+  readonly aborted: boolean
+  addEventListener(type: 'abort', listener: () => void): void
+}
+
 export interface Pacing {
   readonly onRetry: () => void
-  readonly signal?: { readonly aborted: boolean } | undefined
+  readonly signal?: StopSignal | undefined
   readonly maxPauseMs?: number
 }
 
@@ -161,19 +167,30 @@ export function obeyRetryAfter(client: Client, { onRetry, signal, ...limits }: P
 
 export const stoppedReason = 'the run was stopped'
 
+/** What waits for work, by the signal that stops it: a signal has one listener, however many requests are in flight. */
+const waiting = new WeakMap<StopSignal, Set<() => void>>()
+
 /** Waits for the work, unless the signal is aborted before it ends. */
-export async function unlessStopped<T>(signal: Pacing['signal'], work: Promise<T>): Promise<T> {
+export function unlessStopped<T>(signal: StopSignal | undefined, work: Promise<T>): Promise<T> {
   if (!signal) return work
-  const ended = new AbortController()
-  const stopped = async (): Promise<never> => {
-    while (!signal.aborted) await setTimer(pollMs, undefined, { signal: ended.signal })
-    throw new Interrupted(stoppedReason)
-  }
-  try {
-    return await Promise.race([work, stopped()])
-  } finally {
-    ended.abort()
-  }
+  const stops = stopsOf(signal)
+  return new Promise((resolve, reject) => {
+    const stop = () => reject(new Interrupted(stoppedReason))
+    if (signal.aborted) stop()
+    stops.add(stop)
+    work.then(resolve, reject).finally(() => stops.delete(stop))
+  })
+}
+
+function stopsOf(signal: StopSignal): Set<() => void> {
+  const known = waiting.get(signal)
+  if (known) return known
+  const stops = new Set<() => void>()
+  waiting.set(signal, stops)
+  signal.addEventListener('abort', () => {
+    for (const stop of stops) stop()
+  })
+  return stops
 }
 
 /** Seconds or a date (RFC 9110, 10.2.3). */

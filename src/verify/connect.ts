@@ -6,6 +6,7 @@ import {
   Interrupted,
   NoResponseError,
   type Response,
+  type StopSignal,
   unlessStopped,
 } from './client.ts'
 import { escapeText } from './escape.ts'
@@ -18,7 +19,7 @@ const retryDelayMs = 200
 export interface FirstRequestOptions {
   /** How long to wait for a server that is starting. */
   readonly waitMs?: number | undefined
-  readonly signal?: { readonly aborted: boolean } | undefined
+  readonly signal?: StopSignal | undefined
   /** The connections lead elsewhere than the URL says. */
   readonly agent?: object | undefined
 }

@@ -9,6 +9,7 @@ import {
   obeyRetryAfter,
   type Request,
   type Response,
+  type StopSignal,
   stoppedReason,
   unlessStopped,
 } from './client.ts'
@@ -46,7 +47,7 @@ export interface RunOptions extends ClientOptions {
   /** Milliseconds to wait for a server that is starting. Default: 0. */
   readonly waitMs?: number | undefined
   /** Stops the run within a moment; the items of the run are deleted as usual. */
-  readonly signal?: { readonly aborted: boolean } | undefined
+  readonly signal?: StopSignal | undefined
   /** Called after each check. */
   readonly onOutcome?: ((outcome: Outcome, done: number, total: number) => void) | undefined
   /** The clock that waivers expire by. */

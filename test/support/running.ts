@@ -5,6 +5,7 @@ import { type Duplex, duplexPair } from 'node:stream'
 import type { TestContext } from 'node:test'
 import { app, profiles } from '../../src/app.ts'
 import type { Mode } from '../../src/config/token-options.ts'
+import type { CorsPolicy } from '../../src/http/cors.ts'
 import type { ProxyTrust } from '../../src/http/proxy.ts'
 import { jsonLog, type Log } from '../../src/log.ts'
 import type { ProfileName } from '../../src/profiles/profile.ts'
@@ -45,6 +46,7 @@ interface ServiceOptions {
   readonly limits?: Partial<ServerLimits>
   readonly allowRequest?: () => boolean
   readonly redirectsToHttps?: boolean
+  readonly cors?: CorsPolicy
 }
 
 const defaultLimits: ServerLimits = {
@@ -58,7 +60,7 @@ const defaultLimits: ServerLimits = {
 }
 
 /** A server with one profile, nothing written to its store yet. */
-function serverOf(
+export function serverOf(
   name: ProfileName,
   {
     stores = memoryStores(profiles, 'test'),
@@ -72,6 +74,7 @@ function serverOf(
     limits,
     allowRequest,
     redirectsToHttps = false,
+    cors = [],
   }: ServiceOptions,
 ) {
   let requests = 0
@@ -85,7 +88,7 @@ function serverOf(
     verifyToken: createTokenVerifier({ ...devVerifyOptions, ...verifyOptions }),
     log,
     allowRequest,
-    cors: [],
+    cors,
     reportOrigin: () => {},
     redirectsToHttps,
     hsts: false,
