@@ -32,7 +32,9 @@ for (const profile of ['a', 'b'] as const) {
 
   for (const [name, startServer] of Object.entries(servers))
     test(`profile ${profile} conforms to the contract and its OpenAPI document, ${name}`, async (parent) => {
-      const { checks, items } = contracts[profile]
+      const { items } = contracts[profile]
+      // What the rules G and S say is the same with every store.
+      const checks = contracts[profile].checks.filter(({ rule }) => name === 'in process' || !/^[GS]/.test(rule))
       let shared: Promise<ItemTracker> | undefined
 
       for (const check of checks)

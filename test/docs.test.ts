@@ -405,7 +405,11 @@ const faultyServerOf = (target: string) =>
 /** What the commands of a page find besides the services on the default ports. */
 const surroundings: Readonly<Record<string, (t: TestContext, terminal: Terminal, url: string) => Promise<void>>> = {
   async 'docs/verify.md'(t, terminal, url) {
-    terminal.replace(['localhost:5090', new URL(await listen(t, faultyServerOf(url))).host])
+    terminal.replace(
+      ['localhost:5090', new URL(await listen(t, faultyServerOf(url))).host],
+      // The first command of the page runs all checks.
+      ["profile: 'a' })", "profile: 'a', only: ['A1'] })"],
+    )
   },
 
   async 'docs/control.md'(_t, terminal) {

@@ -5,6 +5,7 @@ import { connect as connectHttp2 } from 'node:http2'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '../../src/verify/client.ts'
+import { testRates } from '../control/rates.ts'
 import { sharedBrowser } from '../support/browser.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { serve } from '../support/cli.ts'
@@ -32,6 +33,8 @@ async function createLongList(client: Client): Promise<void> {
 
 const shared = sharedBrowser()
 
+for (const runtime of runtimes) if (runtime.name !== 'Node') testRates(runtime)
+
 for (const runtime of runtimes) {
   const { name, env, skip, ...interpreter } = runtime
   const serveHere = (t: TestContext, args: readonly string[]) =>
@@ -44,7 +47,7 @@ for (const runtime of runtimes) {
           test(`profile ${profile} conforms to the contract, items in ${store}`, (t) =>
             assertConforms(t, runtime, profile, store))
 
-    // test/app-items.test.ts has it for Node.
+    // test/app/items.ts has it for Node.
     if (name !== 'Node')
       test('/app shows an item as soon as it is created', async (t) => {
         const { url } = await serveHere(t, ['--no-https'])

@@ -1,6 +1,9 @@
+import { testServices } from '../commands/verified-services.ts'
 import { testCorrectServers, testFaultyServers } from '../support/verified-servers.ts'
 
 // test/verify/servers.test.ts has the others.
 const isSelected = (index: number) => index % 3 > 0
 testFaultyServers(isSelected)
 testCorrectServers(isSelected)
+// test/commands/verify-services.test.ts has the other profile.
+testServices('b')

@@ -35,6 +35,11 @@ const newItem = (profile: Profile, name: string) =>
 export const createItem = (url: string, profile: Profile, name: string) =>
   send(`${url}/api/todoitems`, 'POST', newItem(profile, name))
 
+/** The JSON text of the items. */
+export const itemsOf = async (base: string) => (await send(`${base}/__admin/items`)).text
+export const namesOf = async (base: string) => JSON.parse(await itemsOf(base)).map(({ name }: { name: string }) => name)
+export const putRule = (base: string, rule: object) => send(`${base}/__admin/faults`, 'PUT', [rule])
+
 export interface Look {
   readonly colorScheme?: 'light' | 'dark'
   readonly width?: number
@@ -84,6 +89,10 @@ export function appPages(shared: ReturnType<typeof sharedBrowser>) {
 
 export const live = (page: Page) => page.locator('#live.is-live').waitFor()
 export const show = (page: Page, view: string) => page.getByRole('link', { name: view, exact: true }).click()
+export const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true })
+export const dialog = (page: Page) => page.getByRole('dialog')
+export const toast = (page: Page) => page.locator('.toast')
+export const item = (page: Page, name: string) => page.locator('.items li', { hasText: name })
 /** The requests in the view Traffic. */
 export const rows = (page: Page) => page.locator('.rows li:not([hidden])')
 export const row = (page: Page, text: string | RegExp) => page.locator('.rows li:not([hidden])', { hasText: text })

@@ -77,10 +77,14 @@ export async function launch(args: readonly string[]): Promise<{ browser: Browse
   }
 }
 
-/** One browser for all tests of a suite; to be called in the body of the suite, and to be read in its tests. */
+let shared: Awaited<ReturnType<typeof launch>> | undefined
+
+/** One browser for all tests of a process; to be called outside a suite, and to be read in tests. */
 export function sharedBrowser(): { readonly browser: Browser } {
-  const shared = {} as Awaited<ReturnType<typeof launch>>
-  before(async () => void Object.assign(shared, await launch(['--host-resolver-rules=MAP elsewhere.test 127.0.0.1'])))
-  after(() => shared.close())
-  return shared
+  if (shared) return shared
+  const launched = {} as Awaited<ReturnType<typeof launch>>
+  before(async () => void Object.assign(launched, await launch(['--host-resolver-rules=MAP elsewhere.test 127.0.0.1'])))
+  after(() => launched.close())
+  shared = launched
+  return launched
 }

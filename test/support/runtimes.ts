@@ -49,7 +49,8 @@ const deno = find('Deno', `deno${extension}`, ['run', '-A'], {
   DENO_DIR: denoDirectory(),
   DENO_NO_UPDATE_CHECK: '1',
 })
-export const runtimes: readonly Runtime[] = [{ ...node, name: 'Node', env: {}, skip: false }, bun, deno]
+export const nodeRuntime: Runtime = { ...node, name: 'Node', env: {}, skip: false }
+export const runtimes: readonly Runtime[] = [nodeRuntime, bun, deno]
 
 /** `verify --strict` of the service on this runtime finds nothing. */
 export async function assertConforms(

@@ -1,11 +1,21 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import type { Page } from 'playwright-core'
-import { appPages, appServices, assertAccessible, clipboard, createItem, live, send, show } from './support/app-page.ts'
-import { sharedBrowser } from './support/browser.ts'
-import { serve } from './support/cli.ts'
+import {
+  appPages,
+  appServices,
+  assertAccessible,
+  clipboard,
+  createItem,
+  live,
+  send,
+  show,
+} from '../support/app-page.ts'
+import { sharedBrowser } from '../support/browser.ts'
+import { serve } from '../support/cli.ts'
 
 const { newSandbox } = appServices('switches')
+const { open, openView } = appPages(sharedBrowser())
 
 interface UsedRule {
   readonly id: number
@@ -26,8 +36,6 @@ async function execute(command: string) {
 }
 
 suite('/app: switches', { concurrency: 3 }, () => {
-  const { open, openView } = appPages(sharedBrowser())
-
   test('rules of the API and of flags are rows; each is switched off alone, or all at once', async (t) => {
     const { url } = await serve(t, ['--fail', 'POST:20%', '--delay', '1-2'])
     await send(`${url}/__admin/faults`, 'PUT', [

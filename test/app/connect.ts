@@ -2,14 +2,15 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { suite, test } from 'node:test'
 import type { Page } from 'playwright-core'
-import type { Info, ProfileUrls } from '../src/control/schema.ts'
-import { appPages, appServices, assertAccessible, clipboard, live, send, show } from './support/app-page.ts'
-import { sharedBrowser } from './support/browser.ts'
-import { serve } from './support/cli.ts'
-import { controlToken } from './support/control.ts'
-import { temporaryFolder } from './support/folder.ts'
+import type { Info, ProfileUrls } from '../../src/control/schema.ts'
+import { appPages, appServices, assertAccessible, clipboard, live, send, show } from '../support/app-page.ts'
+import { sharedBrowser } from '../support/browser.ts'
+import { serve } from '../support/cli.ts'
+import { controlToken } from '../support/control.ts'
+import { temporaryFolder } from '../support/folder.ts'
 
 const { services, newSandbox } = appServices('connect', ['--https-port', '0'])
+const { open, openView } = appPages(sharedBrowser())
 const choose = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click()
 const block = (page: Page, title: string | RegExp) => page.locator('.snippet', { hasText: title }).locator('pre')
 const snippetOf = async (page: Page) => `${await block(page, 'GET /api/todoitems').textContent()}`
@@ -19,8 +20,6 @@ const runSnippet = (code: string, token = '') =>
   new Function('token', `return (async () => { ${code}\nreturn items })()`)(token) as Promise<object[]>
 
 suite('the view Connect', { concurrency: 3 }, () => {
-  const { open, openView } = appPages(sharedBrowser())
-
   test('has an address, a snippet and what to allow for each kind of client, and keeps the choice in its address', async (t) => {
     const base = newSandbox('a')
     await send(`${base}/api/todoitems`, 'POST', { name: 'milk', isComplete: false })

@@ -2,114 +2,18 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { request } from 'node:http'
 import { suite, test } from 'node:test'
-import {
-  appPages,
-  appServices,
-  assertAccessible,
-  clipboard,
-  createItem,
-  live,
-  row,
-  rows,
-  send,
-  show,
-} from './support/app-page.ts'
-import { sharedBrowser } from './support/browser.ts'
-import { serve, start } from './support/cli.ts'
-import { controlToken } from './support/control.ts'
-import { temporaryFolder } from './support/folder.ts'
-import { freePort } from './support/port.ts'
+import { appPages, appServices, createItem, live, row, rows, send, show } from '../support/app-page.ts'
+import { sharedBrowser } from '../support/browser.ts'
+import { serve, start } from '../support/cli.ts'
+import { controlToken } from '../support/control.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { freePort } from '../support/port.ts'
 
 const { services, newSandbox } = appServices('test', ['--https-port', '0'])
+const shared = sharedBrowser()
+const { open, openView } = appPages(shared)
 
 suite('/app in a browser', { concurrency: 3 }, () => {
-  const shared = sharedBrowser()
-
-  const { open, openView } = appPages(shared)
-
-  const looks = [
-    { profile: 'a', colorScheme: 'light', width: 1280 },
-    { profile: 'a', colorScheme: 'dark', width: 360 },
-    { profile: 'b', colorScheme: 'dark', width: 1280 },
-    { profile: 'b', colorScheme: 'light', width: 360 },
-  ] as const
-
-  for (const { profile, ...look } of looks)
-    test(`profile ${profile}, ${look.colorScheme}, ${look.width} pixels: every view is usable and accessible`, async (t) => {
-      const base = newSandbox(profile)
-      const list = async () => JSON.parse((await send(`${base}/__admin/items`)).text)
-      await send(`${base}/__admin/items`, 'PUT', [])
-      const page = await openView(t, base, 'items', look)
-      await page.getByText('No items yet').waitFor()
-      await assertAccessible(page, 'Items, empty')
-
-      await page.getByLabel('New item').fill('water <b>plants</b>')
-      if (profile === 'b') {
-        await page.getByRole('button', { name: 'Add', exact: true }).click()
-        await page.getByRole('alert').getByText('TodoItemNameAndNotesRequired').waitFor()
-        await page.getByRole('textbox', { name: 'Id' }).fill('first')
-        await page.getByRole('textbox', { name: 'Notes' }).fill('daily')
-      }
-      await page.getByLabel('New item').press('Enter')
-      const item = page.locator('.items li:not([aria-busy=true], [hidden])')
-      await item.waitFor()
-      const id = profile === 'a' ? '1' : 'first'
-      assert.equal(await item.locator('.id').textContent(), `id ${id}`)
-      await page.getByRole('button', { name: /^Edit water/ }).click()
-      await page.getByRole('textbox', { name: 'Name' }).fill('water the plants')
-      if (profile === 'b') await item.getByRole('textbox', { name: 'Notes' }).fill('every day')
-      await page.locator('.items').getByRole('button', { name: 'Save' }).click()
-      await page.getByRole('button', { name: /^Edit water the plants/ }).waitFor()
-      await page.getByRole('checkbox', { name: 'Done: water the plants' }).click()
-      await page.locator('.items li.done').waitFor()
-      assert.deepEqual(
-        await list(),
-        profile === 'a'
-          ? [{ id: 1, name: 'water the plants', isComplete: true }]
-          : [{ id: 'first', name: 'water the plants', notes: 'every day', done: true }],
-      )
-      await page.locator('.exchange summary').click()
-      await page.getByRole('button', { name: 'Copy as curl' }).click()
-      assert.match(await clipboard(page), /^curl -i -X PUT 'http:.*\/~test-\d+\/api\/todoitems.*water the plants/)
-      await assertAccessible(page, 'Items')
-
-      await show(page, 'Switches')
-      const { operations } = JSON.parse((await send(`${base}/__admin/info`)).text)
-      const { statuses } = operations.find(({ operation }: { operation: string }) => operation === 'deleteItem')
-      await page.getByLabel('Number of requests').fill('1')
-      await page.getByLabel('Which requests').selectOption('DELETE /api/todoitems/{id}')
-      await page.getByLabel('With', { exact: true }).selectOption(`${statuses[0]}`)
-      await page.getByRole('button', { name: 'Add', exact: true }).click()
-      await page.locator('.rules').getByText(`Fail the next DELETE /api/todoitems/{id} with ${statuses[0]}`).waitFor()
-      await page.getByRole('link', { name: '1 switch on' }).waitFor()
-      await assertAccessible(page, 'Switches')
-
-      await show(page, 'Items')
-      await page.getByRole('button', { name: 'Delete water the plants' }).click()
-      await page.getByRole('alert').getByText('Simulated by').waitFor()
-      await page.getByRole('link', { name: '1 switch on' }).waitFor({ state: 'hidden' })
-      await page.getByRole('button', { name: 'Delete water the plants' }).click()
-      await page.getByText('No items yet').waitFor()
-
-      await show(page, 'Traffic')
-      await page.getByLabel('Show own requests').click()
-      await row(page, /DELETE.*204/).waitFor()
-      await assertAccessible(page, 'Traffic')
-      await row(page, new RegExp(`DELETE.*simulated.*${statuses[0]}`)).click()
-      await page.getByRole('heading', { name: `DELETE /api/todoitems/${id}` }).waitFor()
-      await page.locator('.details').getByText('Simulated', { exact: true }).waitFor()
-      await assertAccessible(page, 'Traffic, details')
-      await page.keyboard.press('Escape')
-      await page.locator('.details').waitFor({ state: 'hidden' })
-
-      await show(page, 'Connect')
-      await page.getByRole('heading', { name: 'Base address' }).waitFor()
-      await assertAccessible(page, 'Connect')
-      await page.getByRole('link', { name: 'The contract' }).click()
-      await page.locator(profile === 'a' ? '#rule-A10' : '#rule-B6').waitFor()
-      await assertAccessible(page, 'Contract')
-    })
-
   test('two tabs show the same items and switches, which another client changes', async (t) => {
     const base = newSandbox('a')
     const [one, two] = [await openView(t, base, 'items'), await openView(t, base, 'items')]
@@ -315,7 +219,7 @@ suite('QR code', () => {
   }
 
   test('has the modules of another implementation, and none for a text that is too long', async () => {
-    const { qrCode } = await import(new URL('../page/qr.js', import.meta.url).href)
+    const { qrCode } = await import(new URL('../../page/qr.js', import.meta.url).href)
     for (const [text, [size, hash]] of Object.entries(hashes)) {
       const rows: boolean[][] = qrCode(text)
       assert.equal(rows.length, size, text)

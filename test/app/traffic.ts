@@ -4,17 +4,16 @@ import { readFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { suite, test } from 'node:test'
 import type { Page } from 'playwright-core'
-import { appPages, appServices, clipboard, createItem, row, rows, send, show } from './support/app-page.ts'
-import { sharedBrowser } from './support/browser.ts'
-import { cleanUp } from './support/cleanup.ts'
+import { appPages, appServices, clipboard, createItem, row, rows, send, show } from '../support/app-page.ts'
+import { sharedBrowser } from '../support/browser.ts'
+import { cleanUp } from '../support/cleanup.ts'
 
 const { newSandbox } = appServices('traffic', ['--https-port', '0'])
+const { open, openView } = appPages(sharedBrowser())
 
 const detailsOf = (page: Page) => page.getByRole('region', { name: /^Request \d+$/ })
 
 suite('the view Traffic', { concurrency: 3 }, () => {
-  const { open, openView } = appPages(sharedBrowser())
-
   test('shows a request of another client, what was wrong with it, and the rule', async (t) => {
     const base = newSandbox('a')
     const page = await openView(t, base, 'traffic')

@@ -3,20 +3,29 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import type { Page } from 'playwright-core'
-import { appPages, appServices, assertAccessible, clipboard, createItem, live, send, show } from './support/app-page.ts'
-import { sharedBrowser } from './support/browser.ts'
-import { serve } from './support/cli.ts'
-import { temporaryFolder } from './support/folder.ts'
+import {
+  appPages,
+  appServices,
+  assertAccessible,
+  button,
+  clipboard,
+  createItem,
+  dialog,
+  item,
+  itemsOf,
+  live,
+  namesOf,
+  putRule,
+  send,
+  show,
+  toast,
+} from '../support/app-page.ts'
+import { sharedBrowser } from '../support/browser.ts'
+import { serve } from '../support/cli.ts'
+import { temporaryFolder } from '../support/folder.ts'
 
 const { services, newSandbox } = appServices('items')
-const list = async (base: string) => (await send(`${base}/__admin/items`)).text
-const names = async (base: string) => JSON.parse(await list(base)).map(({ name }: { name: string }) => name)
-const putRule = (base: string, rule: object) => send(`${base}/__admin/faults`, 'PUT', [rule])
-
-const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true })
-const dialog = (page: Page) => page.getByRole('dialog')
-const toast = (page: Page) => page.locator('.toast')
-const item = (page: Page, name: string) => page.locator('.items li', { hasText: name })
+const { open, openView } = appPages(sharedBrowser())
 /** Holds the requests of the page until they are released. */
 async function hold(page: Page): Promise<{ release(): void }> {
   const held = {} as { release(): void }
@@ -32,46 +41,6 @@ async function hold(page: Page): Promise<{ release(): void }> {
 const fileOf = (text: string) => ({ name: 'mine.json', mimeType: 'application/json', buffer: Buffer.from(text) })
 
 suite('/app: items', { concurrency: 3 }, () => {
-  const { open, openView } = appPages(sharedBrowser())
-
-  for (const profile of ['a', 'b'] as const)
-    test(`profile ${profile}: Reset of a file asks, Cancel keeps everything, Undo restores every item`, async (t) => {
-      const file = join(temporaryFolder(t), 'todo.db')
-      const { url } = await serve(t, ['--data', file], {}, profile)
-      const items = Array.from({ length: 258 }, (_, index) =>
-        profile === 'a'
-          ? { id: 2 * index + 5, name: `Item ${index}`, isComplete: index % 2 === 0 }
-          : { id: `id ${index}`, name: `Item ${index}`, notes: 'some', done: index % 2 === 0 },
-      )
-      await send(`${url}/__admin/items`, 'PUT', items)
-      await putRule(url, { method: 'DELETE', code: 400 })
-      const before = await list(url)
-      const page = await openView(t, url, 'items')
-      await page.getByText('258 items').waitFor()
-      await button(page, 'Reset').click()
-      await dialog(page).getByText(`258 items in the file ${file} are deleted.`).waitFor()
-      await dialog(page).getByText('the rules for failures are removed and the traffic is emptied').waitFor()
-      assert.equal(await page.evaluate('document.activeElement.textContent'), 'Cancel')
-      await assertAccessible(page, 'the question')
-      await page.keyboard.press('Enter')
-      await dialog(page).waitFor({ state: 'hidden' })
-      await button(page, 'Reset').click()
-      await dialog(page).waitFor()
-      await page.keyboard.press('Escape')
-      await dialog(page).waitFor({ state: 'hidden' })
-      assert.equal(await list(url), before)
-
-      await button(page, 'Reset').click()
-      await button(page, 'Delete 258 items').click()
-      await toast(page).getByText('258 items deleted').waitFor()
-      assert.equal(JSON.parse(await list(url)).length, profile === 'a' ? 0 : 3)
-      await toast(page).getByRole('button', { name: 'Undo' }).click()
-      await page.getByText('258 items brought back').waitFor()
-      assert.equal(await list(url), before)
-      await page.getByText('258 items, 129 done').waitFor()
-      await page.getByRole('button', { name: /^Undo reset/ }).waitFor({ state: 'hidden' })
-    })
-
   test('Undo stays when its message is gone, and asks where items have changed since', async (t) => {
     const base = newSandbox('a')
     await createItem(base, 'a', 'first')
@@ -86,38 +55,21 @@ suite('/app: items', { concurrency: 3 }, () => {
     await undo.click()
     await dialog(page).getByText('1 item in memory is deleted. 1 item of before come').waitFor()
     await button(page, 'Cancel').click()
-    assert.deepEqual(await names(base), ['since'])
+    assert.deepEqual(await namesOf(base), ['since'])
     await undo.click()
     await button(page, 'Replace 1 item').click()
     await item(page, 'first').waitFor()
-    assert.deepEqual(await names(base), ['first'])
+    assert.deepEqual(await namesOf(base), ['first'])
     // What went by that comes back, too.
     await button(page, 'Undo undo: bring back 1 item').click()
     await item(page, 'since').waitFor()
-    assert.deepEqual(await names(base), ['since'])
+    assert.deepEqual(await namesOf(base), ['since'])
   })
-
-  for (const profile of ['a', 'b'] as const)
-    test(`profile ${profile}: in memory, Reset of the items of the start asks nothing`, async (t) => {
-      const base = newSandbox(profile)
-      const before = await list(base)
-      const page = await openView(t, base, 'items')
-      await button(page, 'Reset').click()
-      await toast(page).getByText('as at the start').waitFor()
-      assert.equal(await dialog(page).count(), 0)
-      assert.equal(await list(base), before)
-      // An empty journal does not mean that there is nothing to lose.
-      await createItem(base, profile, 'mine')
-      await send(`${base}/__admin/requests`, 'DELETE')
-      await item(page, 'mine').waitFor()
-      await button(page, 'Reset').click()
-      await button(page, `Delete ${profile === 'a' ? '1 item' : '4 items'}`).waitFor()
-    })
 
   test('saves the items, and asks before it loads others in their place', async (t) => {
     const base = newSandbox('a')
     await createItem(base, 'a', 'keep me')
-    const before = await list(base)
+    const before = await itemsOf(base)
     const page = await openView(t, base, 'items')
     const download = page.waitForEvent('download')
     await button(page, 'Save').click()
@@ -128,7 +80,7 @@ suite('/app: items', { concurrency: 3 }, () => {
     await input.setInputFiles(fileOf(loaded))
     await dialog(page).getByText('1 item in memory is deleted. The items of mine.json take their place.').waitFor()
     await button(page, 'Cancel').click()
-    assert.equal(await list(base), before)
+    assert.equal(await itemsOf(base), before)
     await input.setInputFiles(fileOf(loaded))
     // What happens while somebody reads the question counts.
     await dialog(page).waitFor()
@@ -136,47 +88,15 @@ suite('/app: items', { concurrency: 3 }, () => {
     await button(page, 'Replace 1 item').click()
     await button(page, 'Replace 2 items').click()
     await toast(page).getByText('The items are those of mine.json.').waitFor()
-    assert.equal(await list(base), loaded)
+    assert.equal(await itemsOf(base), loaded)
     await button(page, 'Undo load: bring back 2 items').click()
     await item(page, 'keep me').waitFor()
-    assert.deepEqual(await names(base), ['keep me', 'meanwhile'])
+    assert.deepEqual(await namesOf(base), ['keep me', 'meanwhile'])
     await input.setInputFiles(fileOf('[{"id":1}]'))
     await button(page, 'Replace 2 items').click()
     await page.getByText('isComplete is missing').waitFor()
-    assert.deepEqual(await names(base), ['keep me', 'meanwhile'])
+    assert.deepEqual(await namesOf(base), ['keep me', 'meanwhile'])
   })
-
-  for (const profile of ['a', 'b'] as const)
-    test(`profile ${profile}: a deleted item is gone at once, and Undo restores it in its place`, async (t) => {
-      const base = newSandbox(profile)
-      await send(`${base}/__admin/items`, 'PUT', [])
-      for (const name of ['one', 'two', 'three']) await createItem(base, profile, name)
-      const before = await list(base)
-      const page = await openView(t, base, 'items')
-      await putRule(base, { method: 'DELETE', delay: 2000 })
-      await button(page, 'Delete two').click()
-      await item(page, 'two').waitFor({ state: 'hidden' })
-      assert.equal(await list(base), before)
-      await toast(page).getByText('“two” deleted').waitFor()
-      await createItem(base, profile, 'four')
-      await toast(page).getByRole('button', { name: 'Undo' }).click()
-      await page.getByText('“two” brought back').waitFor()
-      assert.deepEqual(await names(base), ['one', 'two', 'three', 'four'])
-      assert.deepEqual(JSON.parse(await list(base)).slice(0, 3), JSON.parse(before))
-      // The item is deleted, though nobody said so.
-      await putRule(base, { method: 'DELETE', fault: 'lost' })
-      await button(page, 'Delete three').click()
-      await page.getByRole('alert').getByText('Simulated by').waitFor()
-      await button(page, 'Undo delete: bring back “three”').click()
-      await page.getByText('“three” brought back').waitFor()
-      assert.deepEqual(await names(base), ['one', 'two', 'three', 'four'])
-      // It is not deleted.
-      await putRule(base, { method: 'DELETE', code: 400 })
-      await button(page, 'Delete three').click()
-      await page.getByRole('alert').getByText('Simulated by the rule for DELETE').waitFor()
-      await item(page, 'three').waitFor()
-      assert.equal(await page.getByRole('button', { name: /^Undo/ }).count(), 0)
-    })
 
   test('a write that is under way is shown, and the last exchange opens', async (t) => {
     const base = newSandbox('a')
@@ -253,21 +173,6 @@ suite('/app: items', { concurrency: 3 }, () => {
     await field.press('Escape')
     await page.getByText('No items yet').waitFor()
   })
-
-  for (const profile of ['a', 'b'] as const)
-    test(`profile ${profile}: without items it offers samples, and a command that works`, async (t) => {
-      const base = newSandbox(profile)
-      await send(`${base}/__admin/items`, 'PUT', [])
-      const page = await openView(t, base, 'items')
-      await button(page, 'Copy').click()
-      const [, url = '', , body = ''] = /'(.*?)' -H '(.*?)' --data-raw '(.*)'/.exec(await clipboard(page)) ?? []
-      assert.ok((await send(url, 'POST', body)).status < 300)
-      await item(page, 'Buy milk').waitFor()
-      await button(page, 'Delete Buy milk').click()
-      await button(page, 'Add three samples').click()
-      await page.getByText('3 items, 0 done').waitFor()
-      assert.equal((await names(base)).length, 3)
-    })
 
   test('the bar names the sandbox, opens another and leaves it; it links to the other profile', async (t) => {
     const base = services.a.url

@@ -1,15 +1,14 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import type { Page } from 'playwright-core'
-import { sharedBrowser } from './support/browser.ts'
-import { serve } from './support/cli.ts'
-import { tokenFor, transports } from './support/running.ts'
+import { sharedBrowser } from '../support/browser.ts'
+import { serve } from '../support/cli.ts'
+import { tokenFor, transports } from '../support/running.ts'
 
 const overSocket = transports['over a socket']
+const shared = sharedBrowser()
 
 suite('S5 documentation page in a browser', { concurrency: true }, () => {
-  const shared = sharedBrowser()
-
   /** Opens a page; `errors` are those of its console, and its requests to other origins. */
   async function open(url: string): Promise<{ page: Page; errors: string[] }> {
     const page = await shared.browser.newPage({ reducedMotion: 'reduce' })
