@@ -5,7 +5,7 @@ import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describeDatabaseError } from '../../src/store/postgres/store.ts'
 import { readDatabaseUrl } from '../../src/store/postgres/url.ts'
-import { UnavailableError } from '../../src/store/store.ts'
+import { type Stores, UnavailableError } from '../../src/store/store.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { newDatabase, sharedPostgres } from '../support/database.ts'
 import { message } from '../support/postgres-messages.ts'
@@ -56,7 +56,17 @@ const unexpected: Readonly<Record<string, Buffer>> = {
   'high bytes': Buffer.alloc(1_000, 255),
 }
 
-suite('a server that does not speak as PostgreSQL does', { concurrency: 8 }, () => {
+/** Where the machine is busy, a response may take longer than the pool waits for it. */
+async function untilListed({ list }: Stores['a']): Promise<void> {
+  while (await Promise.resolve(list()).then(() => false, isUnavailable));
+}
+
+function isUnavailable(error: unknown): true {
+  if (error instanceof UnavailableError) return true
+  throw error
+}
+
+suite('a server that does not speak as PostgreSQL does', { concurrency: 4 }, () => {
   let database: ReturnType<typeof newDatabase> | undefined
   async function openBehindProxy(t: TestContext) {
     const { port } = await sharedPostgres()
@@ -69,10 +79,10 @@ suite('a server that does not speak as PostgreSQL does', { concurrency: 8 }, () 
   for (const [kind, response] of Object.entries(unexpected))
     test(`${kind}: that connection is lost, and requests succeed on others`, async (t) => {
       const { a, proxy } = await openBehindProxy(t)
-      await a.list()
+      await untilListed(a)
       proxy.respond('is answered wrongly', response)
       await assert.rejects(async () => a.create({ name: 'is answered wrongly', isComplete: false }), UnavailableError)
-      await a.list()
+      await untilListed(a)
     })
 
   const description = (column: string) =>

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { assertFails, type Mutation, ruleOf, titles, verifyFaulty } from '../support/faulty-server.ts'
-import { hasPath, mutateText, replaceResponse, setHeader } from './faults.ts'
+import { hasPath, mutateText, replaceResponse, setHeader } from '../verify/faults.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: tests change any part of a document.
 type Part = any
