@@ -93,7 +93,8 @@ export function testItems(profile: Profile): void {
       await button(page, 'Delete two').click()
       await item(page, 'two').waitFor({ state: 'hidden' })
       assert.equal(await itemsOf(base), before)
-      await toast(page).getByText('“two” deleted').waitFor()
+      // It stays while the mouse is over it.
+      await toast(page).getByText('“two” deleted').hover()
       await createItem(base, profile, 'four')
       await toast(page).getByRole('button', { name: 'Undo' }).click()
       await page.getByText('“two” brought back').waitFor()
