@@ -4,7 +4,7 @@ import type { Api, DispatchHooks } from '../http/dispatch.ts'
 import { describeError, errors, Rejection } from '../http/errors.ts'
 import { isJson } from '../http/json-body.ts'
 import type { HandlerInput } from '../http/request.ts'
-import { json, noContent, type Response, retryAfter, withHeaders } from '../http/response.ts'
+import { hasRetryAfter, json, noContent, type Response, retryAfter, withHeaders } from '../http/response.ts'
 import { type Route, readerRoute, type Success } from '../http/router.ts'
 import { arrayReader, bodyReader, type FromSchema, type ObjectSchema } from '../http/schema.ts'
 import { documentRoute, objectSchema } from '../pages/openapi.ts'
@@ -72,7 +72,7 @@ export function controlApi(api: Api, controlled: Controlled): Api {
       const title = describeError({ code, members: undefined, reason })
       const { status } = errors[code]
       const response = problem(status, title, { traceId, errors: members })
-      return status === 503 || status === 429 ? withHeaders(response, retryAfter) : response
+      return hasRetryAfter(status) ? withHeaders(response, retryAfter) : response
     },
   }
   const document = documentRoute(control, {}, 'getControlDocument', '/__admin/openapi.json')

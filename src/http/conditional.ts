@@ -31,7 +31,7 @@ export function respondWith(
 export const respondToPut = (
   { hasAllMembers }: Pick<HandlerInput<unknown, unknown>, 'hasAllMembers'>,
   { etag }: { readonly etag: string },
-): Response => (hasAllMembers ? { status: 204, headers: { etag } } : noContent)
+): Response => (hasAllMembers ? empty(204, { etag }) : noContent)
 
 /** Weak comparison. Looks for the text first: taking a long list apart is costly. */
 export const matchesEtag = (ifNoneMatch: string, etag: string) =>

@@ -38,10 +38,8 @@ export function withCors(
 ): Response {
   const { request } = context
   const origin = request.header('origin')
-  if (origin === undefined && policy === 'any') return response
-  const headers: Record<string, string> = {}
-  if (policy !== 'any') headers.vary = 'Origin'
-  if (origin === undefined) return withHeaders(response, headers)
+  const headers: Record<string, string> = policy === 'any' ? {} : { vary: 'Origin' }
+  if (origin === undefined) return policy === 'any' ? response : withHeaders(response, headers)
   if (isPreflight(request)) {
     headers['access-control-allow-methods'] = response.headers?.allow ?? ''
     headers['access-control-allow-headers'] = `${allowedHeaders}${isControlled ? ', Prefer, X-Todo-Sandbox' : ''}`

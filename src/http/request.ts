@@ -11,7 +11,7 @@ export interface Delay {
   readonly bodyBytes: number
   /** Whether it waits on when its client has left. */
   readonly isKept: boolean
-  /** Called once: after the time, or before it, as the request has ended or there is no memory for so many. */
+  /** Called once: `over` after `delayMs`, or before that `ended` with its client, or `no-memory` as too many requests wait. */
   done(how: 'over' | 'ended' | 'no-memory'): void
 }
 

@@ -47,11 +47,13 @@ export function withHeaders(response: Response, more: Readonly<Record<string, st
   const headers: Record<string, string> = {}
   for (const name in response.headers) headers[name] = response.headers[name] as string
   for (const name in more) headers[name] = more[name] as string
-  return { status, headers, body, bytesPerSecond, isTruncated, closesConnection, error, reason }
+  const copy = { status, headers, body, bytesPerSecond, isTruncated, closesConnection, error, reason }
+  return copy satisfies Record<keyof Response, unknown>
 }
 
-/** For 503 and 429. */
 export const retryAfter = { 'retry-after': '1' }
+/** Whether a response with this status has `Retry-After`. */
+export const hasRetryAfter = (status: number) => status === 503 || status === 429
 
 export const text = (status: number, body: string): Response => ({
   status,

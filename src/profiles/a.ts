@@ -1,7 +1,7 @@
 import { ifMatch, respondToPut, respondWith } from '../http/conditional.ts'
 import { errors, Rejection } from '../http/errors.ts'
 import { int64 } from '../http/int64.ts'
-import { jsonType, noContent, retryAfter } from '../http/response.ts'
+import { hasRetryAfter, jsonType, noContent, retryAfter } from '../http/response.ts'
 import { route } from '../http/router.ts'
 import type { FromSchema, ObjectSchema } from '../http/schema.ts'
 import type { ItemA, StoreA } from '../store/store.ts'
@@ -172,7 +172,7 @@ export const profileA: Profile<'a'> = {
   errorBodyRule: 'A13',
   errorResponse({ code, members }, _operation, { traceId }) {
     const { status } = errors[code]
-    const headers = status === 503 || status === 429 ? retryHeaders : problemHeaders
+    const headers = hasRetryAfter(status) ? retryHeaders : problemHeaders
     const end = members ? `,"errors":${JSON.stringify(members)}}` : '}'
     return { status, headers, body: `${problemStarts[code]},"traceId":"${traceId}"${end}` }
   },

@@ -1,4 +1,4 @@
-import { type Client, Interrupted, type Response } from './client.ts'
+import { type Client, Interrupted, type Response, type StopSignal } from './client.ts'
 import { type Items, isFromThisRun } from './contract.ts'
 import { escapeText } from './escape.ts'
 import { isSuccess, RuleViolation } from './expect.ts'
@@ -14,9 +14,9 @@ export interface ItemTracker {
   deleteCreated(): Promise<void>
   /**
    * Deletes what is left of the run; returns the paths of the items that may still exist. Ends at the first request without
-   * a response, and soon where the run was stopped.
+   * a response, and soon once the signal is aborted.
    */
-  deleteLeftovers(isStopped: () => boolean): Promise<readonly string[]>
+  deleteLeftovers(signal: StopSignal | undefined): Promise<readonly string[]>
 }
 
 /** The request was not sent, because the item that it would create could not be deleted. */
@@ -70,19 +70,20 @@ export function trackItems(client: Client, items: Items, initialList: Response |
     if (method === 'DELETE') createdIds.delete(idInPath(path) ?? '')
   }
 
-  const list = () => client.send('GET', items.path).then(itemsIn, () => undefined)
   /** Sends the request even if it would have to wait for too long. */
   const sendNow = (method: string, path: string) =>
     client.send(method, path).catch((cause: unknown) => {
       if (cause instanceof Interrupted) return client.send(method, path)
       throw cause
     })
+  /** Undefined: no response. */
+  const list = () => sendNow('GET', items.path).catch(() => undefined)
   /** 0: no response. */
   const deleteItem = async (id: string) => (await sendNow('DELETE', itemPath(id)).catch(() => ({ status: 0 }))).status
 
   /** Also finds items whose POST returned an error, or no response. Undefined where there is no response. */
   async function listIdsOfRun(): Promise<string[] | undefined> {
-    const response = await sendNow('GET', items.path).catch(() => undefined)
+    const response = await list()
     const ofRun = response && (itemsIn(response) ?? []).filter((item) => Object.values(item).some(isFromThisRun))
     return ofRun?.map(idOf).filter((id) => id !== undefined)
   }
@@ -105,7 +106,8 @@ export function trackItems(client: Client, items: Items, initialList: Response |
         createdIds.delete(id)
         const succeeded = isSuccess({ status })
         if (succeeded && isDeletionConfirmed) continue
-        const listed = await list()
+        const response = await list()
+        const listed = response && itemsIn(response)
         if (listed ? !listed.some((item) => idOf(item) === id) : succeeded || status === 404) {
           isDeletionConfirmed ||= succeeded
           continue
@@ -115,11 +117,12 @@ export function trackItems(client: Client, items: Items, initialList: Response |
         for (const trait of traitsOf(nameOf(id))) undeletable.set(trait, reason)
       }
     },
-    async deleteLeftovers(isStopped) {
+    async deleteLeftovers(signal) {
       const startedAt = performance.now()
       const listed = await listIdsOfRun()
       let isResponding = listed !== undefined
-      const mayGoOn = () => isResponding && !(isStopped() && performance.now() - startedAt > maxCleanupWhenStoppedMs)
+      const mayGoOn = () =>
+        isResponding && !(signal?.aborted && performance.now() - startedAt > maxCleanupWhenStoppedMs)
       const leftovers = new Set<string>()
       for (const id of new Set([...createdIds, ...remainingIds, ...(listed ?? [])])) {
         const status = mayGoOn() ? await deleteItem(id) : 0

@@ -267,7 +267,7 @@ async function runChecks(selected: readonly Check[], options: RunOptions, plain:
     onOutcome?.(outcome, outcomes.length, selected.length)
   }
   if (control) await control.restore()
-  const leftovers = control ? [] : await deleteLeftovers(() => signal?.aborted === true)
+  const leftovers = control ? [] : await deleteLeftovers(signal)
   const count = (status: Outcome['status']) => outcomes.filter((outcome) => outcome.status === status).length
   return {
     ok: complete && count('failed') === 0,

@@ -134,7 +134,8 @@ class MessageCheck {
     if ((type === 'E' || type === 'N') && this.#lastBytes !== 0) throw new ProtocolError(notPostgres)
     // The driver would take it for the end of the next statement, and give it the result of another.
     if (type === 'Z' && !this.#mayBeReady) throw new ProtocolError(notPostgres)
-    if (type === 'Z' || readyAfter.includes(type)) this.#mayBeReady = type !== 'Z'
+    if (type === 'Z') this.#mayBeReady = false
+    else if (readyAfter.includes(type)) this.#mayBeReady = true
     this.#receivedHeadBytes = 0
   }
 }
