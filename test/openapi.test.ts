@@ -2,11 +2,10 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { fileURLToPath } from 'node:url'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import { Validator } from '@seriousme/openapi-schema-validator'
-import { generateApi } from 'swagger-typescript-api'
-import { run, runCommand } from './support/cli.ts'
+import { run } from './support/cli.ts'
 import { temporaryFolder } from './support/folder.ts'
 import { transports } from './support/running.ts'
 
@@ -143,50 +142,6 @@ for (const profile of ['a', 'b'] as const)
       }
     })
   })
-
-test('S4 the OpenAPI documents generate clients that type-check and create, read, update and delete', async (t) => {
-  const folder = temporaryFolder(t)
-  const files = []
-  for (const profile of ['a', 'b']) {
-    await generateApi({
-      input: committed(profile),
-      output: folder,
-      fileName: `${profile}.ts`,
-      cleanOutput: false,
-      silent: true,
-    })
-    files.push(`${profile}.ts`)
-  }
-  const tsc = fileURLToPath(new URL('../../node_modules/typescript/bin/tsc', import.meta.url))
-  const options = ['--strict', '--target', 'es2023', '--module', 'nodenext', '--lib', 'es2024,dom', '--types', '']
-  const compiled = await runCommand(t, process.execPath, [tsc, ...options, ...files], { cwd: folder })
-  assert.equal(compiled.code, 0, compiled.stdout)
-  for (const profile of ['a', 'b'] as const) {
-    const { Api } = await import(pathToFileURL(join(folder, `${profile}.js`)).href)
-    const { url } = await transports['over a socket'](t, profile)
-    await useClient[profile](new Api({ baseUrl: url, baseApiParams: { format: 'json' } }).api)
-  }
-})
-
-// biome-ignore lint/suspicious/noExplicitAny: the client is generated while the test runs
-const useClient: Record<'a' | 'b', (api: any) => Promise<void>> = {
-  async a(api) {
-    const { status, data } = await api.createItem({ name: 'x', isComplete: false })
-    assert.deepEqual([status, data], [201, { id: 1, name: 'x', isComplete: false }])
-    await api.updateItem(1, { id: 1, name: 'y', isComplete: true }, { format: undefined })
-    assert.deepEqual((await api.getItem(1)).data, { id: 1, name: 'y', isComplete: true })
-    await api.deleteItem(1, { format: undefined })
-    assert.deepEqual((await api.listItems()).data, [])
-  },
-  async b(api) {
-    const item = { id: 'a/b 😀', name: 'x', notes: 'y', done: false }
-    assert.deepEqual((await api.createItem(item)).data, item)
-    await api.updateItem({ ...item, done: true }, { format: undefined })
-    assert.deepEqual((await api.listItems()).data.at(-1), { ...item, done: true })
-    await api.deleteItem(encodeURIComponent(item.id), { format: undefined })
-    assert.equal((await api.listItems()).data.length, 3)
-  },
-}
 
 suite('openapi', () => {
   test('writes openapi.json, or the file that -o names', async (t) => {

@@ -179,7 +179,7 @@ suite('verify', { concurrency: 2 }, () => {
       const response = await forward(request)
       return request.method === 'POST' ? { ...response, text: response.text.replace(/"id":\d+/, '"id":1') } : response
     })
-    assert.equal((await run(t, ['verify', await listen(t, server), '--profile', 'a'])).code, 1)
+    assert.equal((await run(t, ['verify', await listen(t, server), '--profile', 'a', '--only', 'A*'])).code, 1)
     assert.match((await client.send('GET', `${itemsPath}/1`)).text, /"mine","isComplete":false/)
   })
 

@@ -251,15 +251,6 @@ suite('limits of the control API', { concurrency: true }, () => {
     assert.equal(Object.keys(errors).length, 1_000)
   })
 
-  test('a body that would not fit into a small heap is refused', async (t) => {
-    const { url } = await serve(t, [], { NODE_OPTIONS: '--max-old-space-size=200' })
-    const client = createClient(url, { timeout: 60_000 })
-    const items = (bytes: number) => JSON.stringify([{ id: 1, name: 'x'.repeat(bytes), isComplete: true }])
-    assert.equal((await client.send('PUT', adminItems, items(60 * 2 ** 20))).status, 413)
-    assert.equal((await client.send('PUT', adminItems, items(8 * 2 ** 20))).status, 204)
-    assert.equal((await client.send('GET', '/')).status, 200)
-  })
-
   test('more than 1,000 rules are refused', async () => {
     const client = newSandbox(a)
     const rules = (count: number) => Array.from({ length: count }, () => ({ method: 'POST', code: 503 }))
@@ -268,21 +259,6 @@ suite('limits of the control API', { concurrency: true }, () => {
     assert.equal((await client.send('PUT', '/__admin/faults', rules(1_000))).status, 204)
     const surplus = await client.send('POST', '/__admin/faults', { code: 503 })
     assert.deepEqual([surplus.status, problemOf(surplus).errors], [400, { '': ['There may be at most 1000 rules.'] }])
-  })
-
-  test('more than 10,000 rules in all sandboxes together are refused; a reset makes room', async (t) => {
-    const { url } = await serve(t, [])
-    const clients = Array.from({ length: 11 }, (_, index) => createClient(`${url}/~${index}`))
-    const put = (client: Client, count: number) =>
-      client.send('PUT', '/__admin/faults', Array(count).fill({ method: 'POST', code: 503 }))
-    for (const client of clients.slice(0, 10)) assert.equal((await put(client, 1_000)).status, 204)
-    const [first, last] = [clients[0] as Client, clients[10] as Client]
-    const message = 'There may be at most 10000 rules in all sandboxes together: reset one that you no longer need.'
-    for (const refused of [await put(last, 1), await last.send('POST', '/__admin/faults', { code: 503 })])
-      assert.deepEqual([refused.status, problemOf(refused).errors], [400, { '': [message] }])
-    assert.equal((await put(first, 1_000)).status, 204)
-    await first.send('POST', '/__admin/reset')
-    assert.equal((await put(last, 1_000)).status, 204)
   })
 
   test('more than 100 clients that receive events are refused; one that leaves makes room', async (t) => {

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict'
-import { get, type IncomingMessage } from 'node:http'
-import { suite, type TestContext, test } from 'node:test'
+import { suite, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect } from 'node:tls'
 import { profiles } from '../../src/app.ts'
 import type { JournalEntry } from '../../src/control/schema.ts'
 import type { Client } from '../../src/verify/client.ts'
 import { cleanUp } from '../support/cleanup.ts'
-import { node, serve, sharedService } from '../support/cli.ts'
+import { serve, sharedService } from '../support/cli.ts'
 import { createClient } from '../support/client.ts'
 import {
   developmentToken,
@@ -19,22 +18,15 @@ import {
   numbered,
   problemOf,
   putFaults,
+  repeat,
   type ServerEvent,
+  sendRaw,
 } from '../support/control.ts'
 import { RawConnection } from '../support/raw.ts'
 import { Stopwatch } from '../support/stopwatch.ts'
 
 const a = sharedService([])
 const b = sharedService(['--profile', 'b'])
-
-/** Sends so many requests, twenty at a time. */
-async function repeat(count: number, send: (index: number) => Promise<unknown>): Promise<void> {
-  let index = 0
-  const worker = async () => {
-    while (index < count) await send(index++)
-  }
-  await Promise.all(Array.from({ length: 20 }, worker))
-}
 
 suite('journal', { concurrency: true }, () => {
   test('has time, method, path, query, status, duration, headers and bodies of each request, newest last', async () => {
@@ -397,49 +389,6 @@ suite('journal', { concurrency: true }, () => {
   })
 })
 
-suite('size of the journals', () => {
-  test('is at most 16 MiB; the newest entries are kept', async () => {
-    const client = newSandbox(a)
-    const body = numbered('x'.repeat(20_000))
-    await repeat(1_000, () => client.send('PUT', `${itemsPath}/9`, body))
-    await client.send('GET', '/last')
-    const { text } = await client.send('GET', '/__admin/requests')
-    const entries = JSON.parse(text)
-    assert.ok(entries.length < 1_000 && entries.length > 800, `${entries.length}`)
-    assert.equal(entries.at(-1).path, '/last')
-  })
-
-  test('does not count what was removed while it was pending', async (t) => {
-    const { url, running } = await serve(t, [], {}, 'a', node)
-    const client = createClient(url)
-    const body = JSON.stringify(numbered('x'.repeat(20_000)))
-    const count = 540
-    const left = new AbortController()
-    const headers = { 'content-type': 'application/json', prefer: 'wait=60' }
-    const send = () => fetch(url + itemsPath, { method: 'POST', body, headers, signal: left.signal })
-    const requests = Array.from({ length: count }, send)
-    while ((await journalOf(client)).length < count) await sleep(100)
-    await client.send('DELETE', '/__admin/requests')
-    left.abort()
-    await Promise.allSettled(requests)
-    while ((running.stdout.match(/ aborted /g)?.length ?? 0) < count) await sleep(20)
-    for (const path of ['/1', '/2']) await client.send('GET', path)
-    assert.deepEqual(
-      (await journalOf(client)).map(({ path }) => path),
-      ['/1', '/2'],
-    )
-  })
-})
-
-/** Sends the head of a request, and its body, over a connection of its own. */
-function sendRaw(t: TestContext, client: Client, method: string, headers: string, body = '', path = itemsPath) {
-  const raw = new RawConnection(t, Number(new URL(client.url).port))
-  const content = body && `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n`
-  const target = `${new URL(client.url).pathname.replace(/\/$/, '')}${path}`
-  raw.socket.write(`${method} ${target} HTTP/1.1\r\nHost: localhost\r\n${headers}\r\n${content}\r\n${body}`)
-  return raw
-}
-
 suite('requests in flight', { concurrency: true }, () => {
   test('are pending, and then sent; each has two events with one entry', async (t) => {
     const client = newSandbox(a)
@@ -582,35 +531,6 @@ suite('requests in flight', { concurrency: true }, () => {
         ['/', 'closed'],
       ],
     )
-  })
-
-  test('that are delayed have a limit for their memory, after their client has left too: the oldest get 503', async (t) => {
-    const env = { NODE_OPTIONS: '--max-old-space-size=256' }
-    const { url, running } = await serve(t, ['--metrics-port', '0'], env)
-    const client = createClient(url)
-    await putFaults(client, { method: 'POST', delay: 60_000 })
-    // 32 of them are less than 32 MiB, 33 are more.
-    const body = JSON.stringify(numbered('x'.repeat(1_020_000)))
-    const delayed: RawConnection[] = []
-    for (let count = 1; count <= 40; count++) {
-      const raw = sendRaw(t, client, 'POST', 'X-Y: z', body)
-      delayed.push(raw)
-      while (!(await client.send('GET', '/__admin/faults')).text.endsWith(`"used":${count}}]`));
-      if (count <= 4) raw.socket.destroy()
-    }
-    const [metrics] = await running.prints(/http:\/\/127\.0\.0\.1:\d+\/metrics/)
-    const text = await (await fetch(metrics)).text()
-    assert.deepEqual(text.match(/(?<=^todo_requests_total\{.*createItem.*status=).*/gm), ['"503"} 8'])
-    for (const raw of delayed.slice(4, 8)) assert.deepEqual(await raw.responses(1), [503])
-    assert.deepEqual(
-      delayed.slice(8).flatMap(({ statuses }) => statuses),
-      [],
-    )
-    assert.deepEqual(
-      (await journalOf(client)).slice(0, 9).map(({ state, status }) => [state, status]),
-      [...Array(4).fill(['aborted', null]), ...Array(4).fill(['sent', 503]), ['pending', null]],
-    )
-    assert.equal((await client.send('GET', itemsPath)).text, '[]')
   })
 
   test('behind a response that is not sent yet are aborted, too', async (t) => {
@@ -768,31 +688,6 @@ suite('events', { concurrency: true }, () => {
       )
       later.close()
     }
-  })
-
-  // Much longer than it takes, and much shorter than it took when each event was formatted again for each one before it.
-  test('a client that does not read takes no memory and gets the rest when it reads again', {
-    timeout: 30_000,
-  }, async (t) => {
-    const { url } = await serve(t, [])
-    const client = createClient(url)
-    const slow = await new Promise<IncomingMessage>((responded) => get(`${url}/__admin/events`, responded))
-    const count = 1_500
-    await repeat(count, () => client.send('PUT', `${itemsPath}/9`, { id: 9, ...numbered('x'.repeat(16_000)) }))
-    await client.send('GET', '/last')
-    const ids: number[] = []
-    let line = ''
-    for await (const data of slow.setEncoding('utf8')) {
-      const lines = `${line}${data}`.split('\n')
-      line = lines.pop() ?? ''
-      for (const complete of lines) if (complete.startsWith('id: ')) ids.push(Number(complete.slice(4)))
-      if (lines.some((complete) => complete.includes('"path":"/last"'))) break
-    }
-    assert.ok(ids.length < count, `${ids.length}`)
-    assert.deepEqual(
-      ids,
-      [...ids].sort((x, y) => x - y),
-    )
   })
 
   test('a client that is gone does no harm', async (t) => {

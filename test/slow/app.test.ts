@@ -1,4 +1,5 @@
-/* test/app.test.ts has the same for the other profile. */
+/* test/app.test.ts has the rest, and the same for the other profile. */
+import '../app/long-lists.ts'
 import { testItems, testLook } from '../app/profile.ts'
 
 testItems('b')

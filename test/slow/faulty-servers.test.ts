@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { assertFails, failedRules, ruleOf, titles, verifyFaulty } from '../support/faulty-server.ts'
+import { verify } from '../../src/verify/index.ts'
+import { assertFails, failedRules, faultyAgent, ruleOf, titles, verifyFaulty } from '../support/faulty-server.ts'
+import { tokenFor } from '../support/running.ts'
 import { faults, hasPath, replaceResponse, setStatus } from '../verify/faults.ts'
 
 /** A run waits more than it computes. */
@@ -112,3 +114,21 @@ test('outcomes carry no large bodies', async (t) => {
       assert.ok(JSON.stringify(failure ?? '').length < 20_000, `${rule} ${name}`)
   }
 })
+
+for (const profile of ['a', 'b'] as const) {
+  test(`verify passes a correct server of profile ${profile}, and leaves no items in its store`, async (t) => {
+    const agent = await faultyAgent(t, profile, (request, forward) => forward(request))
+    const [token, otherToken] = [await tokenFor('ada'), await tokenFor('bob')]
+    const verification = await verify({
+      url: 'http://correct.example',
+      profile,
+      agent,
+      token,
+      otherToken,
+      strict: true,
+    })
+    assert.deepEqual(titles(verification, 'failed'), [])
+    const { failed, skipped, leftovers } = verification
+    assert.deepEqual([failed, skipped, leftovers.length], [0, profile === 'a' ? 2 : 3, 0])
+  })
+}

@@ -4,7 +4,8 @@ import { writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { generateApi } from 'swagger-typescript-api'
 import { start, type TodoServer } from '../../src/index.ts'
 import { runCommand } from '../support/cli.ts'
 import { temporaryFolder } from '../support/folder.ts'
@@ -510,3 +511,45 @@ test('S4 clients that are generated from the document compile, and every operati
     assert.equal(printed.replaceAll('\r', ''), csharpOutput)
   })
 })
+
+test('S4 swagger-typescript-api: clients compile, and create, read, update and delete', async (t) => {
+  const folder = temporaryFolder(t)
+  const files = []
+  for (const profile of ['a', 'b']) {
+    await generateApi({
+      input: fileURLToPath(new URL(`../../../openapi/${profile}.json`, import.meta.url)),
+      output: folder,
+      fileName: `${profile}.ts`,
+      cleanOutput: false,
+      silent: true,
+    })
+    files.push(`${profile}.ts`)
+  }
+  const options = ['--strict', '--target', 'es2023', '--module', 'nodenext', '--lib', 'es2024,dom', '--types', '']
+  await execute(t, folder, process.execPath, compiler, ...options, ...files)
+  for (const profile of ['a', 'b'] as const) {
+    const { Api } = await import(pathToFileURL(join(folder, `${profile}.js`)).href)
+    await using server = await start({ profile })
+    await useTypescriptApi[profile](new Api({ baseUrl: server.url, baseApiParams: { format: 'json' } }).api)
+  }
+})
+
+// biome-ignore lint/suspicious/noExplicitAny: the client is generated while the test runs
+const useTypescriptApi: Record<'a' | 'b', (api: any) => Promise<void>> = {
+  async a(api) {
+    const { status, data } = await api.createItem({ name: 'x', isComplete: false })
+    assert.deepEqual([status, data], [201, { id: 1, name: 'x', isComplete: false }])
+    await api.updateItem(1, { id: 1, name: 'y', isComplete: true }, { format: undefined })
+    assert.deepEqual((await api.getItem(1)).data, { id: 1, name: 'y', isComplete: true })
+    await api.deleteItem(1, { format: undefined })
+    assert.deepEqual((await api.listItems()).data, [])
+  },
+  async b(api) {
+    const item = { id: 'a/b 😀', name: 'x', notes: 'y', done: false }
+    assert.deepEqual((await api.createItem(item)).data, item)
+    await api.updateItem({ ...item, done: true }, { format: undefined })
+    assert.deepEqual((await api.listItems()).data.at(-1), { ...item, done: true })
+    await api.deleteItem(encodeURIComponent(item.id), { format: undefined })
+    assert.equal((await api.listItems()).data.length, 3)
+  },
+}

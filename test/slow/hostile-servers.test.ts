@@ -8,7 +8,7 @@ import { parseExact } from '../../src/verify/json.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { run, serve, start } from '../support/cli.ts'
 import { createClient as connect } from '../support/client.ts'
-import { faultyServer, titles, verifyFaulty } from '../support/faulty-server.ts'
+import { faultyServer, type Mutation, titles, verifyFaulty } from '../support/faulty-server.ts'
 import { listen } from '../support/listen.ts'
 import { agentInto, transports } from '../support/running.ts'
 
@@ -302,4 +302,18 @@ test('concurrent runs of one process do not delete the items of each other', asy
   const { ok } = await verify({ url: client.url, contract: contract(async () => {}) })
   ends[0]?.()
   assert.deepEqual([ok, titles(await waiting, 'failed')], [true, []])
+})
+
+test('an assigned id of a megabyte does not stop the run', async (t) => {
+  const id = 'x'.repeat(2 ** 20)
+  const mutate: Mutation = async (request, forward) => {
+    const response = await forward(request)
+    if (request.method === 'PUT') return { ...response, status: 500 }
+    return request.method === 'POST' && response.status === 200
+      ? { ...response, text: response.text.replace(/"id":"[^"]*"/, `"id":"${id}"`) }
+      : response
+  }
+  const url = await listen(t, faultyServer(await transports['over a socket'](t, 'b'), mutate))
+  const { failed } = await verify({ url, profile: 'b', only: ['B3', 'B7'] })
+  assert.ok(failed > 0)
 })

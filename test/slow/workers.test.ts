@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { readFileSync, rmSync } from 'node:fs'
 import { Agent } from 'node:http'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
@@ -6,12 +7,28 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Service } from '../support/cli.ts'
 import { createClient } from '../support/client.ts'
 import { temporaryFolder } from '../support/folder.ts'
-import { Instance, Writers } from '../support/instance.ts'
+import { Instance, item, Writers } from '../support/instance.ts'
 import { descriptorsOf } from '../support/process.ts'
-import { production, skipWithoutProc, startWorkers, untilBothServe, workerPids } from '../support/workers.ts'
+import {
+  production,
+  send,
+  skipWithoutProc,
+  startWorkers,
+  untilBothServe,
+  workerPids,
+  workersIn,
+} from '../support/workers.ts'
 
 /** How often the workers get a signal. */
 const rounds = 3
+
+/** Waits until a process does nothing but wait. */
+async function untilSleeping(pid: number): Promise<void> {
+  for (let count = 0; count < 20; count++) {
+    if (!/\) S /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))) count = 0
+    await sleep(10)
+  }
+}
 
 /** Clients that send requests one after the other until they are stopped. */
 class Load {
@@ -100,4 +117,66 @@ suite('serve --workers under load', { concurrency: 2 }, () => {
     await writers.stop()
     await writers.assertStored(await Instance.startOnFile(t, file))
   })
+})
+
+test('a worker that is killed is replaced, after growing pauses; the other one serves on', {
+  skip: skipWithoutProc,
+}, async (t) => {
+  const service = await startWorkers(t)
+  await untilBothServe(service)
+  const [kept] = workerPids(service)
+  const replaced = /ended \(SIGKILL\); another one starts ([^"]+)\."/g
+  const pauses = () => [...service.running.stdout.matchAll(replaced)].map(([, when]) => when)
+  let kills = 0
+  // One that served for ten seconds, as on a busy machine, is replaced at once.
+  while (pauses().at(-1) !== 'in 0.4 s' && kills < 10) {
+    while (workerPids(service).length < 2) await sleep(5)
+    process.kill(workerPids(service).find((pid) => pid !== kept) as number, 'SIGKILL')
+    kills++
+    await service.running.prints(new RegExp(`(?:${replaced.source}[^]*){${kills}}`))
+    for (let count = 0; count < 10; count++) assert.equal((await send(service.url, '/health/ready')).status, 200)
+  }
+  assert.deepEqual(pauses().slice(-3), ['in 0.1 s', 'in 0.2 s', 'in 0.4 s'])
+  while (!workersIn(service).has(2 + kills)) await send(service.url, '/health/ready')
+})
+
+test('a worker that is killed while it waits for its port is replaced; all end when the primary process is killed', {
+  skip: skipWithoutProc,
+}, async (t) => {
+  const service = await startWorkers(t)
+  const primary = service.running.process
+  await untilBothServe(service)
+  const first = workerPids(service)
+  process.kill(first[0] as number, 'SIGKILL')
+  const starting = () => workerPids(service).find((pid) => !first.includes(pid))
+  while (starting() === undefined) await sleep(1)
+  primary.kill('SIGSTOP')
+  await untilSleeping(starting() as number)
+  process.kill(starting() as number, 'SIGKILL')
+  primary.kill('SIGCONT')
+  while (!workersIn(service).has(4)) await send(service.url, '/health/ready')
+  const pids = workerPids(service)
+  primary.kill('SIGKILL')
+  const isAlive = (pid: number) => {
+    try {
+      return process.kill(pid, 0)
+    } catch {
+      return false
+    }
+  }
+  while (pids.some(isAlive)) await sleep(10)
+})
+
+test('workers say once that their data file was deleted, and the exit code is 1', async (t) => {
+  const file = join(temporaryFolder(t), 'todo.db')
+  const flags = ['--mode', 'production', '--workers', '2', '--data', file]
+  const instance = await Instance.start(t, '', 'a', flags)
+  rmSync(file)
+  assert.equal((await instance.send('POST', '', item('y'))).status, 503)
+  await instance.running.prints(/was deleted, moved or replaced/)
+  await sleep(1_200)
+  instance.running.process.kill('SIGTERM')
+  const { code, stdout } = await instance.running.ended
+  assert.equal(code, 1)
+  assert.equal(stdout.match(/was deleted, moved or replaced/g)?.length, 1)
 })

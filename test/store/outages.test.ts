@@ -2,39 +2,17 @@ import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { limitNotices } from '../../src/store/notices.ts'
-import { UnavailableError } from '../../src/store/store.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { node } from '../support/cli.ts'
 import { newDatabase, sharedPostgres } from '../support/database.ts'
 import { Instance, item, startBehindProxy, startWithLockedTable } from '../support/instance.ts'
 import { freePort } from '../support/port.ts'
 import { openSql } from '../support/sql.ts'
-import { Stopwatch } from '../support/stopwatch.ts'
-import { itemsIn, openPostgres } from '../support/stores.ts'
 import { startProxy } from '../support/tcp-proxy.ts'
 
 const namedItem = { id: 'x', name: 'name', notes: 'notes' }
 
 suite('while the database is unreachable or slow', { concurrency: 3 }, () => {
-  test('A15 returns 503 with Retry-After within 6 seconds when the database does not respond', async (t) => {
-    const { proxy, instance } = await startBehindProxy(t)
-    await instance.send('POST', '', item('before'))
-    proxy.blackhole()
-    const stopwatch = new Stopwatch()
-    const requests = Array.from({ length: 60 }, (_, index) => instance.send('POST', '', item(`lost ${index}`)))
-    for (const { status, headers, text } of await Promise.all(requests)) {
-      assert.deepEqual(
-        [status, headers.get('content-type'), headers.get('retry-after')],
-        [503, 'application/problem+json', '1'],
-      )
-      assert.doesNotMatch(text, /database|postgres|127\.0\.0\.1/i)
-    }
-    stopwatch.assertWithin(6_000)
-    proxy.restore()
-    await instance.assertRecovers()
-    assert.deepEqual(await instance.list(), [{ id: 1, ...item('before') }])
-  })
-
   test("B6 returns the operation's code, and 503 for the list, when the database is unreachable", async (t) => {
     const { proxy, instance } = await startBehindProxy(t, 'b')
     proxy.refuse()
@@ -153,18 +131,6 @@ suite('while the database is unreachable or slow', { concurrency: 3 }, () => {
     assert.deepEqual([...new Set(responses.map(({ status }) => status))], [204])
   })
 
-  test('uses the connections that it has while no others can be opened', async (t) => {
-    const { proxy, instance } = await startBehindProxy(t)
-    assert.equal((await instance.send('GET', '')).status, 200)
-    proxy.blackholeNew()
-    const deadline = performance.now() + 8_000
-    while (performance.now() < deadline) {
-      const responses = await Promise.all(Array.from({ length: 20 }, () => instance.send('GET', '/1')))
-      assert.deepEqual([...new Set(responses.map(({ status }) => status))], [404])
-    }
-    assert.doesNotMatch(instance.running.stdout, /^The database/m)
-  })
-
   test('connects to several hosts without a warning of Node in the log', async (t) => {
     const { url } = await newDatabase()
     const { host } = new URL(url)
@@ -218,60 +184,6 @@ test('losing the connection while items are replaced fails that request, not the
   })
   assert.equal(put.status, 503)
   assert.deepEqual(await instance.list(), [{ id: 1, ...item('kept') }])
-})
-
-test('an import whose host vanishes says so, and keeps others from creating items for seconds only', async (t) => {
-  const { port } = await sharedPostgres()
-  const { url } = await newDatabase()
-  const proxy = await startProxy(t, port)
-  const notices: string[] = []
-  const stopwatch = new Stopwatch()
-  const importing = await openPostgres(t, url.replace(`:${port}/`, `:${proxy.port}/`), {
-    notice: (message) => notices.push(message),
-  })
-  const { a } = await openPostgres(t, url)
-  proxy.onBytes('jsonb_to_recordset', 'blackhole')
-  const imported = importing.importItems({ a: { items: [{ id: '7', ...item('new'), secret: null }], lastId: '7' } })
-  await proxy.triggered
-  const create = async () => a.create(item('created'))
-  for (let isCreated = false; !isCreated; stopwatch.assertWithin(12_000))
-    isCreated = await create().then(
-      () => true,
-      () => false,
-    )
-  while (notices.length === 0) await sleep(20)
-  assert.match(`${notices[0]}`, /^No response from 127\.0\.0\.1:\d+ for 3 seconds\. Waiting for up to 600\.$/)
-  await importing.close()
-  await assert.rejects(async () => imported, UnavailableError)
-  assert.deepEqual(await itemsIn(a), [{ id: 1, ...item('created') }])
-})
-
-test('a replacement with If-Match that reads nothing of a long list keeps nobody from creating items', async (t) => {
-  const { port } = await sharedPostgres()
-  const { url } = await newDatabase()
-  const proxy = await startProxy(t, port)
-  const stopwatch = new Stopwatch()
-  const stopped = await openPostgres(t, url.replace(`:${port}/`, `:${proxy.port}/`))
-  const { a, importItems } = await openPostgres(t, url)
-  // More than sockets buffer.
-  const items = Array.from({ length: 32 }, (_, index) => ({
-    id: `${index + 1}`,
-    ...item('x'.repeat(2 ** 20)),
-    secret: null,
-  }))
-  await importItems({ a: { items, lastId: '32' } })
-  const { etag } = await a.list()
-  proxy.onBytes('string_agg', 'read nothing')
-  const replaced = stopped.a.replaceAll([], [etag])
-  const sql = openSql(url)
-  cleanUp(t, () => sql.end())
-  const isSending = () =>
-    sql`select 1 from pg_stat_activity where datname = current_database() and wait_event = 'ClientWrite'`
-  while ((await isSending()).length === 0) await sleep(20)
-  assert.equal(typeof (await a.create(item('created'))), 'object')
-  stopwatch.assertWithin(30_000)
-  await stopped.close()
-  await assert.rejects(async () => replaced, UnavailableError)
 })
 
 // By itself: the timers of the process are mocked.

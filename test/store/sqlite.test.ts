@@ -509,20 +509,6 @@ suite('a data file that is deleted, moved or replaced while the service runs', {
       assert.equal(code, 1)
       assert.equal(stdout.match(/was deleted, moved or replaced/g)?.length, 1)
     })
-
-  test('with workers it is said once, and the exit code is 1', async (t) => {
-    const file = join(temporaryFolder(t), 'todo.db')
-    const flags = ['--mode', 'production', '--workers', '2', '--data', file]
-    const instance = await Instance.start(t, '', 'a', flags)
-    rmSync(file)
-    assert.equal((await instance.send('POST', '', item('y'))).status, 503)
-    await instance.running.prints(/was deleted, moved or replaced/)
-    await sleep(1_200)
-    instance.running.process.kill('SIGTERM')
-    const { code, stdout } = await instance.running.ended
-    assert.equal(code, 1)
-    assert.equal(stdout.match(/was deleted, moved or replaced/g)?.length, 1)
-  })
 })
 
 const chooseAnother = 'Set another file with --data.'

@@ -9,6 +9,7 @@ import type { Client, Response } from '../../src/verify/client.ts'
 import { cleanUp } from './cleanup.ts'
 import type { Service } from './cli.ts'
 import { createClient } from './client.ts'
+import { RawConnection } from './raw.ts'
 
 export const itemsPath = '/api/todoitems'
 export const numbered = (name: string) => ({ name, isComplete: false })
@@ -31,6 +32,24 @@ export async function journalOf(client: Client, query = ''): Promise<JournalEntr
 export async function putFaults(client: Client, ...rules: object[]): Promise<void> {
   const { status, text } = await client.send('PUT', '/__admin/faults', rules)
   assert.equal(status, 204, text)
+}
+
+/** Sends so many requests, twenty at a time. */
+export async function repeat(count: number, send: (index: number) => Promise<unknown>): Promise<void> {
+  let index = 0
+  const worker = async () => {
+    while (index < count) await send(index++)
+  }
+  await Promise.all(Array.from({ length: 20 }, worker))
+}
+
+/** Sends the head of a request, and its body, over a connection of its own. */
+export function sendRaw(t: TestContext, client: Client, method: string, headers: string, body = '', path = itemsPath) {
+  const raw = new RawConnection(t, Number(new URL(client.url).port))
+  const content = body && `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n`
+  const target = `${new URL(client.url).pathname.replace(/\/$/, '')}${path}`
+  raw.socket.write(`${method} ${target} HTTP/1.1\r\nHost: localhost\r\n${headers}\r\n${content}\r\n${body}`)
+  return raw
 }
 
 /** The token that the documentation page contains for a client on this machine. */

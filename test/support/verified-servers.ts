@@ -63,9 +63,9 @@ const slowServers: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** With the checks of what is specified; `npm run mutation` runs all checks. */
-export function testCorrectServers(which: 'one in ten' | 'others'): void {
+export function testCorrectServers(which: 'first' | 'others'): void {
   suite('verify blames no correct server', { concurrency }, () => {
-    for (const server of correctServers.filter((_, index) => (index % 10 === 0) === (which === 'one in ten'))) {
+    for (const server of correctServers.filter((_, index) => (index === 0) === (which === 'first'))) {
       const { id, trait, publicUrl } = server
       test(`${id}: ${trait}`, async (t) => {
         const verification = await verifyServer(t, server, { quick: true, publicUrl, only: slowServers[id] })

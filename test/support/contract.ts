@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { type TestContext, test } from 'node:test'
+import { profiles } from '../../src/app.ts'
+import { type ItemTracker, trackItems } from '../../src/verify/cleanup.ts'
+import type { Client } from '../../src/verify/client.ts'
+import { profiles as contracts, verify } from '../../src/verify/index.ts'
+import { seededRandom } from '../../src/verify/random.ts'
+import { serve } from './cli.ts'
+import { developmentToken } from './control.ts'
+import { openApiValidation } from './openapi-validation.ts'
+import { transports } from './running.ts'
+import { stores } from './stores.ts'
+
+type StartServer = (t: TestContext, profile: 'a' | 'b') => Promise<Client>
+
+const initialItems = { a: profiles.a.startingItems, b: profiles.b.startingItems }
+
+const overSocket =
+  (store: 'SQLite' | 'PostgreSQL'): StartServer =>
+  async (t, profile) =>
+    transports['over a socket'](t, profile, { stores: await stores[store](t, initialItems) })
+
+type ServerName = 'in process' | 'over a socket, store SQLite' | 'over a socket, store PostgreSQL'
+
+const servers: Readonly<Record<ServerName, StartServer>> = {
+  'in process': transports['in process'],
+  'over a socket, store SQLite': overSocket('SQLite'),
+  'over a socket, store PostgreSQL': overSocket('PostgreSQL'),
+}
+
+/** Runs every check of the profile; over a socket without G and S, which are the same with every store. */
+export function testContract(profile: 'a' | 'b', name: ServerName): void {
+  const startServer = servers[name]
+  const documentUrl = new URL(`../../../openapi/${profile}.json`, import.meta.url)
+  const withValidation = openApiValidation(JSON.parse(readFileSync(documentUrl, 'utf8')))
+
+  test(`profile ${profile} conforms to the contract and its OpenAPI document, ${name}`, async (parent) => {
+    const { items } = contracts[profile]
+    const checks = contracts[profile].checks.filter(({ rule }) => name === 'in process' || !/^[GS]/.test(rule))
+    let shared: Promise<ItemTracker> | undefined
+
+    for (const check of checks)
+      await parent.test(`${check.rule} ${check.name}`, async (t) => {
+        if (check.needs === 'untouched store' || check.needs === 'own server')
+          return check.run(withValidation(await startServer(t, profile)), seededRandom(1, check.name))
+        shared ??= startServer(parent, profile).then((client) => trackItems(withValidation(client), items, undefined))
+        try {
+          const { client, deleteCreated } = await shared
+          await check.run(client, seededRandom(1, check.name))
+          // The lists of the next checks stay short.
+          await deleteCreated()
+        } catch (error) {
+          // The next check gets a new server, so that it cannot fail because of this one.
+          shared = undefined
+          throw error
+        }
+      })
+  })
+}
+
+/** In development, the control layer handles every request first. */
+export function testControlled(profile: 'a' | 'b', place: 'in a sandbox' | 'outside sandboxes'): void {
+  test(`profile ${profile} passes every check of the contract with the control layer on, ${place}`, async (t) => {
+    const service = await serve(t, [], {}, profile)
+    const token = await developmentToken(service)
+    const url = `${service.url}${place === 'in a sandbox' ? '/~verify' : ''}`
+    const options = { url, profile, token, otherToken: token, timeout: 60_000, strict: true }
+    const { outcomes, ok, leftovers } = await verify(options)
+    const needsOwnServer = contracts[profile].checks.filter(({ needs }) => needs === 'own server').length
+    const others = outcomes.filter(({ status }) => status !== 'passed')
+    assert.deepEqual(
+      others.filter(({ status }) => status !== 'skipped'),
+      [],
+    )
+    assert.equal(others.length, needsOwnServer)
+    assert.ok(ok)
+    assert.deepEqual(leftovers, [])
+  })
+}
