@@ -3,7 +3,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import type { Finding } from './report.ts'
 
 const root = new URL('../../', import.meta.url)
-const { findings } = JSON.parse(readFileSync(new URL('bench/results/runtimes.json', root), 'utf8')) as {
+const { commit, findings } = JSON.parse(readFileSync(new URL('bench/results/runtimes.json', root), 'utf8')) as {
+  commit: string
   findings: readonly Finding[]
 }
 
@@ -55,7 +56,7 @@ text { font: 13px system-ui, sans-serif; fill: #24292f; stroke: #ffffff; stroke-
 line { stroke: #57606a; stroke-dasharray: 3 3 }
 </style>
 <rect width="100%" height="100%" fill="#ffffff"/>
-<text x="0" y="16" class="title">CPU time per request; a bare node:http server is 1, less is better</text>
+<text x="0" y="16" class="title">CPU time per request; a bare node:http server is 1, less is better (commit ${commit})</text>
 <line x1="${reference}" y1="30" x2="${reference}" y2="${y}"/>
 ${lines.join('\n')}
 </svg>

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { median, type Samples, type Settings } from './measure.ts'
@@ -98,7 +99,14 @@ function cells({ what, comparedWith, ratio, minRatio, maxRatio, own, other, unit
   ]
 }
 
-const description = ({ rounds, windows, windowMs }: Settings) =>
+/** The commit that is measured; -dirty: with changes that are in no commit. */
+function readCommit(): string {
+  const args = ['describe', '--always', '--dirty', '--exclude', '*', '--abbrev=12']
+  return execFileSync('git', args, { cwd: new URL('.', import.meta.url), encoding: 'utf8' }).trim()
+}
+
+const description = ({ rounds, windows, windowMs }: Settings, commit: string) =>
+  `Commit ${commit}. ` +
   `µs: CPU time of the server process per request. Ratio: the other server ÷ this service, median over ` +
   `${rounds * windows} windows of ${windowMs} ms (${rounds} × ${windows}); above 1, this service is cheaper. ` +
   `Node ${process.version}, ${process.platform} ${process.arch}, ${cpus()[0]?.model.trim()}, ` +
@@ -106,6 +114,7 @@ const description = ({ rounds, windows, windowMs }: Settings) =>
 
 /** Writes the table to stdout, and as NAME.md and NAME.json to bench/results/. */
 export function report(results: readonly Finding[], settings: Settings, name: string): void {
+  const commit = readCommit()
   const findings = results.map((finding) => withTarget(finding, results))
   const rows = findings.map(cells)
   const widths = columns.map((title, at) =>
@@ -116,12 +125,12 @@ export function report(results: readonly Finding[], settings: Settings, name: st
       .map((cell, at) => cell.padEnd(widths[at] ?? 0))
       .join('  ')
       .trimEnd()
-  process.stdout.write(`${[columns, ...rows].map(toLine).join('\n')}\n\n${description(settings)}\n`)
+  process.stdout.write(`${[columns, ...rows].map(toLine).join('\n')}\n\n${description(settings, commit)}\n`)
 
   const folder = new URL('../../bench/results/', import.meta.url)
   mkdirSync(folder, { recursive: true })
   const table = [columns, columns.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`)
-  writeFileSync(new URL(`${name}.md`, folder), `# Results\n\n${description(settings)}\n\n${table.join('\n')}\n`)
-  const json = { ...settings, isPinned, node: process.version, findings }
+  writeFileSync(new URL(`${name}.md`, folder), `# Results\n\n${description(settings, commit)}\n\n${table.join('\n')}\n`)
+  const json = { commit, ...settings, isPinned, node: process.version, findings }
   writeFileSync(new URL(`${name}.json`, folder), `${JSON.stringify(json, null, 2)}\n`)
 }
