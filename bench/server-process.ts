@@ -58,7 +58,15 @@ export const thisService = (profile: 'a' | 'b', ...flags: string[]): ServerConfi
   name: 'this service',
   args: [
     compiledFile('../src/cli.js'),
-    ...['serve', '--profile', profile, '--host', '127.0.0.1', '--port', 'PORT', '--mode', 'production'],
+    'serve',
+    '--profile',
+    profile,
+    '--host',
+    '127.0.0.1',
+    '--port',
+    'PORT',
+    '--mode',
+    'production',
     ...flags,
   ],
 })

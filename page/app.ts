@@ -268,7 +268,10 @@ const showToast: App['notify'] = (text, action) => {
 function askForToken(message = '') {
   setText(byId('live'), 'Not authorised')
   const input = h('textarea', {
-    ...{ rows: '4', autocomplete: 'off', spellcheck: 'false', class: 'mono' },
+    rows: '4',
+    autocomplete: 'off',
+    spellcheck: 'false',
+    class: 'mono',
     onkeydown(event) {
       if (event.key !== 'Enter') return
       event.preventDefault()

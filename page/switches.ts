@@ -116,15 +116,17 @@ type Values = Readonly<Record<'kind' | 'how' | 'requests' | Field | 'also', stri
 type Field = 'next' | 'share' | 'status' | 'fault' | 'delay' | 'maxDelay' | 'rate'
 
 const defaultsOf = (kind: string): Values => ({
-  ...{
-    kind,
-    how: kind === 'delay' || kind === 'slow' ? 'every' : 'next',
-    requests: '',
-    next: '2',
-    share: '20',
-    status: '',
-  },
-  ...{ fault: 'lost', delay: '300', maxDelay: '', rate: '2', also: '' },
+  kind,
+  how: kind === 'delay' || kind === 'slow' ? 'every' : 'next',
+  requests: '',
+  next: '2',
+  share: '20',
+  status: '',
+  fault: 'lost',
+  delay: '300',
+  maxDelay: '',
+  rate: '2',
+  also: '',
 })
 
 const isShown = ({ kind, how }: Values, name: string) =>

@@ -71,7 +71,9 @@ export function readableLog(writeLine: Write, level: LogLevel, worker?: number):
       const volatility = store === 'memory' ? ': lost when the service stops' : ''
       const lines = [
         [
-          ...[`todo-item-service ${version}`, `${mode} mode`, `items in ${store}${volatility}`],
+          `todo-item-service ${version}`,
+          `${mode} mode`,
+          `items in ${store}${volatility}`,
           ...(workers === undefined ? [] : [`${workers} workers`]),
           ...(runtime === undefined ? [] : [`on ${runtime}`]),
         ].join(', '),

@@ -144,7 +144,12 @@ const mostly = <T>(usual: fc.Arbitrary<T>, ...rare: T[]): fc.Arbitrary<T> =>
 
 const string = mostly(
   storableText(12).map((value) => JSON.stringify(value)),
-  ...['""', '"  "', '"\\ud800"', '"\\u00e9\\n\\""', '"<b>\'; drop table items"', '"__proto__"'],
+  '""',
+  '"  "',
+  '"\\ud800"',
+  '"\\u00e9\\n\\""',
+  '"<b>\'; drop table items"',
+  '"__proto__"',
 )
 const boolean = fc.constantFrom('true', 'false')
 const any = fc.oneof(string, boolean, fc.constantFrom('null', '0', '-1.5e3', '[]', '{"a":[1,{}]}'))
@@ -152,7 +157,9 @@ const notObjects = ['', 'null', '[]', '"x"', '{', '{"isComplete":true', "{'id':'
 const path = fc.constantFrom('/api/todoitems', '/api/todoitems/', '/API/ToDoItems', '/api/%74odoitems')
 const type = mostly<string | undefined>(
   fc.constantFrom('application/json', 'text/JSON; charset=UTF-8'),
-  ...['text/plain', 'application/json; charset=latin1', undefined],
+  'text/plain',
+  'application/json; charset=latin1',
+  undefined,
 )
 
 /** All members; or some of them in any order, one of them twice; or all of them and any member with any value. */

@@ -38,8 +38,16 @@ test('a command of "Copy as curl" has the parts of the request and nothing else,
       assert.deepEqual(
         argumentsOf(commands),
         all.map(([method, path, value, body]) => [
-          ...['-i', '-X', `X${method}`, `http://localhost:5080/${path}`],
-          ...['-H', `x-value: ${value}`, '-H', 'content-type:', '--data-raw', body],
+          '-i',
+          '-X',
+          `X${method}`,
+          `http://localhost:5080/${path}`,
+          '-H',
+          `x-value: ${value}`,
+          '-H',
+          'content-type:',
+          '--data-raw',
+          body,
         ]),
       )
     }),
@@ -125,8 +133,18 @@ test('the statements of "Copy as C#" have the parts of the request in literals, 
       // The escapes in it are those of JSON, too.
       const texts = [...code.matchAll(csharpLiteral)].map(([literal]) => JSON.parse(literal))
       assert.deepEqual(texts, [
-        ...[`X${method}`, `http://localhost:5080/${path}`, 'authorization', 'Bearer ', body, 'content-type'],
-        ...['x-value', value, 'content-type', 'text/plain', 'content-language', 'en'],
+        `X${method}`,
+        `http://localhost:5080/${path}`,
+        'authorization',
+        'Bearer ',
+        body,
+        'content-type',
+        'x-value',
+        value,
+        'content-type',
+        'text/plain',
+        'content-language',
+        'en',
       ])
       assert.equal(
         code.replace(csharpLiteral, '_'),

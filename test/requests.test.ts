@@ -28,7 +28,10 @@ function parse(text: string): { variables: Map<string, string>; requests: FileRe
     const [title = '', line = '', ...headers] = requestHead.split('\n')
     const [, method = '', url = ''] = /^([A-Z]+) (\S+)$/.exec(line) ?? assert.fail(`no request line: ${line}`)
     return {
-      ...{ title, method, url, body: body.length > 0 ? body.join('\n\n') : undefined },
+      title,
+      method,
+      url,
+      body: body.length > 0 ? body.join('\n\n') : undefined,
       headers: headers.map((header): [string, string] => {
         const [, name = '', value = ''] = /^([\w-]+): (.+)$/.exec(header) ?? assert.fail(`no header: ${header}`)
         return [name, value]

@@ -30,7 +30,10 @@ if (files.length === 0) {
 
 const shared = [await shareCluster(), shareChromium()]
 const flags = [
-  ...['--enable-source-maps', '--throw-deprecation', '--test', `--test-concurrency=${concurrency}`],
+  '--enable-source-maps',
+  '--throw-deprecation',
+  '--test',
+  `--test-concurrency=${concurrency}`,
   // Far above what any test takes on a busy machine: one that hangs fails, and is named.
   '--test-timeout=600000',
 ]

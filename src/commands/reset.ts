@@ -2,6 +2,7 @@ import { createInterface } from 'node:readline'
 import { findUnknownVariables, readServerUrl } from '../config/config.ts'
 import { flagsOnly, option, optionsHelp, readOptions, rejectArguments, toggle } from '../config/options.ts'
 import { bearerToken } from '../config/token-options.ts'
+import { isValid, sandboxName } from '../control/schema.ts'
 import { ControlError, connectControl } from '../service/control-client.ts'
 import { defaultUrlsByProfile, findService } from '../service/find-service.ts'
 import { type Command, commandLine, type Process } from './command.ts'
@@ -12,7 +13,7 @@ const options = {
       'NAME',
       '1 to 64 of A-Z, a-z, 0-9, _ and -',
       'the sandbox to reset (none: what clients without a sandbox see)',
-      (name) => /^[\w-]{1,64}$/.exec(name)?.[0],
+      (name) => (isValid(sandboxName, name) ? name : undefined),
     ),
     yes: { ...toggle('delete items in a file or a database without a question'), short: 'y' },
   }),

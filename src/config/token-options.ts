@@ -1,3 +1,4 @@
+import { isLoopbackHost } from '../http/proxy.ts'
 import { parsePublicKeys, parseSharedKey, type VerificationKey } from '../tokens/keys.ts'
 import { choice, file, integer, many, type Options, option, type ParsedOptions, text } from './options.ts'
 
@@ -94,6 +95,5 @@ function parseJwksUrl(url: string): string | undefined {
   if (!URL.canParse(url)) return undefined
   const { protocol, hostname, href, username, password } = new URL(url)
   if (username || password) return undefined
-  const isLoopback = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname)
-  return protocol === 'https:' || (protocol === 'http:' && isLoopback) ? href : undefined
+  return protocol === 'https:' || (protocol === 'http:' && isLoopbackHost(hostname)) ? href : undefined
 }

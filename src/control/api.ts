@@ -124,7 +124,12 @@ function controlRoute<Body>(operation: string, method: Route['method'], path: st
     errors: ['origin-forbidden', ...(readBody ? bodyErrors : []), ...codes],
   }
   return readerRoute<Body, Response>({
-    ...{ operation, docs, method, path: `/__admin${path}`, secured, execute },
+    operation,
+    docs,
+    method,
+    path: `/__admin${path}`,
+    secured,
+    execute,
     ...(readBody && { readBody }),
     ...(maxBodyBytes && { maxBodyBytes }),
     ...(id && { id }),

@@ -24,7 +24,7 @@ import {
 import { type CodeSettings, Codes } from './codes.ts'
 import { controlPattern, type FaultSettings, Faults, problem } from './faults.ts'
 import { itemChange, Journal, JournalBudget, type Outcome, type RulesOf } from './journal.ts'
-import type { ItemChange, ProfileInfo } from './schema.ts'
+import { type ItemChange, isValid, type ProfileInfo, sandboxName } from './schema.ts'
 
 export interface SandboxItems extends ControlledItems {
   /** The profile serves this on these items. */
@@ -77,7 +77,6 @@ interface Sandbox extends Controlled {
 }
 
 const sandboxHeader = 'x-todo-sandbox'
-const sandboxName = /^[\w-]{1,64}$/
 const sandboxPrefix = /^\/(?:~|%7e)([^/?]*)/i
 const noSandboxes =
   'There are no sandboxes, because the items are not in memory: start without --data and --database-url.'
@@ -165,7 +164,12 @@ export function control(options: ControlOptions): Control {
       },
     }
     const controlSettings: DispatchSettings = {
-      ...{ ...settings, cors: [], reportOrigin: () => {}, hooks: controlAccess, maxBodyBytes, maxJsonValues },
+      ...settings,
+      cors: [],
+      reportOrigin: () => {},
+      hooks: controlAccess,
+      maxBodyBytes,
+      maxJsonValues,
       verifyToken: requireScope(options.verifyToken, controlScope),
       log: {
         ...log,
@@ -203,7 +207,7 @@ export function control(options: ControlOptions): Control {
 
   /** Says why there can be no sandbox of this name. */
   function findProblem(name: string): Response | undefined {
-    if (!sandboxName.test(name))
+    if (!isValid(sandboxName, name))
       return problem(400, 'The name of a sandbox must have 1 to 64 of A-Z, a-z, 0-9, _ and -.')
     return openSandbox ? undefined : problem(400, noSandboxes)
   }

@@ -70,6 +70,11 @@ export const wholeNumber = integer(undefined, { minimum: 0 })
 
 export const maxWaitSeconds = 60
 
+export const sandboxName = text(
+  'A name of your own, 1 to 64 of A-Z, a-z, 0-9, _ and -: a sandbox shares no items, rules and requests with other clients.',
+  { pattern: '^[\\w-]{1,64}$' },
+)
+
 export const ruleMembers = {
   method: text('Any method, where absent.', { pattern: '^[A-Z]+$' }),
   path: text('A path, or one of the document such as `/api/todoitems/{id}`; any, where absent.', {

@@ -1,5 +1,5 @@
 import type { Rejection } from './errors.ts'
-import { clientAddress, type ProxyTrust, trustedOrigin } from './proxy.ts'
+import { clientAddress, isLoopbackHost, type ProxyTrust, trustedOrigin } from './proxy.ts'
 import type { Claims, HandlerInput, Request } from './request.ts'
 import type { Response } from './response.ts'
 import type { Route } from './router.ts'
@@ -127,7 +127,7 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
     const { remoteAddress, isHttp10, rawHeaders } = this.request
     return (
       /^(?:::ffff:)?127\.|^::1$/.test(remoteAddress) &&
-      /^(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$/i.test(this.authority ?? '') &&
+      isLoopbackHost((this.authority ?? '').replace(/:\d+$/, '')) &&
       !isHttp10 &&
       !rawHeaders.some((text, index) => index % 2 === 0 && proxyHeader.test(text))
     )

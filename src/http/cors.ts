@@ -1,4 +1,5 @@
 import type { RequestContext } from './context.ts'
+import { isLoopbackHost } from './proxy.ts'
 import type { Request } from './request.ts'
 import { type Response, withHeaders } from './response.ts'
 
@@ -12,13 +13,19 @@ export function parseOrigin(text: string): string | undefined {
 export type CorsPolicy = 'any' | 'loopback' | readonly string[]
 
 /** Any scheme: mobile web views use their own, such as capacitor://localhost. */
-const loopbackOrigin = /^[a-z][a-z\d+.-]*:\/\/(?:(?:[\w-]+\.)*localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$/i
+const originParts = /^[a-z][a-z\d+.-]*:\/\/(.+?)(?::\d+)?$/i
+
+/** The names below localhost are loopback names, too (RFC 6761, 6.3). */
+function isLoopbackOrigin(origin: string): boolean {
+  const [, host = ''] = originParts.exec(origin) ?? []
+  return isLoopbackHost(host) || /^(?:[\w-]+\.)+localhost$/i.test(host)
+}
 
 /** Whether pages of any other origin may use the service. */
 export const allowsOtherOrigins = (policy: CorsPolicy) => policy === 'any' || policy === 'loopback' || policy.length > 0
 
 export const isOriginAllowed = (origin: string, policy: CorsPolicy) =>
-  policy === 'any' || (policy === 'loopback' ? loopbackOrigin.test(origin) : policy.includes(origin))
+  policy === 'any' || (policy === 'loopback' ? isLoopbackOrigin(origin) : policy.includes(origin))
 
 const allowedHeaders = 'Authorization, Content-Type, If-Match, If-None-Match, traceparent'
 const exposedHeaders = 'Location, ETag, Retry-After, WWW-Authenticate'

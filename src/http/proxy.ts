@@ -22,6 +22,9 @@ export function parseProxyTrust(text: string): ProxyTrust | undefined {
   }
 }
 
+/** Whether the host of a URL or authority, without its port, is this machine. */
+export const isLoopbackHost = (host: string) => /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/i.test(host)
+
 /** An IPv4 address as the kernel shows it on a socket for both versions: ::ffff:10.0.0.1. */
 export const unmapped = (address: string) => address.replace(/^::ffff:(?=\d+\.)/i, '')
 

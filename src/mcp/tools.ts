@@ -11,6 +11,7 @@ import {
   object,
   oneOf,
   ruleSchema,
+  sandboxName as sandbox,
   text,
   type UsedRule,
   usedRulesSchema,
@@ -35,10 +36,6 @@ const profile = oneOf(
   'a: int64 ids from the service, PUT by id. b: string ids from the client, text error codes.',
 )
 const servedProfile = { ...profile, description: 'As in read_contract. Required unless --url names one service.' }
-const sandbox = text(
-  'A name of your own, 1 to 64 of A-Z, a-z, 0-9, _ and -: a sandbox shares no items, rules and requests with other clients.',
-  { pattern: '^[\\w-]{1,64}$' },
-)
 const url = text('Base URL for clients of this contract, without trailing slash; with the prefix of the sandbox.')
 const ruleIds = text('Ids of rules, separated by commas, * is a wildcard: A8,S*.', {
   pattern: '^[\\w*-]{1,20}( *, *[\\w*-]{1,20}){0,99}$',
@@ -335,7 +332,10 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
       {
         ok: boolean('Complete, and no check failed.'),
         complete: boolean('The run went to the end.'),
-        ...{ passed: wholeNumber, failed: wholeNumber, deviations: wholeNumber, skipped: wholeNumber },
+        passed: wholeNumber,
+        failed: wholeNumber,
+        deviations: wholeNumber,
+        skipped: wholeNumber,
         failures: arrayOf(outcome),
         notes: arrayOf(outcome),
         leftovers: arrayOf(text('Path of an item of this run that could not be deleted.')),
@@ -354,7 +354,11 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
         )
       const verification = await verifyServer({
         ...options,
-        ...{ url: target, profile: name, only: listOf(only), signal, token: token?.trim() },
+        url: target,
+        profile: name,
+        only: listOf(only),
+        signal,
+        token: token?.trim(),
         // The development certificate is self-signed.
         insecure: target.startsWith('https:') && isLocal(target),
         onOutcome: ({ rule }, done, total) => reportProgress(done, total, rule),

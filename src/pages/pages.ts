@@ -52,9 +52,7 @@ export const appPageRoutes = (): Route[] => [
     ...pageFiles('app.js', 'client.js', 'dom.js', 'format.js', 'qr.js', 'icon.svg'),
     // The views.
     ...pageFiles('items.js', 'item-tools.js', 'traffic.js', 'switches.js', 'connect.js', 'contract.js'),
-    'app.css': ['design', ...['items', 'traffic', 'switches', 'connect', 'contract']].map((name) =>
-      pageFile(`${name}.css`),
-    ),
+    'app.css': ['design', 'items', 'traffic', 'switches', 'connect', 'contract'].map((name) => pageFile(`${name}.css`)),
   }),
 ]
 

@@ -114,7 +114,10 @@ export async function startService(options: ServiceOptions): Promise<Service | s
   const { heapLimitBytes } = runtime
   const startedAt = new Date().toISOString()
   const serviceInfo = () => ({
-    ...{ version, startedAt, store: opened.kind, isPersistent: opened.kind !== 'memory' },
+    version,
+    startedAt,
+    store: opened.kind,
+    isPersistent: opened.kind !== 'memory',
     profiles: running.map(({ urls }) => urls),
   })
   const settings = {
@@ -123,7 +126,9 @@ export async function startService(options: ServiceOptions): Promise<Service | s
     openAnother: opened.openAnother,
     serverContext: serverContext({ limits, overload, now: clock.now, maxBodyBytes, heapLimitBytes }),
     listen: worker ? (await import('../server/handover.ts')).primaryListener(worker) : listenHere,
-    ...{ appSettings, credentials, serviceInfo },
+    appSettings,
+    credentials,
+    serviceInfo,
   }
   const started: (StartedProfile & { readonly title: string })[] = []
   for (const name of config.profiles) {

@@ -43,7 +43,13 @@ async function connect(
   const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()]
   const env = { XDG_CONFIG_HOME: folder ?? temporaryFolder(t) }
   const exitCode = serveAgent({ urls, token: undefined, searchedUrls: { a: searched, b: searched } }, {
-    ...{ env, stdin, stdout, stderr, argv: ['node', 'dist/src/cli.js'], argv0: 'node', execArgv: [] },
+    env,
+    stdin,
+    stdout,
+    stderr,
+    argv: ['node', 'dist/src/cli.js'],
+    argv0: 'node',
+    execArgv: [],
     exit: (code: number) => exits.push(code),
     once: signals.once.bind(signals),
   } as object as Parameters<typeof serveAgent>[1])
@@ -191,7 +197,10 @@ suite('mcp', { concurrency: 4 }, () => {
     const [a, b] = await Promise.all([call('service', { profile: 'a' }), call('service', { profile: 'b' })])
     assert.deepEqual([a.data.isStartedHere, a.data.store, b.data.isStartedHere], [true, 'memory', true])
     assert.deepEqual(a.data.operations[1], {
-      ...{ method: 'POST', path: itemsPath, needsToken: false, failures: [400, 401, 413, 415, 429, 500, 503] },
+      method: 'POST',
+      path: itemsPath,
+      needsToken: false,
+      failures: [400, 401, 413, 415, 429, 500, 503],
     })
     assert.equal(((await (await fetch(b.data.url + itemsPath)).json()) as []).length, 3)
     assert.equal((await call('service', { profile: 'a', sandbox: 'me' })).data.url, `${a.data.url}/~me`)

@@ -40,8 +40,13 @@ async function resetFound(urls: readonly (readonly string[])[], answers?: string
   const terminal = (text?: string) => Object.assign(new PassThrough().end(text), { isTTY: answers !== undefined })
   const [stdout, stderr] = [Object.assign(new PassThrough(), { isTTY: answers !== undefined }), new PassThrough()]
   const process = {
-    ...{ argv: ['node', cli], argv0: 'node', execArgv: [], env: {} },
-    ...{ stdin: terminal(answers), stdout, stderr },
+    argv: ['node', cli],
+    argv0: 'node',
+    execArgv: [],
+    env: {},
+    stdin: terminal(answers),
+    stdout,
+    stderr,
   } as object as Parameters<typeof resetFoundServices>[2]
   const code = await resetFoundServices(urls, {}, process, 60_000)
   return { code, stdout: `${stdout.read() ?? ''}`, stderr: `${stderr.read() ?? ''}` }

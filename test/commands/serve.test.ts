@@ -378,7 +378,10 @@ suite('serve with a port in use', { concurrency: 4 }, () => {
     const { reasons } = await explainUnusablePorts([unusable], settings, { responseTimeoutMs: 60_000 })
     assert.match(`${reasons}`, new RegExp(`^${port} is in use by another todo-item-service(?:, node \\(pid \\d+\\))?$`))
     assert.deepEqual(withFlags(serveOptions, ['--database-url', database, `--data=${database}`, '--hsts=no'], {}), [
-      ...['--database-url', '…', '--data=…', '--hsts=no'],
+      '--database-url',
+      '…',
+      '--data=…',
+      '--hsts=no',
     ])
   })
 

@@ -436,9 +436,22 @@ suite('access to the control API', { concurrency: true }, () => {
   test('a client behind a proxy gets 401', async () => {
     const { client, assertUnchanged } = await prepared()
     for (const name of [
-      ...['Forwarded', 'X-Forwarded-For', 'X-Forwarded-Host', 'X-Forwarded-Scheme', 'X-Forwarded-Client-Cert'],
-      ...['X-Original-Forwarded-For', 'X-Original-Host', 'X-Real-IP', 'X-Client-IP', 'CF-Connecting-IP'],
-      ...['X-Envoy-External-Address', 'X-Azure-ClientIP', 'Via', 'CDN-Loop', 'Proxy-Connection', 'Max-Forwards'],
+      'Forwarded',
+      'X-Forwarded-For',
+      'X-Forwarded-Host',
+      'X-Forwarded-Scheme',
+      'X-Forwarded-Client-Cert',
+      'X-Original-Forwarded-For',
+      'X-Original-Host',
+      'X-Real-IP',
+      'X-Client-IP',
+      'CF-Connecting-IP',
+      'X-Envoy-External-Address',
+      'X-Azure-ClientIP',
+      'Via',
+      'CDN-Loop',
+      'Proxy-Connection',
+      'Max-Forwards',
     ])
       assert.deepEqual(await attacker({ [name]: '127.0.0.1' })(client)(), [401], name)
     await assertUnchanged()
@@ -649,8 +662,12 @@ test('a token of the configured issuer has a clock tolerance, and does not give 
     XDG_CONFIG_HOME,
   })
   const claims = {
-    ...{ id: 'x', name: 'ada', issuer: 'https://issuer.example', audiences: ['todo'] },
-    ...{ scopes: ['control'], validForSeconds: -1 },
+    id: 'x',
+    name: 'ada',
+    issuer: 'https://issuer.example',
+    audiences: ['todo'],
+    scopes: ['control'],
+    validForSeconds: -1,
   }
   const { token } = await signToken(claims, createSecretKey(key), new Date())
   const headers = { host: '192.168.1.5', authorization: `Bearer ${token}` }

@@ -604,8 +604,14 @@ suite('rules that would never be applied are refused with the reason', { concurr
   }
 
   for (const path of [
-    ...['/health/live', '/Health/Ready/', '/swagger', '/swagger/index.html', '/app', '/app/main.js'],
-    ...['/__admin/items', '/__admin'],
+    '/health/live',
+    '/Health/Ready/',
+    '/swagger',
+    '/swagger/index.html',
+    '/app',
+    '/app/main.js',
+    '/__admin/items',
+    '/__admin',
   ])
     test(path, async () => {
       const message = 'Health checks, the pages and /__admin are neither delayed nor made to fail.'

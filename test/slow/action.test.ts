@@ -46,8 +46,10 @@ async function runStep(
     text.replaceAll(/\$\{\{ inputs\.(\w+) \}\}/g, (_, name) => inputs[name] ?? action.inputs[name]?.default ?? '')
   const env = {
     ...cleanEnvironment(),
-    ...{ PATH: `${dirname(process.execPath)}${delimiter}${process.env.PATH}` },
-    ...{ GITHUB_ACTION_PATH: actionPath, GITHUB_STEP_SUMMARY: summary, npm_config_prefer_offline: 'true' },
+    PATH: `${dirname(process.execPath)}${delimiter}${process.env.PATH}`,
+    GITHUB_ACTION_PATH: actionPath,
+    GITHUB_STEP_SUMMARY: summary,
+    npm_config_prefer_offline: 'true',
     ...Object.fromEntries(Object.entries(step.env ?? {}).map(([name, value]) => [name, evaluate(value)])),
   }
   const args = ['--noprofile', '--norc', '-eo', 'pipefail', script]

@@ -70,8 +70,14 @@ export async function test(): Promise<void> {
 `
   writeFileSync(join(app, 'client.mts'), typed)
   const compilerOptions = {
-    ...{ noEmit: true, strict: true, exactOptionalPropertyTypes: true, skipLibCheck: false },
-    ...{ target: 'es2022', lib: ['es2022'], module: 'nodenext', types: [] },
+    noEmit: true,
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    skipLibCheck: false,
+    target: 'es2022',
+    lib: ['es2022'],
+    module: 'nodenext',
+    types: [],
   }
   writeFileSync(join(app, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['client.mts'] }))
   const tsc = join(root, 'node_modules/typescript/bin/tsc')

@@ -204,9 +204,19 @@ test('a state that keeps changing is summed up once a minute', (t) => {
     pass(1_000)
   }
   assert.deepEqual(lines, [
-    ...['state 0', 'state 1', 'state 2', 'state 3', 'state 4', 'state 5'],
+    'state 0',
+    'state 1',
+    'state 2',
+    'state 3',
+    'state 4',
+    'state 5',
     'More changes of the state of the database in the last minute: 54. Now: state 59',
-    ...['state 60', 'state 61', 'state 62', 'state 63', 'state 64', 'state 65'],
+    'state 60',
+    'state 61',
+    'state 62',
+    'state 63',
+    'state 64',
+    'state 65',
   ])
   pass(60_000)
   assert.deepEqual(lines.slice(13), ['More changes of the state of the database in the last minute: 24. Now: state 89'])

@@ -87,7 +87,11 @@ export function brokenLinks(has: (path: string) => boolean): string[] {
 
 /** Files besides the pages in which somebody may read of a page. */
 export const namingFiles: readonly string[] = [
-  ...['action.yml', 'compose.yaml', 'Dockerfile', 'requests.http', 'package.json'],
+  'action.yml',
+  'compose.yaml',
+  'Dockerfile',
+  'requests.http',
+  'package.json',
   ...['src', 'page', 'examples', 'openapi', 'scripts'].flatMap((folder) =>
     filesOf(folder, 'ts', 'js', 'mjs', 'html', 'json'),
   ),

@@ -104,9 +104,12 @@ class Terminal {
     }
     this.#env = {
       ...cleanEnvironment(),
-      ...{ PATH: `${programs}:${process.env.PATH}`, XDG_CONFIG_HOME: temporaryFolder(t) },
+      PATH: `${programs}:${process.env.PATH}`,
+      XDG_CONFIG_HOME: temporaryFolder(t),
       // A service that the page starts; both profiles would take their default ports.
-      ...{ TODO_PROFILE: 'a', TODO_PORT: '0', TODO_DRAIN_DELAY: '0' },
+      TODO_PROFILE: 'a',
+      TODO_PORT: '0',
+      TODO_DRAIN_DELAY: '0',
     }
   }
 
@@ -196,13 +199,16 @@ async function runCode(t: TestContext, terminal: Terminal, code: readonly Block[
     return name
   })
   const compilerOptions = {
-    ...{ strict: true, checkJs: true, allowJs: true, outDir: 'out', rootDir: '.', types: ['node'] },
-    ...{
-      target: 'es2022',
-      lib: ['es2022', 'esnext.disposable'],
-      module: 'nodenext',
-      typeRoots: [join(root, 'node_modules/@types')],
-    },
+    strict: true,
+    checkJs: true,
+    allowJs: true,
+    outDir: 'out',
+    rootDir: '.',
+    types: ['node'],
+    target: 'es2022',
+    lib: ['es2022', 'esnext.disposable'],
+    module: 'nodenext',
+    typeRoots: [join(root, 'node_modules/@types')],
   }
   writeFileSync(join(terminal.folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }))
   const options = { cwd: terminal.folder }
