@@ -1,4 +1,5 @@
-import { escapeText } from './verify/escape.ts'
+import { escapeText } from './shared/escape.ts'
+import type { ProfileUrls } from './shared/profile-urls.ts'
 
 export const logLevels = ['silent', 'error', 'warn', 'info'] as const
 export type LogLevel = (typeof logLevels)[number]
@@ -15,19 +16,6 @@ export interface StartMessage {
   readonly runtime?: string | undefined
   /** Undefined: a single process. */
   readonly workers?: number | undefined
-}
-
-export interface ProfileUrls {
-  readonly title: string
-  readonly urls: readonly string[]
-  readonly emulatorUrls?: readonly string[]
-  /** On every interface: without `networkUrls` there is no network. */
-  readonly isListeningOnNetwork?: boolean
-  readonly networkUrls?: readonly string[]
-  readonly app?: string
-  readonly swagger?: string
-  /** Why it is not served, or not by HTTPS; and what to do. */
-  readonly unusablePort?: readonly string[]
 }
 
 interface LoggedRequest {

@@ -15,10 +15,10 @@ import { readTokenSettings, tokenOptions } from '../config/token-options.ts'
 import { configDirectory } from '../config-directory.ts'
 import { defaultUrls, findService } from '../service/find-service.ts'
 import { createDevToken, createTokenVerification } from '../service/tokens.ts'
+import { escapeText } from '../shared/escape.ts'
 import { devTokenDefaults } from '../tokens/dev-key.ts'
 import { maxValidForSeconds } from '../tokens/sign.ts'
 import { checkToken, isUndecided } from '../tokens/verify.ts'
-import { escapeText } from '../verify/escape.ts'
 import { type Command, commandLine, type Process } from './command.ts'
 
 const [defaultAudience] = devTokenDefaults.audiences

@@ -45,12 +45,12 @@ export interface Controlled extends ControlledItems {
   /** Returns what the page says about this service. */
   info(): SandboxInfo
   /** Signs a token. */
-  readonly newToken: NewToken | undefined
+  readonly newToken: SignToken | undefined
   readonly codes: Codes
   clearJournal(): void
 }
 
-export type NewToken = (request?: { readonly scopes: readonly string[] }) => Promise<string>
+export type SignToken = (request?: { readonly scopes: readonly string[] }) => Promise<string>
 
 /** A token for the control API has this scope. */
 export const controlScope = 'control'
@@ -276,7 +276,7 @@ const newCode: ObjectSchema = {
 const newToken: ObjectSchema = { name: 'Token', members: { token: { type: 'string' } }, example: { token: 'eyJhb…' } }
 
 /** A client elsewhere gets its token for a code that somebody who has access shows it. */
-function tokenRoutes(codes: Codes, signToken: NewToken): Route[] {
+function tokenRoutes(codes: Codes, signToken: SignToken): Route[] {
   return [
     controlRoute('createCode', 'POST', '/codes', {
       summary: 'A code for one token, valid for 5 minutes',

@@ -18,8 +18,8 @@ import {
   controlAccess,
   controlApi,
   controlScope,
-  type NewToken,
   ownOrigin,
+  type SignToken,
 } from './api.ts'
 import { type CodeSettings, Codes } from './codes.ts'
 import { controlPattern, type FaultSettings, Faults, problem } from './faults.ts'
@@ -46,7 +46,7 @@ export interface ControlOptions {
   readonly info: () => ProfileInfo
   /** Each start of the service has another one. */
   readonly instance: string
-  readonly newToken: NewToken | undefined
+  readonly newToken: SignToken | undefined
   readonly codes: Omit<CodeSettings, 'monotonicNow'>
   readonly faults: Omit<FaultSettings, 'countRules'>
   readonly maxSandboxes: number

@@ -1,8 +1,9 @@
 /*
  * The JSON objects of the control API, each stated once as an OpenAPI schema: the document shows the schema, and the types and
- * the check of a request come from it. `start` shows some of the types to other packages, so this file imports no other one: a
- * client compiles it without the types of Node.
+ * the check of a request come from it. `start` shows some of the types to other packages, so what this file imports needs no
+ * types of Node.
  */
+import type { ProfileUrls } from '../shared/profile-urls.ts'
 
 /** An OpenAPI schema describes values of the type T. */
 export interface Schema<T> {
@@ -182,16 +183,6 @@ export type ServiceEvent = { readonly id: number } & (
   | { readonly event: 'item'; readonly data: ItemChange }
   | { readonly event: ControlEvent; readonly data: object }
 )
-
-/** The addresses of a profile; `title` says which. */
-export interface ProfileUrls {
-  readonly title: string
-  readonly urls: readonly string[]
-  readonly emulatorUrls?: readonly string[]
-  /** On every interface: without `networkUrls` there is no network. */
-  readonly isListeningOnNetwork?: boolean
-  readonly networkUrls?: readonly string[]
-}
 
 export interface ServiceInfo {
   readonly version: string

@@ -18,6 +18,8 @@ import {
   wholeNumber,
 } from '../control/schema.ts'
 import { createDevToken, maxValidForSeconds } from '../service/tokens.ts'
+import { parseBounded, parseExact } from '../shared/json.ts'
+import { matchesRule } from '../verify/engine/waivers.ts'
 import {
   rules as contractRules,
   profiles as contracts,
@@ -25,9 +27,7 @@ import {
   type Verification,
   verify as verifyServer,
 } from '../verify/index.ts'
-import { parseBounded, parseExact } from '../verify/json.ts'
 import { pretty } from '../verify/report/pretty.ts'
-import { matchesRule } from '../verify/waivers.ts'
 import { isLocal, type Services } from './services.ts'
 import { firstOf, tool } from './tool.ts'
 

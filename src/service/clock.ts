@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { seededRandom } from '../shared/random.ts'
 
 /** Clock and random numbers of a service. */
 export interface Clock {
@@ -30,14 +31,3 @@ export function createClock({
 
 const hexadecimal = (random: () => number) =>
   Array.from({ length: 32 }, () => Math.floor(random() * 16).toString(16)).join('')
-
-/** mulberry32: 32 bits of state are enough to repeat a test. */
-function seededRandom(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let bits = Math.imul(state ^ (state >>> 15), 1 | state)
-    bits = (bits + Math.imul(bits ^ (bits >>> 7), 61 | bits)) ^ bits
-    return ((bits ^ (bits >>> 14)) >>> 0) / 2 ** 32
-  }
-}

@@ -3,8 +3,8 @@ import { profiles } from '../app.ts'
 import { Rejection } from '../http/errors.ts'
 import { int64, quoteNumbers } from '../http/int64.ts'
 import { arrayCheck } from '../http/schema.ts'
+import { escapeText } from '../shared/escape.ts'
 import type { ItemA, ItemB, Snapshot } from '../store/store.ts'
-import { escapeText } from '../verify/escape.ts'
 
 /*
  * The file of `items export`, `items import` and `serve --items`:

@@ -1,4 +1,4 @@
-import { escapeText } from '../verify/escape.ts'
+import { escapeText } from '../shared/escape.ts'
 import { publicKeyAlgorithms, type VerificationKey } from './keys.ts'
 
 type JsonObject = Readonly<Record<string, unknown>>

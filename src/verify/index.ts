@@ -1,13 +1,15 @@
 /** `import { verify } from 'todo-item-service/verify'` */
-import { CannotVerify } from './connect.ts'
-import type { Contract } from './contract.ts'
+
 import { profileA } from './contracts/profile-a.ts'
 import { profileB } from './contracts/profile-b.ts'
-import { type RunOptions, run, type Verification } from './run.ts'
+import { CannotVerify } from './engine/connect.ts'
+import type { Contract } from './engine/contract.ts'
+import { type RunOptions, run, type Verification } from './engine/run.ts'
 
-export { type Client, NoResponseError, type Request, type Response } from './client.ts'
+export { type Client, NoResponseError, type Request, type Response } from '../shared/client.ts'
+export type { Random } from '../shared/random.ts'
+export { type Basis, type Rule, rules } from '../shared/rules.ts'
 export {
-  type Basis,
   type Check,
   type Contract,
   type Control,
@@ -19,19 +21,16 @@ export {
   onUntouchedStore,
   overPlainHttp,
   providing,
-  type Random,
-  type Rule,
   ServerFull,
   spec,
   type Unobservable,
   uniqueText,
   withToken,
   withTwoTokens,
-} from './contract.ts'
-export { rules } from './contracts/rules.ts'
-export * from './expect.ts'
-export type { Failure, Outcome, Verification } from './run.ts'
-export { parseWaivers, type Waiver, type WaiverUse } from './waivers.ts'
+} from './engine/contract.ts'
+export * from './engine/expect.ts'
+export type { Failure, Outcome, Verification } from './engine/run.ts'
+export { parseWaivers, type Waiver, type WaiverUse } from './engine/waivers.ts'
 export { CannotVerify, profileA, profileB }
 
 export type ProfileName = 'a' | 'b'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { suite, test } from 'node:test'
-import type { Client, Response } from '../../src/verify/client.ts'
+import type { Client, Response } from '../../src/shared/client.ts'
 import { serve, sharedService } from '../support/cli.ts'
 import { EventStream, itemsPath, newSandbox, numbered, putFaults } from '../support/control.ts'
 import { RawConnection } from '../support/raw.ts'

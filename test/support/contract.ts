@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { type TestContext, test } from 'node:test'
 import { profiles } from '../../src/app.ts'
-import { type ItemTracker, trackItems } from '../../src/verify/cleanup.ts'
-import type { Client } from '../../src/verify/client.ts'
+import type { Client } from '../../src/shared/client.ts'
+import { derivedSeed, seededRandom } from '../../src/shared/random.ts'
+import { type ItemTracker, trackItems } from '../../src/verify/engine/cleanup.ts'
 import { profiles as contracts, verify } from '../../src/verify/index.ts'
-import { seededRandom } from '../../src/verify/random.ts'
 import { serve } from './cli.ts'
 import { developmentToken } from './control.ts'
 import { openApiValidation } from './openapi-validation.ts'
@@ -43,11 +43,11 @@ export function testContract(profile: 'a' | 'b', name: ServerName): void {
     for (const check of checks)
       await parent.test(`${check.rule} ${check.name}`, async (t) => {
         if (check.needs === 'untouched store' || check.needs === 'own server')
-          return check.run(withValidation(await startServer(t, profile)), seededRandom(1, check.name))
+          return check.run(withValidation(await startServer(t, profile)), seededRandom(derivedSeed(1, check.name)))
         shared ??= startServer(parent, profile).then((client) => trackItems(withValidation(client), items, undefined))
         try {
           const { client, deleteCreated } = await shared
-          await check.run(client, seededRandom(1, check.name))
+          await check.run(client, seededRandom(derivedSeed(1, check.name)))
           // The lists of the next checks stay short.
           await deleteCreated()
         } catch (error) {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { createServer, type RequestListener } from 'node:http'
 import { suite, type TestContext, test } from 'node:test'
-import { createClient } from '../../src/verify/client.ts'
+import { createClient } from '../../src/shared/client.ts'
+import { numberLiterals, parseExact, UnacceptableJson } from '../../src/shared/json.ts'
 import { findInvalid, findMisfit } from '../../src/verify/contracts/openapi.ts'
 import { verify } from '../../src/verify/index.ts'
-import { numberLiterals, parseExact, UnacceptableJson } from '../../src/verify/json.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { agentInto } from '../support/running.ts'
 

@@ -1,5 +1,6 @@
-import type { Client, Response } from '../client.ts'
-import { type Check, type Control, choice, onOwnServer, providing, type Random, spec, uniqueText } from '../contract.ts'
+import type { Client, Response } from '../../shared/client.ts'
+import type { Random } from '../../shared/random.ts'
+import { type Check, type Control, choice, onOwnServer, providing, spec, uniqueText } from '../engine/contract.ts'
 import {
   expectAllow,
   expectArray,
@@ -18,7 +19,7 @@ import {
   observe,
   setUp,
   stringify,
-} from '../expect.ts'
+} from '../engine/expect.ts'
 import { type Item, type Operations, StoreModel } from './model.ts'
 import { itemPath, itemsPath } from './rules.ts'
 import { type Methods, send } from './samples.ts'

@@ -1,6 +1,7 @@
 /** S4: the OpenAPI document is valid, describes the profile, and agrees with what the server does. */
-import type { Client, Response } from '../client.ts'
-import { type Check, choice, providing, spec, uniqueText, withToken } from '../contract.ts'
+import type { Client, Response } from '../../shared/client.ts'
+import { isObject } from '../../shared/json.ts'
+import { type Check, choice, providing, spec, uniqueText, withToken } from '../engine/contract.ts'
 import {
   expectMediaType,
   expectObject,
@@ -11,8 +12,7 @@ import {
   parseJson,
   RuleViolation,
   setUp,
-} from '../expect.ts'
-import { isObject } from '../json.ts'
+} from '../engine/expect.ts'
 import {
   describedMembers,
   findInvalid,

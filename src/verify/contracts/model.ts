@@ -1,5 +1,5 @@
-import type { Client, Response } from '../client.ts'
-import { uniqueText } from '../contract.ts'
+import type { Client, Response } from '../../shared/client.ts'
+import { uniqueText } from '../engine/contract.ts'
 import {
   expectItems,
   expectMembers,
@@ -11,7 +11,7 @@ import {
   RuleViolation,
   setUp,
   stringify,
-} from '../expect.ts'
+} from '../engine/expect.ts'
 import { itemsPath } from './rules.ts'
 
 type Id = string | number | bigint

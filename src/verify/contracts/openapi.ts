@@ -1,7 +1,7 @@
 /** OpenAPI 3.0 documents: whether one is valid, and whether a value fits a schema. */
 import { isDeepStrictEqual } from 'node:util'
-import { stringify } from '../expect.ts'
-import { isObject } from '../json.ts'
+import { isObject } from '../../shared/json.ts'
+import { stringify } from '../engine/expect.ts'
 
 export type Json = Readonly<Record<string, unknown>>
 

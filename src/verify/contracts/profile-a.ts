@@ -1,4 +1,5 @@
-import type { Client, Response } from '../client.ts'
+import type { Client, Response } from '../../shared/client.ts'
+import { numberLiterals } from '../../shared/json.ts'
 import {
   type Check,
   choice,
@@ -8,7 +9,7 @@ import {
   providing,
   spec,
   uniqueText,
-} from '../contract.ts'
+} from '../engine/contract.ts'
 import {
   expectClientError,
   expectEmpty,
@@ -24,8 +25,7 @@ import {
   observe,
   parseJson,
   setUp,
-} from '../expect.ts'
-import { numberLiterals } from '../json.ts'
+} from '../engine/expect.ts'
 import { commonChecks, listCheck, openControl, sampleMethodChecks, textChecks } from './common.ts'
 import { type Operations, populate, StoreModel } from './model.ts'
 import { itemsPath, ofProfile } from './rules.ts'

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
-import type { Client, Response } from '../client.ts'
+import type { Client, Response } from '../../shared/client.ts'
 import {
   type Check,
   choice,
@@ -11,7 +11,7 @@ import {
   providing,
   spec,
   uniqueText,
-} from '../contract.ts'
+} from '../engine/contract.ts'
 import {
   expectContentType,
   expectEmpty,
@@ -26,7 +26,7 @@ import {
   isSuccess,
   observe,
   setUp,
-} from '../expect.ts'
+} from '../engine/expect.ts'
 import { commonChecks, listCheck, openControl, sampleMethodChecks, textChecks } from './common.ts'
 import { type Operations, populate, StoreModel } from './model.ts'
 import { itemPath, itemsPath, ofProfile } from './rules.ts'

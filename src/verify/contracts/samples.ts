@@ -1,6 +1,6 @@
 import { createHmac, randomUUID } from 'node:crypto'
-import type { Client, Response } from '../client.ts'
-import { type Check, choice, providing, spec, withToken, withTwoTokens } from '../contract.ts'
+import type { Client, Response } from '../../shared/client.ts'
+import { type Check, choice, providing, spec, withToken, withTwoTokens } from '../engine/contract.ts'
 import {
   expectEmpty,
   expectItems,
@@ -11,7 +11,7 @@ import {
   observe,
   RuleViolation,
   setUp,
-} from '../expect.ts'
+} from '../engine/expect.ts'
 import { bearer, documentChecks, documentPath, forecastPath, type Methods, secretPath, summaries } from './document.ts'
 import { itemsPath } from './rules.ts'
 

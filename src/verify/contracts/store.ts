@@ -1,5 +1,6 @@
-import type { Client, Response } from '../client.ts'
-import { type Check, long, providing, type Random, spec, uniqueText } from '../contract.ts'
+import type { Client, Response } from '../../shared/client.ts'
+import type { Random } from '../../shared/random.ts'
+import { type Check, long, providing, spec, uniqueText } from '../engine/contract.ts'
 import {
   expectEmpty,
   expectExactly,
@@ -11,7 +12,7 @@ import {
   observe,
   RuleViolation,
   setUp,
-} from '../expect.ts'
+} from '../engine/expect.ts'
 import { type Item, type Operations, populate, StoreModel } from './model.ts'
 import { itemsPath } from './rules.ts'
 

@@ -1,5 +1,5 @@
-import { shortenPath } from '../cleanup.ts'
-import type { Outcome, Verification } from '../run.ts'
+import { shortenPath } from '../engine/cleanup.ts'
+import type { Outcome, Verification } from '../engine/run.ts'
 
 /** A test suite for each rule, a test case for each check. */
 export function junit({ url, contract, outcomes, unobservable, leftovers }: Verification): string {

@@ -1,6 +1,6 @@
-import { shortenPath } from '../cleanup.ts'
-import { escapeText } from '../escape.ts'
-import type { Outcome, Verification } from '../run.ts'
+import { escapeText } from '../../shared/escape.ts'
+import { shortenPath } from '../engine/cleanup.ts'
+import type { Outcome, Verification } from '../engine/run.ts'
 import { totals } from './pretty.ts'
 
 /** For a pull request or a wiki. */

@@ -1,5 +1,5 @@
-import { shortenPath } from '../cleanup.ts'
-import type { Outcome, Verification } from '../run.ts'
+import { shortenPath } from '../engine/cleanup.ts'
+import type { Outcome, Verification } from '../engine/run.ts'
 
 export type Colorize = (color: 'red' | 'green' | 'yellow' | 'dim', text: string) => string
 

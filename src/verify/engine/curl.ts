@@ -1,8 +1,8 @@
+import type { Request, Response } from '../../shared/client.ts'
+import { escapeText } from '../../shared/escape.ts'
+import { isObject, tryParse } from '../../shared/json.ts'
 import { itemAddresses } from './cleanup.ts'
-import type { Request, Response } from './client.ts'
 import type { Items } from './contract.ts'
-import { escapeText } from './escape.ts'
-import { isObject, tryParse } from './json.ts'
 
 export interface Target {
   readonly url: string

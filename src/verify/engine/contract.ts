@@ -1,6 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomBytes } from 'node:crypto'
-import type { Client, Response } from './client.ts'
+import type { Client, Response } from '../../shared/client.ts'
+import type { Random } from '../../shared/random.ts'
+import type { Basis, Rule } from '../../shared/rules.ts'
 
 /** What a server promises: rules, and the checks that prove or disprove them over HTTP. */
 export interface Contract {
@@ -14,15 +16,6 @@ export interface Contract {
   readonly unobservable?: readonly Unobservable[]
   /** For `--reset`: gets the server into its initial state. Rejects when the server has no such means. */
   readonly openControl?: (client: Client) => Promise<Control>
-}
-
-/** Basis spec: required by the specification. Basis choice: left open there, decided by the contract. */
-export type Basis = 'spec' | 'choice'
-
-export interface Rule {
-  readonly id: string
-  readonly basis: Basis
-  readonly sentence: string
 }
 
 export interface Unobservable {
@@ -67,9 +60,6 @@ export interface Check {
   /** Rejects with `RuleViolation` when the server breaks the rule. `random` yields the same numbers for the same seed. */
   run(client: Client, random: Random): Promise<void>
 }
-
-/** A number from 0 to 1, 1 excluded. */
-export type Random = () => number
 
 type Run = Check['run']
 

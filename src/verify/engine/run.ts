@@ -1,4 +1,3 @@
-import { ItemNotCreated, trackItems } from './cleanup.ts'
 import {
   type Client,
   type ClientOptions,
@@ -12,15 +11,17 @@ import {
   type StopSignal,
   stoppedReason,
   unlessStopped,
-} from './client.ts'
+} from '../../shared/client.ts'
+import { escapeText } from '../../shared/escape.ts'
+import { tryParse } from '../../shared/json.ts'
+import { derivedSeed, seededRandom } from '../../shared/random.ts'
+import type { Basis, Rule } from '../../shared/rules.ts'
+import { ItemNotCreated, trackItems } from './cleanup.ts'
 import { CannotVerify, fetchFirst } from './connect.ts'
-import type { Basis, Check, Contract, Control, Rule, Unobservable } from './contract.ts'
+import type { Check, Contract, Control, Unobservable } from './contract.ts'
 import { asRun, ServerFull } from './contract.ts'
 import { type Target, toScript } from './curl.ts'
-import { escapeText } from './escape.ts'
 import { RuleViolation, summarize } from './expect.ts'
-import { tryParse } from './json.ts'
-import { seededRandom } from './random.ts'
 import { matchesRule, type Waiver, type WaiverUse } from './waivers.ts'
 
 export interface RunOptions extends ClientOptions {
@@ -227,7 +228,7 @@ async function runChecks(selected: readonly Check[], options: RunOptions, plain:
     history = []
     const checkStartedAt = performance.now()
     const cause: unknown = await Promise.resolve()
-      .then(() => check.run(checkClient, seededRandom(seed, check.name)))
+      .then(() => check.run(checkClient, seededRandom(derivedSeed(seed, check.name))))
       .then(
         () => undefined,
         (error: unknown) => error ?? new Error('unknown'),

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Response } from './client.ts'
+import type { Response } from '../../shared/client.ts'
+import { isObject, parseExact, UnacceptableJson } from '../../shared/json.ts'
 import { ServerFull } from './contract.ts'
-import { isObject, parseExact, UnacceptableJson } from './json.ts'
 
 export class RuleViolation extends Error {
   /** A contract may import another copy of this package. */

@@ -1,8 +1,8 @@
-import { type Client, Interrupted, type Response, type StopSignal } from './client.ts'
+import { type Client, Interrupted, type Response, type StopSignal } from '../../shared/client.ts'
+import { escapeText } from '../../shared/escape.ts'
+import { isObject, tryParse } from '../../shared/json.ts'
 import { type Items, isFromThisRun } from './contract.ts'
-import { escapeText } from './escape.ts'
 import { isSuccess, RuleViolation } from './expect.ts'
-import { isObject, tryParse } from './json.ts'
 
 export interface ItemTracker {
   /**
