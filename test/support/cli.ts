@@ -51,12 +51,16 @@ interface FailedTest {
   diagnostic?(message: string): void
 }
 
+const isStopSignal = (signal: NodeJS.Signals | number = 'SIGTERM') => signal === 'SIGTERM' || signal === 'SIGINT'
+
 /** A command that runs, as a program or in this process. */
 export abstract class Running {
   abstract readonly process: Pick<ChildProcess, 'kill' | 'pid' | 'exitCode' | 'stdin' | 'stdout'>
   abstract readonly ended: Promise<Ended>
   stdout = ''
   stderr = ''
+  /** Whether it was told to stop: a second signal would end it at once, with exit code 1. */
+  protected isStopping = false
   readonly #output = new EventEmitter()
 
   protected receive(stream: 'stdout' | 'stderr', data: unknown): void {
@@ -84,7 +88,7 @@ export abstract class Running {
 
   /** Ends it by SIGTERM, if it runs. It must stop in time, with exit code 0. */
   protected async stop(): Promise<void> {
-    this.process.kill('SIGTERM')
+    if (!this.isStopping) this.process.kill('SIGTERM')
     const timer = setTimeout(() => this.process.kill('SIGKILL'), stopTimeoutMs)
     const { code } = await this.ended
     clearTimeout(timer)
@@ -100,6 +104,11 @@ export class Program extends Running {
   constructor(t: Cleanup, command: string, args: readonly string[], options: SpawnOptions, isService = false) {
     super()
     this.process = spawnTied(command, args, options)
+    const kill = this.process.kill.bind(this.process)
+    this.process.kill = (signal) => {
+      this.isStopping ||= isStopSignal(signal)
+      return kill(signal)
+    }
     this.process.stdout?.on('data', (data) => this.receive('stdout', data))
     this.process.stderr?.on('data', (data) => this.receive('stderr', data))
     this.ended = once(this.process, 'close').then(([code]) => ({ code, stdout: this.stdout, stderr: this.stderr }))
@@ -120,6 +129,7 @@ class InProcess extends Running {
   constructor(t: Cleanup, args: readonly string[], env: NodeJS.ProcessEnv, answers?: string) {
     super()
     const events = new EventEmitter()
+    const running = this
     let exitCode: number | null = null
     let exit = (_code: number) => {}
     const exited = new Promise<number>((resolve) => {
@@ -145,6 +155,7 @@ class InProcess extends Running {
         return exitCode
       },
       kill(signal: NodeJS.Signals | number = 'SIGTERM') {
+        running.isStopping ||= isStopSignal(signal)
         if (exitCode === null && !events.emit(`${signal}`)) throw new Error(`${signal} takes a program: pass \`node\`.`)
         return exitCode === null
       },

@@ -36,6 +36,8 @@ export interface TcpProxy {
   endResponseAfter(messages: number): void
   /** Resolves when such bytes are received. */
   readonly triggered: Promise<void>
+  /** Tells whether they were, since `onBytes`. */
+  isTriggered(): boolean
 }
 
 export async function startProxy(t: TestContext, targetPort: number): Promise<TcpProxy> {
@@ -46,6 +48,7 @@ export async function startProxy(t: TestContext, targetPort: number): Promise<Tc
   let responseTo: { bytes: string; response: Buffer; times: number } | undefined
   let replacement: { from: string; to: string } | undefined
   let responseMessages: number | undefined
+  let isTriggered = false
   let onTriggered = () => {}
   const triggered = new Promise<void>((resolve) => {
     onTriggered = resolve
@@ -77,7 +80,10 @@ export async function startProxy(t: TestContext, targetPort: number): Promise<Tc
         return void client.write(responseTo.response)
       }
       const action = trigger && data.includes(trigger.bytes) ? trigger.action : undefined
-      if (action) onTriggered()
+      if (action) {
+        isTriggered = true
+        onTriggered()
+      }
       if (action === 'disconnect before') return close()
       if (action === 'no result') return void client.write(readyForQuery)
       if (action === 'blackhole') server?.removeAllListeners('data').off('close', close).resume()
@@ -131,7 +137,9 @@ export async function startProxy(t: TestContext, targetPort: number): Promise<Tc
     endResponseAfter: (messages) => {
       responseMessages = messages
     },
+    isTriggered: () => isTriggered,
     onBytes: (bytes, action) => {
+      isTriggered = false
       trigger = { bytes, action }
     },
   }
