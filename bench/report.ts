@@ -99,10 +99,11 @@ function cells({ what, comparedWith, ratio, minRatio, maxRatio, own, other, unit
   ]
 }
 
-/** The commit that is measured; -dirty: with changes that are in no commit. */
+/** The commit that is measured; `-dirty` with changes of the service that are in no commit. */
 function readCommit(): string {
-  const args = ['describe', '--always', '--dirty', '--exclude', '*', '--abbrev=12']
-  return execFileSync('git', args, { cwd: new URL('.', import.meta.url), encoding: 'utf8' }).trim()
+  const options = { cwd: new URL('../../', import.meta.url), encoding: 'utf8' } as const
+  const isDirty = execFileSync('git', ['status', '--porcelain', 'src'], options) !== ''
+  return `${execFileSync('git', ['rev-parse', '--short=12', 'HEAD'], options).trim()}${isDirty ? '-dirty' : ''}`
 }
 
 const description = ({ rounds, windows, windowMs }: Settings, commit: string) =>

@@ -14,7 +14,7 @@ export interface ServerConfig {
   readonly args?: readonly string[]
   /** The collection of a server of Profile A on this machine. */
   readonly url?: string
-  /** Of the process at `url`; undefined: its CPU time is not measured. */
+  /** The process at `url`; undefined where its CPU time is not measured. */
   readonly pid?: number | undefined
   /** Overrides the item count of the workloads. */
   readonly items?: number

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
@@ -142,6 +143,30 @@ suite('documentation', () => {
       for (const [index, line] of read(file).split('\n').entries())
         for (const pattern of fromRegistry) assert.doesNotMatch(line, pattern, `${file}:${index + 1}`)
   })
+})
+
+suite('figures of the bench', () => {
+  const commitOf = (name: string): string => JSON.parse(read(`bench/results/${name}.json`)).commit
+
+  test('pages and the chart name the commit that was measured', () => {
+    for (const name of ['latest', 'runtimes']) assert.match(commitOf(name), /^[\da-f]{12}$/)
+    for (const page of ['bench/results/latest.md', 'bench/README.md'])
+      assert.ok(read(page).includes(commitOf('latest')), page)
+    for (const page of ['bench/results/runtimes.md', 'bench/README.md', 'docs/cpu-time.svg', 'docs/runtimes.md'])
+      assert.ok(read(page).includes(commitOf('runtimes')), page)
+  })
+
+  // At most so many later commits may have changed how a request is handled.
+  const maxCommits = 20
+
+  for (const name of ['latest', 'runtimes'])
+    test(`bench/results/${name} is not older than ${maxCommits} changes of how a request is handled`, (t) => {
+      const folders = ['server', 'http', 'profiles', 'store'].map((folder) => `src/${folder}`)
+      const args = ['rev-list', '--count', `${commitOf(name)}..HEAD`, '--', ...folders]
+      const { status, stdout } = spawnSync('git', args, { cwd: root, encoding: 'utf8' })
+      if (status !== 0) return t.skip('there is no history of commits')
+      assert.ok(Number(stdout) <= maxCommits, `${stdout.trim()} commits since: npm run bench`)
+    })
 })
 
 suite('AGENTS.md and docs/agents.md', () => {
