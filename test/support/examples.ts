@@ -19,6 +19,8 @@ const notRunHere: Readonly<Record<string, string>> = {
     'slow/package.test.ts types it in an empty project',
   'README.md: npx todo-service verify http://localhost:5080 --profile a': 'docs/verify.md has it with its output',
   'README.md: npm ci && npm test': 'it runs this',
+  'CONTRIBUTING.md: npm test -- http/conditional    # the test files whose path begins with this; several are possible':
+    'it runs tests',
   'bench/README.md: npm run bench                        # all parts, about 20 minutes; writes results/latest.*':
     'measures for minutes, on an idle machine',
   'docs/agents.md: service {"profile":"a","sandbox":"agent"}': 'commands/mcp.test.ts makes these calls',
@@ -26,7 +28,7 @@ const notRunHere: Readonly<Record<string, string>> = {
     'commands/mcp.test.ts makes this call',
   'docs/architecture.md: socket': 'a diagram',
   'docs/architecture.md: src/': 'a list of files; architecture.test.ts compares it with src/',
-  'docs/architecture.md: for core in $(seq $(nproc)); do (while :; do :; done) & done': 'runs all tests ten times',
+  'CONTRIBUTING.md: for core in $(seq $(nproc)); do (while :; do :; done) & done': 'runs all tests ten times',
   'docs/guide.md: dotnet user-jwts create                        # prints an ID and a token':
     'needs .NET; commands/token.test.ts takes such a key and token',
   'docs/guide.md:   Profile B  is not served: port 5000 is in use by AirPlay Receiver of macOS (ControlCenter, pid 512).':
