@@ -18,7 +18,7 @@ function byId(id: string): HTMLElement {
 const main = byId('main')
 const reconnectIntervalMs = 1000
 const toastForMs = 8000
-/** As many as the service keeps. */
+/** The service keeps as many. */
 const maxEntries = 1000
 
 /** Undefined until the service has responded. */
@@ -326,7 +326,7 @@ async function enter(text: string): Promise<string> {
   return ''
 }
 
-/** Of `#/connect?code=K7M2P-XW9QD`, which a QR code contains. It works once, so the address is better without it. */
+/** Takes the code out of `#/connect?code=K7M2P-XW9QD`, which a QR code contains: it works once. */
 function takeCode(): string {
   const [view, query] = location.hash.split('?')
   const parameters = new URLSearchParams(query)
@@ -338,7 +338,7 @@ function takeCode(): string {
 
 let code = takeCode()
 
-/** With the code of the address, if there is one. */
+/** Uses the code of the address, if there is one. */
 async function authorize() {
   const taken = code
   code = ''

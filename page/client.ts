@@ -7,7 +7,7 @@ export const baseUrl = `${base}`.replace(/\/$/, '')
 /** The same without the sandbox. */
 export const mainBase = `${base}`.replace(/(?:~|%7e)[^/]*\/$/i, '')
 
-/** From the service for local clients; others enter one, which is kept for this tab. */
+/** Local clients get one from the service; others enter one, which is kept for this tab. */
 let token = sessionStorage.getItem('token') ?? ''
 export const currentToken = () => token
 export function useToken(value: string, isEntered: boolean): void {
@@ -29,7 +29,7 @@ export interface Answer {
   readonly text: string
 }
 
-/** Of this service, relative to `base`. A service that does not respond has the status 0. */
+/** Sends a request to this service, relative to `base`. A service that does not respond has the status 0. */
 export async function send(
   method: string,
   path: string,

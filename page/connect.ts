@@ -1,7 +1,7 @@
 import type { Info } from '../src/control/schema.ts'
 import type { ProfileUrls } from '../src/shared/profile-urls.ts'
 import { admin, base, currentToken, messageOf } from './client.ts'
-import { copyButton, download, field, h, type Option, select, tabs } from './dom.ts'
+import { copyButton, download, field, h, type SelectOption, select, tabs } from './dom.ts'
 import { formatDate, formatTime } from './format.ts'
 import { qrCode } from './qr.ts'
 import type { App, View } from './view.ts'
@@ -14,9 +14,9 @@ const clients = {
   usb: ['Android phone by USB', 'kotlin'],
   phone: ['Phone in the same network', 'kotlin'],
 } as const
-type Client = keyof typeof clients
+type ClientKind = keyof typeof clients
 
-interface Request {
+interface SampleRequest {
   /** The base address, without a slash at its end. */
   readonly url: string
   readonly isSecured: boolean
@@ -42,7 +42,7 @@ const swiftTypes = { long: 'Int64', string: 'String', 'string?': 'String?', bool
 const kotlinTypes = { ...swiftTypes, long: 'Long', bool: 'Boolean' }
 const capitalized = (name: string) => `${name.charAt(0).toUpperCase()}${name.slice(1)}`
 
-const languages: Readonly<Record<string, readonly [label: string, write: (request: Request) => string]>> = {
+const languages: Readonly<Record<string, readonly [label: string, write: (request: SampleRequest) => string]>> = {
   fetch: [
     'fetch',
     ({ url, isSecured, members }) =>
@@ -99,7 +99,7 @@ function atHost(url: string, hostname: string): string {
   return changed.origin
 }
 
-/** For one token; without `text`, the service makes none. */
+/** It is good for one token; without `text`, the service makes none. */
 interface Code {
   readonly instance: string
   readonly text?: string
@@ -108,7 +108,7 @@ interface Code {
 }
 
 export function connectView(app: App): View {
-  let client: Client = 'machine'
+  let client: ClientKind = 'machine'
   let language = ''
   let scheme = ''
   /** The address of this machine that somebody chose for the phone. */
@@ -119,7 +119,7 @@ export function connectView(app: App): View {
 
   const clientTabs = tabs(
     'Client',
-    Object.entries(clients).map(([value, [text]]): Option => [value, text]),
+    Object.entries(clients).map(([value, [text]]): SelectOption => [value, text]),
     (value) => choose({ client: value }),
   )
   const schemeTabs = tabs(
@@ -132,7 +132,7 @@ export function connectView(app: App): View {
   )
   const languageTabs = tabs(
     'Language',
-    Object.entries(languages).map(([value, [text]]): Option => [value, text]),
+    Object.entries(languages).map(([value, [text]]): SelectOption => [value, text]),
     (value) => choose({ language: value }),
   )
   const address = h('div', { class: 'stack' })
@@ -163,7 +163,7 @@ export function connectView(app: App): View {
 
   function show(parameters: Partial<Record<string, string>>) {
     const { client: name = '', language: chosen = '' } = parameters
-    client = Object.hasOwn(clients, name) ? (name as Client) : isLoopback(base) ? 'machine' : 'phone'
+    client = Object.hasOwn(clients, name) ? (name as ClientKind) : isLoopback(base) ? 'machine' : 'phone'
     language = Object.hasOwn(languages, chosen) ? chosen : ''
     scheme = parameters.scheme === 'https' ? 'https' : ''
     update()
@@ -200,7 +200,7 @@ export function connectView(app: App): View {
   }
 
   /** Origins that such a client reaches, the best first. */
-  function urlsFor(kind: Client): readonly string[] {
+  function urlsFor(kind: ClientKind): readonly string[] {
     const { urls, emulatorUrls, networkUrls = urls.filter((url) => !isLoopback(url)) } = profileUrls()
     if (kind === 'emulator') return emulatorUrls ?? urls.map((url) => (isLoopback(url) ? atHost(url, '10.0.2.2') : url))
     if (kind === 'usb') return urls.filter(isLoopback).map((url) => atHost(url, 'localhost'))
@@ -248,7 +248,7 @@ export function connectView(app: App): View {
       ]
     }
     if (client !== 'phone') return [copyLine(url)]
-    const hosts = urls.map((one): Option => [new URL(one).hostname, new URL(one).hostname])
+    const hosts = urls.map((one): SelectOption => [new URL(one).hostname, new URL(one).hostname])
     const choice = select({ onchange: chooseHost }, hosts, host)
     function chooseHost() {
       host = choice.value
@@ -375,7 +375,7 @@ function qrImage(text: string): HTMLElement | undefined {
 type Certificate = Info['certificate']
 
 /** Platforms refuse plain HTTP and self-signed certificates until an app says otherwise. */
-function allowances(client: Client, url: string, certificate: Certificate): (HTMLElement | string)[] {
+function allowances(client: ClientKind, url: string, certificate: Certificate): (HTMLElement | string)[] {
   const { hostname } = new URL(url)
   const isAndroid = client === 'emulator' || client === 'usb'
   const parts: (HTMLElement | false)[] = []
@@ -544,7 +544,7 @@ const moreCard = (info: Info) =>
     ),
   )
 
-interface Claims {
+interface TokenClaims {
   readonly unique_name?: string
   readonly name?: string
   readonly sub?: string
@@ -558,7 +558,7 @@ function claimsOf(token: string): { name: string; exp?: number | undefined } {
     const bytes = Uint8Array.from(atob(payload.replaceAll('-', '+').replaceAll('_', '/')), (character) =>
       character.charCodeAt(0),
     )
-    const { unique_name, name, sub, exp }: Claims = JSON.parse(new TextDecoder().decode(bytes))
+    const { unique_name, name, sub, exp }: TokenClaims = JSON.parse(new TextDecoder().decode(bytes))
     return { name: unique_name ?? name ?? sub ?? 'an unnamed caller', exp }
   } catch {
     return { name: 'an unknown caller' }

@@ -1,4 +1,4 @@
-type Value = string | number | boolean | undefined
+type PropertyValue = string | number | boolean | undefined
 
 type Listeners = {
   readonly [Name in keyof HTMLElementEventMap as `on${Name}`]?: (event: HTMLElementEventMap[Name]) => unknown
@@ -6,33 +6,33 @@ type Listeners = {
 
 /** Attributes by name; false and undefined leave one out. */
 interface Properties extends Listeners {
-  readonly [name: `aria-${string}` | `data-${string}`]: Value
-  readonly accept?: Value
-  readonly autocomplete?: Value
-  readonly class?: Value
-  readonly download?: Value
-  readonly hidden?: Value
-  readonly href?: Value
-  readonly id?: Value
-  readonly inputmode?: Value
-  readonly list?: Value
-  readonly max?: Value
-  readonly maxlength?: Value
-  readonly min?: Value
-  readonly name?: Value
-  readonly novalidate?: Value
-  readonly pattern?: Value
-  readonly placeholder?: Value
-  readonly required?: Value
-  readonly role?: Value
-  readonly rows?: Value
-  readonly scope?: Value
-  readonly spellcheck?: Value
-  readonly step?: Value
-  readonly tabindex?: Value
-  readonly title?: Value
-  readonly type?: Value
-  readonly value?: Value
+  readonly [name: `aria-${string}` | `data-${string}`]: PropertyValue
+  readonly accept?: PropertyValue
+  readonly autocomplete?: PropertyValue
+  readonly class?: PropertyValue
+  readonly download?: PropertyValue
+  readonly hidden?: PropertyValue
+  readonly href?: PropertyValue
+  readonly id?: PropertyValue
+  readonly inputmode?: PropertyValue
+  readonly list?: PropertyValue
+  readonly max?: PropertyValue
+  readonly maxlength?: PropertyValue
+  readonly min?: PropertyValue
+  readonly name?: PropertyValue
+  readonly novalidate?: PropertyValue
+  readonly pattern?: PropertyValue
+  readonly placeholder?: PropertyValue
+  readonly required?: PropertyValue
+  readonly role?: PropertyValue
+  readonly rows?: PropertyValue
+  readonly scope?: PropertyValue
+  readonly spellcheck?: PropertyValue
+  readonly step?: PropertyValue
+  readonly tabindex?: PropertyValue
+  readonly title?: PropertyValue
+  readonly type?: PropertyValue
+  readonly value?: PropertyValue
 }
 
 type Child = Node | string | false | undefined
@@ -76,9 +76,9 @@ export const field = (label: string, input: HTMLElement, hint?: string) =>
   h('label', { class: 'field' }, h('span', {}, label), input, hint && h('small', {}, hint))
 
 /** The value of an option, and its text. */
-export type Option = readonly [value: string, text: string]
+export type SelectOption = readonly [value: string, text: string]
 
-export function select(properties: Properties, options: readonly Option[], value?: string): HTMLSelectElement {
+export function select(properties: Properties, options: readonly SelectOption[], value?: string): HTMLSelectElement {
   const element = h(
     'select',
     properties,
@@ -160,7 +160,7 @@ export const withCode = (text: string): (string | HTMLElement)[] =>
   text.split('`').map((part, index) => (index % 2 === 1 ? h('code', {}, part) : part))
 
 /** Buttons in a group, of which one is pressed; the caller calls `choose` to press another. */
-export function tabs(label: string, options: readonly Option[], onChoose: (value: string) => unknown) {
+export function tabs(label: string, options: readonly SelectOption[], onChoose: (value: string) => unknown) {
   const buttons = options.map(([value, text]) =>
     h('button', { type: 'button', 'data-value': value, onclick: () => onChoose(value) }, text),
   )

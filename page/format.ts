@@ -31,20 +31,20 @@ const statuses: Partial<Record<number, string>> = {
 export const describeStatus = (status: Status) =>
   status ? `${status} ${statuses[status] ?? ''}`.trim() : 'No response: the connection was closed'
 
-type Outcome = Pick<JournalEntry, 'state' | 'status'>
+type ShownOutcome = Pick<JournalEntry, 'state' | 'status'>
 
 /** 2xx to 5xx; `none` without a response, `pending` without one so far. */
-export const outcomeGroup = ({ state, status }: Outcome) =>
+export const outcomeGroup = ({ state, status }: ShownOutcome) =>
   status ? `${Math.floor(status / 100)}xx` : state === 'pending' ? state : 'none'
 
 /** The class that gives an outcome its colour. */
-export const outcomeClass = (outcome: Outcome) => outcomeGroup(outcome).replace(/^\d/, 's$&')
+export const outcomeClass = (outcome: ShownOutcome) => outcomeGroup(outcome).replace(/^\d/, 's$&')
 
 /** What an OPTIONS request is called that a browser sends before the request of a page. */
 export const preflight = 'CORS preflight'
 
 const outcomes = { pending: 'pending', aborted: 'client left', closed: 'connection closed' }
-export const outcomeOf = ({ state, status }: Outcome) => (state === 'sent' ? `${status}` : outcomes[state])
+export const outcomeOf = ({ state, status }: ShownOutcome) => (state === 'sent' ? `${status}` : outcomes[state])
 
 const time = new Intl.DateTimeFormat([], { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' })
 export const formatTime = (text: string) => time.format(new Date(text))
@@ -74,7 +74,7 @@ export function clientName(userAgent: string | undefined, address: string): stri
 }
 
 const maxArgumentLength = 100_000
-/** For a POSIX shell. Some characters could control the terminal into which the command is pasted, others are not seen. */
+/** Quotes for a POSIX shell. Some characters could control the terminal into which the command is pasted, others are not seen. */
 function quote(text: string): string {
   if (!/[\p{C}\u2028\u2029]/u.test(text)) return `'${text.replaceAll("'", "'\\''")}'`
   return `$'${text.replace(/[\p{C}\u2028\u2029\\']/gu, escapeBytes)}'`
@@ -94,7 +94,7 @@ interface SentRequest {
   readonly body: string | null | undefined
 }
 
-/** Without Origin, a preflight is none. */
+/** Origin is repeated, because a preflight without it is none. */
 const repeatedHeaders = ({ headers = {} }: SentRequest) =>
   Object.entries(headers).filter(
     ([name]) => !ownHeaders.test(name) || (name === 'origin' && headers['access-control-request-method'] !== undefined),
@@ -145,7 +145,7 @@ export function toFetch(origin: string, request: SentRequest, isSecured: boolean
   return `${warning}const response = await fetch(${literal(`${origin}${path}${query}`)}${given})`
 }
 
-/** Of a request in .NET, these belong to the content. */
+/** In .NET these headers of a request belong to its content. */
 const contentHeader = /^(?:content-.*|allow|expires|last-modified)$/
 const csharpMethods: Partial<Record<string, string>> = { GET: 'Get', POST: 'Post', PUT: 'Put', DELETE: 'Delete' }
 

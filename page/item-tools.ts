@@ -4,7 +4,7 @@ import { ask, download, h, setText } from './dom.ts'
 import type { App } from './view.ts'
 
 /** An item of either profile. Ids of profile A are digits in a string: a number would round them. */
-export interface Item {
+export interface ShownItem {
   readonly id: string
   readonly name: string | null
   readonly notes?: string | null
@@ -13,10 +13,10 @@ export interface Item {
 }
 
 /** All items at one time. */
-interface Snapshot {
+interface ItemsSnapshot {
   readonly text: string
   readonly etag: string
-  readonly items: readonly Item[]
+  readonly items: readonly ShownItem[]
 }
 
 /** A change that can be taken back for as long as the page is open. */
@@ -34,7 +34,7 @@ interface Replacement {
   /** What is lost is said in front of this. */
   readonly consequence: string
   readonly action: 'Delete' | 'Replace'
-  /** To be said afterwards. */
+  /** The message when it has been done. */
   readonly done: string
   /** The entity tag of items that may go without a question. */
   readonly known?: string
@@ -43,22 +43,22 @@ interface Replacement {
 
 const count = (items: readonly unknown[]) => `${items.length} ${items.length === 1 ? 'item' : 'items'}`
 
-const name = (item: Item) => (item.name ? `“${item.name}”` : `Item ${item.id}`)
+const name = (item: ShownItem) => (item.name ? `“${item.name}”` : `Item ${item.id}`)
 
 function check(response: Answer): Answer {
   if (response.status < 200 || response.status > 299) throw new Error(messageOf(response))
   return response
 }
 
-async function readItems(): Promise<Snapshot> {
+async function readItems(): Promise<ItemsSnapshot> {
   const { text, headers } = check(await admin('GET', 'items'))
-  return { text, etag: headers.get('etag') ?? '', items: parseExact(text) as Item[] }
+  return { text, etag: headers.get('etag') ?? '', items: parseExact(text) as ShownItem[] }
 }
 
 const putItems = (text: string, etag: string) => admin('PUT', 'items', text, { 'if-match': etag })
 
 /** What replaces many items, or brings deleted ones back. Nothing is lost without a question, and nothing for good. */
-export function itemTools(app: App, toJson: (item: Item) => string) {
+export function itemTools(app: App, toJson: (item: ShownItem) => string) {
   /** The newest last, each with what removes its message. */
   const steps = new Map<Step, () => void>()
   const error = h('p', { class: 'error', role: 'alert' })
@@ -119,7 +119,7 @@ export function itemTools(app: App, toJson: (item: Item) => string) {
     })
 
   /** Whether others than the items of the start would be lost. */
-  async function hasOwnItems({ items, etag }: Snapshot, known: string | undefined): Promise<boolean> {
+  async function hasOwnItems({ items, etag }: ItemsSnapshot, known: string | undefined): Promise<boolean> {
     if (items.length === 0 || etag === known) return false
     const { isPersistent, hasChanged }: Info = JSON.parse(check(await admin('GET', 'info')).text)
     return isPersistent || hasChanged
@@ -147,7 +147,7 @@ export function itemTools(app: App, toJson: (item: Item) => string) {
     }
   }
 
-  const restore = (before: Snapshot, known: string) =>
+  const restore = (before: ItemsSnapshot, known: string) =>
     replace({
       name: 'undo',
       title: 'Items have changed since',
@@ -194,12 +194,12 @@ export function itemTools(app: App, toJson: (item: Item) => string) {
   }
 
   /** Offers to bring back an item in front of the first of the `following` ones that is still there. */
-  function deleted(item: Item, following: readonly string[]) {
+  function deleted(item: ShownItem, following: readonly string[]) {
     const what = name(item)
     offer({ name: 'delete', what, undo: () => bringBack(item, following) }, `${what} deleted.`)
   }
 
-  async function bringBack(item: Item, following: readonly string[]): Promise<string> {
+  async function bringBack(item: ShownItem, following: readonly string[]): Promise<string> {
     for (;;) {
       const { items, etag } = await readItems()
       const ids = new Map(items.map(({ id }, index) => [id, index]))

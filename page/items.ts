@@ -1,24 +1,24 @@
 import { type Answer, admin, baseUrl, messageOf, parseExact, send } from './client.ts'
 import { copyButton, field, h, setText } from './dom.ts'
 import { describeStatus, formatBody, outcomeClass, toCurl } from './format.ts'
-import { type Item, itemTools } from './item-tools.ts'
+import { itemTools, type ShownItem } from './item-tools.ts'
 import type { App, View } from './view.ts'
 
 const path = '/api/todoitems'
 
-type Write = readonly [method: string, target: string, body?: string]
+type ItemWrite = readonly [method: string, target: string, body?: string]
 
-interface Shape {
+interface ItemShape {
   readonly done: 'isComplete' | 'done'
   readonly hasNotes: boolean
-  readonly create: (item: Item) => Write
-  readonly update: (item: Item) => Write
-  readonly toJson: (item: Item) => string
+  readonly create: (item: ShownItem) => ItemWrite
+  readonly update: (item: ShownItem) => ItemWrite
+  readonly toJson: (item: ShownItem) => string
 }
 
-interface Row {
+interface ItemRow {
   readonly element: HTMLElement
-  update(item: Item): void
+  update(item: ShownItem): void
 }
 
 /** An item that the list does not have yet. */
@@ -30,12 +30,12 @@ interface Created {
 }
 
 /** Every digit of the id, as it was sent. */
-const toJsonA = ({ id, name, isComplete }: Item) =>
+const toJsonA = ({ id, name, isComplete }: ShownItem) =>
   `{"id":${id},"name":${JSON.stringify(name)},"isComplete":${isComplete}}`
-const toJsonB = ({ id, name, notes, done }: Item) => JSON.stringify({ id, name, notes, done })
+const toJsonB = ({ id, name, notes, done }: ShownItem) => JSON.stringify({ id, name, notes, done })
 
 /** How each profile says it. */
-const shapes: Partial<Record<string, Shape>> = {
+const shapes: Partial<Record<string, ItemShape>> = {
   a: {
     done: 'isComplete',
     hasNotes: false,
@@ -64,7 +64,7 @@ function newId() {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }
 
-const shapeOf = (profile: string): Shape => {
+const shapeOf = (profile: string): ItemShape => {
   const shape = shapes[profile]
   if (!shape) throw new Error(`There is no profile ${profile}.`)
   return shape
@@ -83,9 +83,9 @@ const isSuccess = ({ status }: Answer) => status >= 200 && status < 300
 
 export function itemsView(app: App): View {
   const shape = shapeOf(app.info.profile)
-  const rows = new Map<string, Row>()
-  /** As they were loaded last. */
-  let items: readonly Item[] = []
+  const rows = new Map<string, ItemRow>()
+  /** The items as they were loaded last. */
+  let items: readonly ShownItem[] = []
   const count = h('p', { class: 'count' })
   const list = h('ul', { class: 'items', 'aria-label': 'To-do items' })
   const last = h('div', { class: 'last' })
@@ -139,7 +139,7 @@ export function itemsView(app: App): View {
   let entryListeners: (() => void)[] = []
 
   /** The row is there at once; the fields keep what was typed until the service has it. */
-  async function create(item: Item): Promise<Answer> {
+  async function create(item: ShownItem): Promise<Answer> {
     const row = h(
       'li',
       { class: 'pending', 'aria-busy': 'true' },
@@ -183,13 +183,13 @@ export function itemsView(app: App): View {
     sampleButton.disabled = false
   }
 
-  function curlOf([method, target, body]: Write): string {
+  function curlOf([method, target, body]: ItemWrite): string {
     const headers: Record<string, string> = body === undefined ? {} : { 'content-type': 'application/json' }
     return toCurl(baseUrl, { method, path: target, query: '', headers, body }, app.info.flags.requireAuth)
   }
 
   /** Through the public API, as any client; shows what was sent, and what came back. */
-  async function write(request: Write): Promise<Answer> {
+  async function write(request: ItemWrite): Promise<Answer> {
     const newest = [...app.entries.keys()].at(-1) ?? 0
     const response = await send(...request)
     showExchange(request, response, newest)
@@ -198,7 +198,7 @@ export function itemsView(app: App): View {
   }
 
   /** One line; where the response is no success, a second one says why: the journal knows whether it was simulated. */
-  async function showExchange(request: Write, response: Answer, newest: number) {
+  async function showExchange(request: ItemWrite, response: Answer, newest: number) {
     const [method, target, body] = request
     const status = response.status || null
     const badge = h(
@@ -247,7 +247,7 @@ export function itemsView(app: App): View {
   }
 
   /** The entry of a request of this page in the journal, once it has ended; undefined if there is none for a while. */
-  async function entryOf([method, target, body]: Write, newest: number) {
+  async function entryOf([method, target, body]: ItemWrite, newest: number) {
     const timeout = Date.now() + entryTimeoutMs
     for (;;) {
       const found = [...app.entries.values()].find(
@@ -273,7 +273,7 @@ export function itemsView(app: App): View {
     if (isShown && !isLoading) load()
   }
 
-  /** From the control API, so that looking at the items is no traffic, and uses up no failure. */
+  /** Reads the control API, so that looking at the items is no traffic, and uses up no failure. */
   async function load() {
     isLoading = true
     while (isStale && isShown) {
@@ -281,7 +281,7 @@ export function itemsView(app: App): View {
       const finished = [...created].filter(([, { isFinished }]) => isFinished)
       const response = await admin('GET', 'items')
       if (response.status === 200) {
-        items = parseExact(response.text) as Item[]
+        items = parseExact(response.text) as ShownItem[]
         render()
         for (const [row] of finished) dropCreated(row)
       } else if (response.status !== 0) app.notify(messageOf(response))
@@ -324,7 +324,7 @@ export function itemsView(app: App): View {
     setText(count, items.length === 0 ? '' : `${items.length} ${items.length === 1 ? 'item' : 'items'}, ${done} done`)
   }
 
-  function itemRow(first: Item): Row {
+  function itemRow(first: ShownItem): ItemRow {
     let item = first
     let key = JSON.stringify(item)
     const box = h('input', {
@@ -365,7 +365,7 @@ export function itemsView(app: App): View {
     }
 
     /** The row is dimmed while the service has not answered. */
-    async function update(changed: Item): Promise<boolean> {
+    async function update(changed: ShownItem): Promise<boolean> {
       element.classList.add('pending')
       element.ariaBusy = 'true'
       const response = await write(shape.update(changed))
@@ -393,7 +393,7 @@ export function itemsView(app: App): View {
     /** Without a response it may be deleted. */
     async function isGone(): Promise<boolean> {
       const response = await admin('GET', 'items')
-      return response.status === 200 && !(parseExact(response.text) as Item[]).some(({ id }) => id === item.id)
+      return response.status === 200 && !(parseExact(response.text) as ShownItem[]).some(({ id }) => id === item.id)
     }
 
     function edit() {
@@ -449,7 +449,7 @@ export function itemsView(app: App): View {
 
     return {
       element,
-      update(changed: Item) {
+      update(changed: ShownItem) {
         const changedKey = JSON.stringify(changed)
         if (changedKey === key || isPending()) return
         key = changedKey
@@ -486,7 +486,7 @@ function decoded(target: string): string {
   }
 }
 
-/** In the words of the service. */
+/** Says why in the words of the service. */
 function reasonOf(response: Answer, isOnline: boolean): string {
   if (response.status === 0 && isOnline) return 'The connection was closed without a response.'
   if (response.text === '') return `${describeStatus(response.status)}, without a body.`

@@ -2,7 +2,7 @@ interface SwaggerUi {
   preauthorizeApiKey(name: string, value: string): void
 }
 
-/** From swagger-ui-bundle.js, a script of the page in front of this one. */
+/** The page loads it before this script, from swagger-ui-bundle.js. */
 declare function SwaggerUIBundle(options: object): SwaggerUi
 
 /** The service, or the sandbox, that serves this page; with a slash at the end. */
@@ -20,7 +20,7 @@ const applyScheme = () => document.documentElement.classList.toggle('dark-mode',
 prefersDark.addEventListener('change', applyScheme)
 applyScheme()
 
-/** For local clients the service puts a token into the page; others enter one, which is kept for this tab. */
+/** The service puts a token into the page for local clients; others enter one, which is kept for this tab. */
 const localToken = document.querySelector<HTMLMetaElement>('meta[name="development-token"]')?.content
 const token = localToken || sessionStorage.getItem('token')
 

@@ -2,7 +2,7 @@
  * QR codes (ISO/IEC 18004) of up to 106 bytes: byte mode, versions 1 to 6, error correction level M.
  */
 
-/** By version, from 1. */
+/** The blocks of a version. */
 type Sizes = readonly [dataOfBlock: number, correctionOfBlock: number, blocks: number]
 const versions: readonly Sizes[] = [
   [16, 10, 1],
@@ -132,7 +132,7 @@ function drawFormat(set: SetModule, size: number, mask: number): void {
   set(8, size - 8, true)
 }
 
-/** In columns of two, from the right, up and down in turn. */
+/** Fills columns of two, from the right, up and down in turn. */
 function placeData(rows: Modules, size: number, codewords: readonly number[], mask: Mask): void {
   let bit = 0
   for (let right = size - 1, isUp = true; right > 0; right -= right === 8 ? 3 : 2, isUp = !isUp)

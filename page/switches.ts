@@ -1,12 +1,12 @@
 import type { FaultRule, UsedRule } from '../src/control/schema.ts'
 import { type Answer, admin, baseUrl, currentToken, messageOf } from './client.ts'
-import { copyButton, h, type Option, select, setText, tabs } from './dom.ts'
+import { copyButton, h, type SelectOption, select, setText, tabs } from './dom.ts'
 import { toCurl } from './format.ts'
 import type { App, View } from './view.ts'
 
-type Kind = 'fail' | 'delay' | 'slow' | 'drop'
+type SwitchKind = 'fail' | 'delay' | 'slow' | 'drop'
 
-const kinds: readonly (readonly [kind: Kind, tab: string, verb: string])[] = [
+const kinds: readonly (readonly [kind: SwitchKind, tab: string, verb: string])[] = [
   ['fail', 'Fail', 'Fail'],
   ['delay', 'Delay', 'Delay'],
   ['slow', 'Slow down', 'Send'],
@@ -30,11 +30,11 @@ const presets: readonly (readonly [name: string, rules: readonly FaultRule[]])[]
   ['Expired tokens', [{ code: 401 }]],
 ]
 
-type Rule = FaultRule & Partial<Pick<UsedRule, 'used'>>
+type ShownRule = FaultRule & Partial<Pick<UsedRule, 'used'>>
 
-export const isUsedUp = ({ times = Number.POSITIVE_INFINITY, used = 0 }: Rule) => used >= times
+export const isUsedUp = ({ times = Number.POSITIVE_INFINITY, used = 0 }: ShownRule) => used >= times
 
-const kindOf = ({ code, fault, delay, bytesPerSecond }: FaultRule): Kind => {
+const kindOf = ({ code, fault, delay, bytesPerSecond }: FaultRule): SwitchKind => {
   if (fault) return 'drop'
   if (code !== undefined || (delay ?? bytesPerSecond) === undefined) return 'fail'
   return delay === undefined ? 'slow' : 'delay'
@@ -48,7 +48,7 @@ const splitRequests = (requests: string) => {
   return { method: method === '*' ? '' : method, path }
 }
 
-function nounOf(kind: Kind, requests: string, isPlural: boolean): string {
+function nounOf(kind: SwitchKind, requests: string, isPlural: boolean): string {
   const s = isPlural ? 's' : ''
   const { method, path } = splitRequests(requests)
   if (kind === 'slow') return `response${s}${requests && ` to ${method} ${path}`.trimEnd().replace(/ +/g, ' ')}`
@@ -73,7 +73,7 @@ function additionsOf(rule: FaultRule): string {
 }
 
 /** A rule as a sentence. */
-export function describeRule(rule: Rule): string {
+export function describeRule(rule: ShownRule): string {
   const { times, share, code, fault = '', bytesPerSecond = 0, used = 0 } = rule
   const kind = kindOf(rule)
   const requests = requestsOf(rule)
@@ -89,7 +89,7 @@ export function describeRule(rule: Rule): string {
       : times === undefined
         ? `every ${noun(false)}`
         : next(times)
-  // Of all requests, only those get a status whose operations have it.
+  // A switch for all requests applies a status only to operations that have it.
   const status = code === undefined ? '' : ` with ${code}${requests.includes('/') ? '' : ' where possible'}`
   const sentence = {
     fail: `Fail ${which}${status}`,
@@ -140,7 +140,7 @@ const isShown = ({ kind, how }: Values, name: string) =>
     rate: kind === 'slow',
   })[name] ?? true
 
-function valuesOf(rule: Rule): Values {
+function valuesOf(rule: ShownRule): Values {
   const { times, share, code, fault, delay, maxDelay, bytesPerSecond, used = 0 } = rule
   const kind = kindOf(rule)
   const defaults = defaultsOf(kind)
@@ -196,10 +196,10 @@ const maxDelayMs = 60_000
 const isWithin = (text: string, min: number, max: number, isWhole = true) =>
   text !== '' && Number(text) >= min && Number(text) <= max && (!isWhole || Number.isInteger(Number(text)))
 
-type Operations = App['info']['operations']
+type InfoOperations = App['info']['operations']
 
 /** G1, G2: neither case nor one trailing slash of a path matters. It may be that of one item. */
-function operationsOf(requests: string, operations: Operations): Operations {
+function operationsOf(requests: string, operations: InfoOperations): InfoOperations {
   const { method, path } = splitRequests(requests)
   const paths = [path, path.replace(/[^/]+\/?$/, '{id}')].map((one) => one.toLowerCase().replace(/(?<=.)\/$/, ''))
   return operations.filter(
@@ -207,10 +207,10 @@ function operationsOf(requests: string, operations: Operations): Operations {
   )
 }
 
-const statusesOf = (operations: Operations) => [...new Set(operations.flatMap(({ statuses }) => statuses))].sort()
+const statusesOf = (operations: InfoOperations) => [...new Set(operations.flatMap(({ statuses }) => statuses))].sort()
 
 /** What is missing in a sentence, or impossible, by field. */
-function problemsOf(values: Values, operations: Operations): Partial<Record<string, string | false>> {
+function problemsOf(values: Values, operations: InfoOperations): Partial<Record<string, string | false>> {
   const { next, share, requests, status, delay, maxDelay, rate } = values
   const matching = operationsOf(requests, operations)
   const statuses = statusesOf(matching)
@@ -325,7 +325,7 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
   }
 
   /** A value that is not offered stays, with a message, instead of becoming another one. */
-  function fillOptions(target: HTMLSelectElement, options: readonly Option[], value: string) {
+  function fillOptions(target: HTMLSelectElement, options: readonly SelectOption[], value: string) {
     const all = options.some(([key]) => key === value) ? options : [...options, [value, value] as const]
     target.replaceChildren(...all.map(([key, text]) => h('option', { value: key }, text)))
     target.value = value
@@ -340,13 +340,16 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
     const all = how === 'share' ? 'all ' : ''
     fillOptions(
       inputs.requests,
-      requests.map((one) => [one, `${one ? '' : all}${nounOf(kind as Kind, one, isPlural)}`]),
+      requests.map((one) => [one, `${one ? '' : all}${nounOf(kind as SwitchKind, one, isPlural)}`]),
       to.requests,
     )
     const matching = operationsOf(to.requests, operations)
     fillOptions(
       inputs.status,
-      [['', 'the failure of the store'], ...statusesOf(matching).map((status): Option => [`${status}`, `${status}`])],
+      [
+        ['', 'the failure of the store'],
+        ...statusesOf(matching).map((status): SelectOption => [`${status}`, `${status}`]),
+      ],
       to.status,
     )
     for (const name of ['how', 'next', 'share', 'fault', 'delay', 'maxDelay', 'rate'] as const)

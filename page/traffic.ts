@@ -1,6 +1,6 @@
 import type { JournalEntry, Message } from '../src/control/schema.ts'
 import { admin, baseUrl, messageOf } from './client.ts'
-import { copyButton, download, h, type Option, perFrame, select, setText, tabs, withCode } from './dom.ts'
+import { copyButton, download, h, perFrame, type SelectOption, select, setText, tabs, withCode } from './dom.ts'
 import {
   clientName,
   describeStatus,
@@ -18,13 +18,13 @@ import {
 } from './format.ts'
 import type { App, View } from './view.ts'
 
-/** As many as the service keeps. */
+/** The service keeps as many. */
 const maxEntries = 1000
 const clockIntervalMs = 200
 /** No request is pending for longer. An older one is from a service with another clock. */
 const maxPendingMs = 600_000
 
-const statusOptions: readonly Option[] = [
+const statusOptions: readonly SelectOption[] = [
   ['', 'Status'],
   ['2xx', '2xx'],
   ['3xx', '3xx'],
@@ -34,10 +34,10 @@ const statusOptions: readonly Option[] = [
   ['none', 'No response'],
 ]
 const methodOptions = ['', 'GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS'].map(
-  (name): Option => [name, name || 'Method'],
+  (name): SelectOption => [name, name || 'Method'],
 )
 
-interface Row {
+interface TrafficRow {
   entry: JournalEntry
   /** When the request began, by the clock of this page. */
   startedAt: number
@@ -58,10 +58,10 @@ const nameOfClient = ({ request: { headers }, client }: JournalEntry) =>
 /** The rule or preference that made the response. */
 const simulatedBy = ({ reason = '' }: JournalEntry) => reason.replace(/^simulated by /, '')
 
-const isPending = ({ entry }: Row) => entry.state === 'pending'
-const elapsed = ({ entry, startedAt }: Row) =>
+const isPending = ({ entry }: TrafficRow) => entry.state === 'pending'
+const elapsed = ({ entry, startedAt }: TrafficRow) =>
   entry.state === 'pending' ? Math.max(0, Date.now() - startedAt) : entry.milliseconds
-const formatElapsed = (row: Row) =>
+const formatElapsed = (row: TrafficRow) =>
   isPending(row) ? `${(elapsed(row) / 1000).toFixed(1)} s` : formatDuration(row.entry.milliseconds)
 /** Durations differ by orders of magnitude. */
 const barLength = (milliseconds: number) => Math.log1p(milliseconds)
@@ -69,11 +69,11 @@ const barLength = (milliseconds: number) => Math.log1p(milliseconds)
 const noFilter = { text: '', status: '', method: '', client: '', rule: '', simulated: '' }
 
 export function trafficView(app: App): View {
-  const rows = new Map<number, Row>()
+  const rows = new Map<number, TrafficRow>()
   /** Oldest first. */
-  let shown: Row[] = []
+  let shown: TrafficRow[] = []
   let isPaused = false
-  let opened: Row | undefined
+  let opened: TrafficRow | undefined
   let parameters = { ...noFilter, own: '', open: '' }
   let timer: ReturnType<typeof setInterval> | undefined
   /** What the details show, for the next request too. */
@@ -87,7 +87,7 @@ export function trafficView(app: App): View {
     oninput: filter,
     onkeydown: (event) => event.key === 'ArrowDown' && moveFocus(event),
   })
-  const filterSelect = (name: string, options: readonly Option[]) =>
+  const filterSelect = (name: string, options: readonly SelectOption[]) =>
     select({ 'aria-label': `Filter by ${name}`, onchange: filter }, options)
   const status = filterSelect('status', statusOptions)
   const method = filterSelect('method', methodOptions)
@@ -157,7 +157,7 @@ export function trafficView(app: App): View {
   })
 
   /** Shows the entry as it is now. Tells whether to keep its row: not where the service has forgotten it. */
-  function isKept(row: Row): boolean {
+  function isKept(row: TrafficRow): boolean {
     const entry = app.entries.get(row.entry.id)
     if (entry === row.entry) return true
     if (entry?.time === row.entry.time) {
@@ -177,7 +177,14 @@ export function trafficView(app: App): View {
     const button = h('button', { type: 'button', tabindex: '-1', 'data-id': entry.id })
     const age = Date.now() - Date.parse(entry.time)
     const startedAt = Date.now() - (age >= 0 && age < maxPendingMs ? age : 0)
-    const row: Row = { entry, startedAt, own: ownKind(entry), row: h('li', {}, button), button, duration: button }
+    const row: TrafficRow = {
+      entry,
+      startedAt,
+      own: ownKind(entry),
+      row: h('li', {}, button),
+      button,
+      duration: button,
+    }
     fill(row, entry)
     const index = 1 + shown.findLastIndex((one) => one.entry.id < entry.id)
     list.insertBefore(row.row, shown[index]?.row ?? null)
@@ -187,7 +194,7 @@ export function trafficView(app: App): View {
   }
 
   /** The button stays: it may have the focus. */
-  function fill(row: Row, entry: JournalEntry) {
+  function fill(row: TrafficRow, entry: JournalEntry) {
     const { time, method, path, query, reason, fault, rules, isSimulated, isPreflight, state } = entry
     row.entry = entry
     row.duration = h('span', {}, formatElapsed(row))
@@ -297,7 +304,7 @@ export function trafficView(app: App): View {
     timer = undefined
   }
 
-  const matches = ({ entry, own, button }: Row) =>
+  const matches = ({ entry, own, button }: TrafficRow) =>
     (parameters.own !== '' || own === undefined) &&
     (parameters.method === '' || entry.method === parameters.method) &&
     (parameters.status === '' || outcomeGroup(entry) === parameters.status) &&
@@ -474,14 +481,14 @@ interface Look {
   readonly unfolded: Set<string>
 }
 
-function describeOutcome(row: Row): string {
+function describeOutcome(row: TrafficRow): string {
   const { state, status, milliseconds } = row.entry
   if (state === 'sent') return describeStatus(status)
   if (state === 'pending') return `Pending for ${formatElapsed(row)}`
   return state === 'aborted' ? `Client left after ${formatDuration(milliseconds)}` : 'Connection closed'
 }
 
-function detailsOf(row: Row, app: App, look: Look, close: () => void): HTMLElement[] {
+function detailsOf(row: TrafficRow, app: App, look: Look, close: () => void): HTMLElement[] {
   const { entry } = row
   const { method, path, query, status, state, request, response, rules, met, errors, reason, fault, item } = entry
   const operation = app.info.operations.find(

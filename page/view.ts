@@ -1,7 +1,7 @@
 import type { Info, JournalEntry, UsedRule } from '../src/control/schema.ts'
 
 /** The parameters of a view in the address, such as `status` in `#/traffic?status=4xx`. */
-type Parameters = Readonly<Partial<Record<string, string>>>
+type ViewParameters = Readonly<Partial<Record<string, string>>>
 
 /** What a message offers to do. */
 interface Action {
@@ -25,7 +25,7 @@ export interface App {
 export interface View {
   readonly title: string
   readonly element: HTMLElement
-  show(parameters: Parameters): void
+  show(parameters: ViewParameters): void
   /** Called when the items have changed. */
   itemsChanged?(): void
   /** Called when the rules have changed, or the information about the service. */

@@ -38,7 +38,7 @@ const verifyRunsPerCore = 2
 interface Server {
   readonly id: string
   readonly profile: Profile
-  /** Of a correct server: the base of the URIs that it gives its clients. */
+  /** A correct server gives its clients URIs with this base. */
   readonly publicUrl?: string
   open(): Promise<{ url: string; token: string; otherToken?: string; close(): unknown }>
 }

@@ -22,7 +22,7 @@ export interface ApiSettings {
 export interface AppSettings extends ApiSettings, DispatchSettings {
   /** B12: on this or another port of the profile. */
   readonly redirectsToHttps: boolean
-  /** For the control API, which accepts no other tokens; undefined in production. */
+  /** The control API accepts no other tokens; undefined in production. */
   readonly verifyDevToken?: VerifyToken | undefined
   /** S5: makes the token that the page contains; undefined where there is no page. */
   readonly newPageToken: ((request?: { readonly scopes: readonly string[] }) => Promise<string>) | undefined

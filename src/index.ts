@@ -39,7 +39,7 @@ export interface StartOptions<Name extends keyof TodoItems> {
   readonly now?: Date | string
   /** Requires a token for the to-do endpoints too. */
   readonly requireAuth?: boolean
-  /** For how long after its expiration a token of `token` is accepted, at most 3600 seconds; 0, where absent. */
+  /** A token of `token` is accepted for this long after its expiration: 0 to 3600 seconds, 0 where absent. */
   readonly clockToleranceSeconds?: number
   /** Gets a line for each request, such as `console.log`; nothing is logged, where absent. */
   readonly log?: (line: string) => void

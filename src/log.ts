@@ -21,7 +21,7 @@ export interface StartMessage {
 interface LoggedRequest {
   readonly traceId: string
   readonly method: string
-  /** Without the query, which may contain a secret. */
+  /** The path has no query, which may contain a secret. */
   readonly path: string
   /** The address of the client, empty where it is not known any more. */
   readonly client: string
@@ -47,11 +47,11 @@ export interface Log {
   notice(message: string, level?: 'warn' | 'error'): void
 }
 
-type Write = (line: string) => void
+type WriteLine = (line: string) => void
 
-/** For a terminal. Lines of a worker begin with its number. */
-export function readableLog(writeLine: Write, level: LogLevel, worker?: number): Log {
-  const write: Write = worker === undefined ? writeLine : (line) => writeLine(`[${worker}] ${line}`)
+/** Writes lines for a terminal. Those of a worker begin with its number. */
+export function readableLog(writeLine: WriteLine, level: LogLevel, worker?: number): Log {
+  const write: WriteLine = worker === undefined ? writeLine : (line) => writeLine(`[${worker}] ${line}`)
   const shows = (lineLevel: LogLevel) => isShown(lineLevel, level)
   return {
     started({ version, mode, store, profiles, metrics, runtime, workers, notes }) {
@@ -127,7 +127,7 @@ function formatUrls({
 }
 
 /** One JSON object per line. */
-export function jsonLog(write: Write, level: LogLevel, now: () => Date, worker?: number): Log {
+export function jsonLog(write: WriteLine, level: LogLevel, now: () => Date, worker?: number): Log {
   const log = (lineLevel: LogLevel, message: string, details: object = {}, shownAt = lineLevel) => {
     if (isShown(shownAt, level))
       write(`${toLine({ time: now().toISOString(), level: lineLevel, message, worker, ...details })}\n`)

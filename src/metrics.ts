@@ -2,13 +2,14 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { DispatchSettings } from './http/dispatch.ts'
+import { StartError } from './shared/start-error.ts'
 import type { Stores } from './store/store.ts'
 
 export interface Metrics {
   readonly observe: NonNullable<DispatchSettings['observe']>
   /** The same stores, each operation timed. */
   readonly stores: Stores
-  /** In the format of Prometheus. */
+  /** Returns the metrics in the format of Prometheus. */
   read(): Promise<string>
 }
 
@@ -19,7 +20,7 @@ interface MetricsServer {
 
 interface MetricsSettings {
   readonly stores: Stores
-  /** By profile; empty where counting would cost a query. */
+  /** Returns a number for each profile; none where counting would cost a query. */
   readonly itemCounts: () => Readonly<Record<string, number>>
   readonly monotonicNow: () => number
   readonly isWorker: boolean
@@ -55,17 +56,13 @@ export function createMetrics({ stores, itemCounts, monotonicNow, isWorker }: Me
 }
 
 /** Those of all workers together; for their primary process. */
-export function serveWorkerMetrics(port: number, host: string): Promise<MetricsServer | string> {
+export function serveWorkerMetrics(port: number, host: string): Promise<MetricsServer> {
   const registry = new AggregatorRegistry()
   return serveMetrics(() => registry.clusterMetrics(), port, host)
 }
 
-/** Serves metrics at /metrics on a port of their own, or returns an error message. */
-export async function serveMetrics(
-  read: () => Promise<string>,
-  port: number,
-  host: string,
-): Promise<MetricsServer | string> {
+/** Serves metrics at /metrics on a port of their own; throws a `StartError` where the port cannot be used. */
+export async function serveMetrics(read: () => Promise<string>, port: number, host: string): Promise<MetricsServer> {
   const server = createServer({ headersTimeout: timeoutMs, requestTimeout: timeoutMs }, async (request, response) => {
     if (request.url?.split('?')[0] !== '/metrics' || request.method !== 'GET') return void response.writeHead(404).end()
     try {
@@ -80,7 +77,7 @@ export async function serveMetrics(
     server.once('error', listening)
     server.listen(port, host, () => listening(undefined))
   })
-  if (error) return `Metrics cannot be served on ${host} port ${port}: ${error.message}.`
+  if (error) throw new StartError(`Metrics cannot be served on ${host} port ${port}: ${error.message}.`)
   const { port: boundPort } = server.address() as AddressInfo
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${boundPort}/metrics`,
@@ -131,7 +128,13 @@ function createRegistry(itemCounts: () => Readonly<Record<string, number>>) {
   })
   return {
     registry,
-    observeRequest(profile: string, operation: string, method: string, status: number, milliseconds: number) {
+    observeRequest(
+      profile: string,
+      operation: string,
+      method: string,
+      status: number | 'closed',
+      milliseconds: number,
+    ) {
       requests.inc({ profile, operation, method: methods.has(method) ? method : 'other', status })
       durations.observe({ profile, operation }, milliseconds / 1000)
     },

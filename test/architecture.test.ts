@@ -52,7 +52,7 @@ const allowedImports: Record<string, readonly string[]> = {
   profiles: ['http', 'store/store.ts'],
   server: ['config-directory.ts', 'http'],
   http: ['log.ts', 'store/store.ts'],
-  'metrics.ts': ['http', 'store/store.ts'],
+  'metrics.ts': ['http', 'shared', 'store/store.ts'],
   tokens: ['config-directory.ts', 'shared'],
   store: [],
   'config-directory.ts': [],

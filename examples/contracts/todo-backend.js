@@ -24,7 +24,7 @@ import {
   uniqueText,
 } from 'todo-item-service/verify'
 
-/** @import { Client, Control, Response, Rule } from 'todo-item-service/verify' */
+/** @import { Client, ServerControl, Response, Rule } from 'todo-item-service/verify' */
 /** @typedef {{ title?: string, completed?: boolean, order?: number }} Members */
 
 const root = process.env.API_ROOT ?? '/'
@@ -193,7 +193,7 @@ const checks = [
 
 /**
  * For --reset: deletes all todos; at the end creates those from before again, with other urls.
- * @param {Client} client @returns {Promise<Control>}
+ * @param {Client} client @returns {Promise<ServerControl>}
  */
 async function openControl(client) {
   const before = expectItems(await client.send('GET', root))

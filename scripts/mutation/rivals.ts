@@ -120,7 +120,7 @@ hooks.beforeEachValidation(({ expected, real }) => {
   delete headers.etag
   expected.headers = headers
   if (expected.statusCode === '200' && mediaType(real.headers) === 'text/plain') delete expected.body
-  // Of several examples Dredd takes the first.
+  // Dredd takes the first of several examples.
   if (expected.statusCode === '400' && PROFILE === 'a') delete expected.body
 })
 

@@ -104,7 +104,7 @@ export interface Score {
   readonly blamed: number
   readonly correct: number
   readonly medianSeconds: number
-  /** Of all faulty servers. */
+  /** The sums over all faulty servers. */
   readonly row: Row
 }
 

@@ -5,6 +5,7 @@ import type { Log } from '../log.ts'
 import { createClock } from '../service/clock.ts'
 import { formatItems, readItemsFile } from '../service/items-file.ts'
 import { openDatabaseStores, openFileStores } from '../service/stores.ts'
+import { StartError } from '../shared/start-error.ts'
 import { OutcomeUnknownError, type PersistentStores, UnavailableError } from '../store/store.ts'
 import { type Command, commandLine } from './command.ts'
 
@@ -52,9 +53,9 @@ Examples
     const snapshot = action === 'import' ? readItemsFile(file) : undefined
     if (snapshot && 'problems' in snapshot) return fail(snapshot.problems.join('\n  '))
     const log = { notice: (message: string) => process.stderr.write(`${message}\n`) }
-    const stores = await open(values, snapshot ? 'exclusive' : 'shared', log)
-    if (typeof stores === 'string') return fail(stores)
+    let stores: PersistentStores | undefined
     try {
+      stores = await open(values, snapshot ? 'exclusive' : 'shared', log)
       if (!snapshot) {
         process.stdout.write(formatItems(await stores.exportItems()))
         return 0
@@ -67,6 +68,7 @@ Examples
       process.stderr.write(`Imported items: ${counts.join(', ') || 'none'}.\n`)
       return 0
     } catch (error) {
+      if (error instanceof StartError) return fail(error.message)
       if (error instanceof OutcomeUnknownError)
         return fail(
           `${error.message} Run ${commandLine(process, 'items', 'export')} to see whether the items are there.`,
@@ -74,7 +76,7 @@ Examples
       if (error instanceof UnavailableError) return fail(`${error.message}${snapshot ? ' Nothing is imported.' : ''}`)
       throw error
     } finally {
-      await stores.close()
+      await stores?.close()
     }
   },
 }
@@ -83,7 +85,7 @@ async function open(
   values: ParsedOptions<typeof options>['values'],
   access: 'exclusive' | 'shared',
   log: Pick<Log, 'notice'>,
-): Promise<PersistentStores | string> {
+): Promise<PersistentStores> {
   const { data: file = '', 'database-url': database, 'database-schema': databaseSchema = 'todo' } = values
   const clock = createClock({})
   // What fails is what the command says.

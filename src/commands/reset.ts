@@ -67,7 +67,7 @@ export async function resetFoundServices(
   urls: readonly (readonly string[])[],
   resetOptions: ResetOptions,
   terminal: Terminal,
-  /** For each response of a service that is looked for. */
+  /** Each service that is looked for has this long to respond. */
   timeoutMs?: number,
 ): Promise<number> {
   const found = await Promise.all(urls.map((group) => findService(group, timeoutMs)))
@@ -94,12 +94,12 @@ async function resetServices(urls: readonly string[], resetOptions: ResetOptions
   return exitCode
 }
 
-interface Result {
+interface ResetResult {
   readonly message: string
   readonly isReset: boolean
 }
 
-async function resetService(url: string, { yes, ...options }: ResetOptions, terminal: Terminal): Promise<Result> {
+async function resetService(url: string, { yes, ...options }: ResetOptions, terminal: Terminal): Promise<ResetResult> {
   const { stdin, stdout } = terminal
   const tokenCommand = commandLine(terminal, 'token', '--scope', 'control', '-o', 'token')
   try {
@@ -136,4 +136,4 @@ const ask = (question: string, input: Process['stdin'], output: Process['stdout'
     if (input.readableEnded) lines.close()
   })
 
-const failure = (message: string): Result => ({ message, isReset: false })
+const failure = (message: string): ResetResult => ({ message, isReset: false })

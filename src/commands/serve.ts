@@ -8,6 +8,7 @@ import { jsonLog, type Log, readableLog } from '../log.ts'
 import { runtime } from '../server/runtime.ts'
 import { createClock } from '../service/clock.ts'
 import { type ServiceOptions, startService } from '../service/service.ts'
+import { StartError } from '../shared/start-error.ts'
 import { type Command, commandLine, type Process } from './command.ts'
 
 export const serve: Command = {
@@ -53,18 +54,22 @@ Examples
         commandLine(process, 'serve', ...withFlags(serveOptions, args, flags)),
       tokenCommand: commandLine(process, 'token'),
     }
-    const outcome =
-      worker || count === 1
-        ? await serveHere({
-            ...options,
-            ...suggestions,
-            directory: configDirectory(process.env),
-            worker,
-            processes: count,
-          })
-        : await (await import('../service/workers.ts')).serveInWorkers({ ...options, count })
-    if (typeof outcome === 'string') process.stderr.write(`todo-service: ${outcome}\n`)
-    const code = outcome === true ? 0 : 1
+    const directory = configDirectory(process.env)
+    let code = 0
+    try {
+      const isInPlace =
+        worker || count === 1
+          ? await serveHere({ ...options, ...suggestions, directory, worker, processes: count })
+          : await (await import('../service/workers.ts')).serveInWorkers({ ...options, count })
+      code = isInPlace ? 0 : 1
+    } catch (error) {
+      if (!(error instanceof StartError)) throw error
+      // Whoever stops a service that does not start yet needs no reason.
+      if (!stop.aborted) {
+        process.stderr.write(`todo-service: ${error.message}\n`)
+        code = 1
+      }
+    }
     // The channel to the primary process would keep this one alive.
     worker?.disconnect()
     // So may what a runtime keeps of requests that were given up: on Deno, a read of a body.
@@ -73,11 +78,10 @@ Examples
   },
 }
 
-/** Serves in this process until the signal. Returns an error message, or whether what was written is in place. */
-async function serveHere(options: ServiceOptions): Promise<boolean | string> {
+/** Serves in this process until the signal. Returns whether what was written is in place. */
+async function serveHere(options: ServiceOptions): Promise<boolean> {
   const { log, stop, worker } = options
   const service = await startService(options)
-  if (typeof service === 'string') return stop.aborted || service
   if (worker) worker.send(service.startMessage)
   else log.started(service.startMessage)
   if (!stop.aborted) await once(stop, 'abort')

@@ -121,7 +121,7 @@ async function verify(args: readonly string[], process: Process) {
   return isAccepted ? 0 : 1
 }
 
-/** For both schemes if it is not known where the service runs. */
+/** Shows both schemes if it is not known where the service runs. */
 export function sampleRequest(token: string, url: string | undefined): string {
   if (url) return `Try it: ${curl(token, url)}`
   const [http = '', httpB = '', https = '', httpsB = ''] = defaultUrls

@@ -186,7 +186,7 @@ const reports = { pretty: (verification: Verification) => pretty(verification), 
 
 const formatsByExtension: Readonly<Record<string, Format>> = { '.xml': 'junit', '.json': 'json', '.md': 'markdown' }
 
-/** To a file, and to standard output unless that has the same format. */
+/** Writes the report to a file, and to standard output unless that has the same format. */
 function writeReport(verification: Verification, format: Format, out: string | undefined, process: Process): void {
   const { stdout, stderr } = process
   const { leftovers } = verification

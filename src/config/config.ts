@@ -6,7 +6,7 @@ import type { ProfileName } from '../profiles/profile.ts'
 import { type Credentials, findCredentialsError, readCertificate, readPrivateKey } from '../server/dev-certificate.ts'
 import type { Runtime } from '../server/runtime.ts'
 import type { ServerLimits } from '../server/server.ts'
-import { type Database, databaseUrlFormat, readDatabaseUrl } from '../store/postgres/url.ts'
+import { type DatabaseSettings, databaseUrlFormat, readDatabaseUrl } from '../store/postgres/url.ts'
 import {
   choice,
   file,
@@ -54,9 +54,8 @@ const size = (min: number, max: number, help: string) =>
   })
 const seconds = (help: string, min = 1) => integer('SECONDS', min, 3600, help)
 
-/** For the head of a request. */
 const headersTimeoutMs = 10_000
-/** For a client that reads nothing of its response. */
+/** A client may read nothing of its response for this long. */
 const stalledTimeoutMs = 30_000
 const maxSandboxes = 1_000
 
@@ -178,7 +177,7 @@ export const serveOptions = {
 
 /** What clients control in development. */
 export interface ControlSettings {
-  /** Of --fail and --delay. */
+  /** The flags --fail and --delay have set these. */
   readonly rules: readonly FlagRule[]
   readonly maxSandboxes: number
   readonly sandboxTtlMs: number
@@ -233,7 +232,7 @@ export interface Config extends TokenSettings {
   /** The items to start with in memory; undefined: those of each profile. */
   readonly itemsFile: string | undefined
   /** PostgreSQL; undefined: items are in memory or in the data file. */
-  readonly database: Database | undefined
+  readonly database: DatabaseSettings | undefined
   readonly databaseSchema: string
   readonly waitForDatabase: boolean
 }

@@ -21,11 +21,11 @@ interface Option<T = unknown> {
 
 export type Options = Readonly<Record<string, Option>>
 
-type ValueOf<O extends Option> =
+type OptionValue<O extends Option> =
   O extends Option<infer T> ? (O extends { many: true } ? readonly T[] : T | undefined) : never
 
 export interface ParsedOptions<O extends Options> {
-  readonly values: { readonly [Name in keyof O]: ValueOf<O[Name]> }
+  readonly values: { readonly [Name in keyof O]: OptionValue<O[Name]> }
   /** The flag or variable that set the option, for error messages. */
   sourceOf(name: keyof O): string | undefined
   /** Positional arguments. */
@@ -34,7 +34,7 @@ export interface ParsedOptions<O extends Options> {
 }
 
 /** The unparsed values of an option. */
-interface Input {
+interface OptionInput {
   readonly source: string
   readonly texts: readonly string[]
 }
@@ -64,7 +64,7 @@ export function readOptions<O extends Options>(
   args: readonly string[],
   env: NodeJS.ProcessEnv,
 ): ParsedOptions<O> {
-  const inputs = new Map<string, Input>()
+  const inputs = new Map<string, OptionInput>()
   const rest: string[] = []
   const problems: string[] = []
   readFlags(options, args, { inputs, rest, problems })
@@ -96,7 +96,7 @@ export function readOptions<O extends Options>(
 function readFlags(
   options: Options,
   args: readonly string[],
-  parsed: { readonly inputs: Map<string, Input>; readonly rest: string[]; readonly problems: string[] },
+  parsed: { readonly inputs: Map<string, OptionInput>; readonly rest: string[]; readonly problems: string[] },
 ): void {
   const { inputs, rest, problems } = parsed
   const { flags, tokens } = tokensOf(options, args)

@@ -54,7 +54,7 @@ export interface TokenSettings {
   readonly mode: Mode
   /** Undefined: only development tokens are accepted. */
   readonly tokens: TokenConfig | undefined
-  /** Of tokens that are not development tokens. */
+  /** Development tokens have a tolerance of their own. */
   readonly clockToleranceSeconds: number
 }
 

@@ -26,7 +26,7 @@ import {
   usedRulesSchema,
 } from './schema.ts'
 
-type Items = readonly FromSchema<ObjectSchema>[]
+export type ItemBodies = readonly FromSchema<ObjectSchema>[]
 
 /** The items of a sandbox are read and replaced in the same way in every profile. */
 export interface ControlledItems {
@@ -34,7 +34,7 @@ export interface ControlledItems {
   /** Restores the starting items. */
   reset(): Awaitable<ReplaceOutcome>
   /** Replaces the items by exactly these. */
-  putItems(items: Items, ifMatch?: IfMatch): Awaitable<ReplaceOutcome>
+  putItems(items: ItemBodies, ifMatch?: IfMatch): Awaitable<ReplaceOutcome>
 }
 
 /** The control API of a sandbox works on this. Its `reset` also restores the rules and empties the journal. */
@@ -104,7 +104,7 @@ export const ownOrigin = ({ origin: { isSecure, authority } }: RequestContext) =
 
 type Docs = NonNullable<Route['docs']>
 
-interface Operation<Body>
+interface ControlOperation<Body>
   extends Pick<Docs, 'summary' | 'errors' | 'parameters' | 'requestBody'>,
     Pick<Success, 'body' | 'headers'>,
     Pick<Route, 'id' | 'secured' | 'maxBodyBytes'> {
@@ -114,7 +114,12 @@ interface Operation<Body>
   execute(input: HandlerInput<unknown, Body>): Awaitable<Response | Rejection>
 }
 
-function controlRoute<Body>(operation: string, method: Route['method'], path: string, stated: Operation<Body>): Route {
+function controlRoute<Body>(
+  operation: string,
+  method: Route['method'],
+  path: string,
+  stated: ControlOperation<Body>,
+): Route {
   const { body, status = body ? 200 : 204, headers, errors: codes = [], readBody, execute, ...rest } = stated
   const { id, secured = true, maxBodyBytes, ...described } = rest
   const docs: Docs = {
@@ -148,7 +153,7 @@ const ruleId: NonNullable<Route['id']> = {
 }
 
 function controlRoutes(api: Api, controlled: Controlled): Route[] {
-  const { journal, faults, itemSchema, list, reset, putItems } = controlled
+  const { journal, faults, itemSchema } = controlled
   const setFaults = (rules: readonly FaultRule[]) => {
     faults.set(rules)
     return noContent
@@ -179,21 +184,21 @@ function controlRoutes(api: Api, controlled: Controlled): Route[] {
     controlRoute('reset', 'POST', '/reset', {
       summary: 'Items and rules as at the start, an empty journal',
       errors: storeErrors,
-      execute: async () => respondToReplace(await reset(), []),
+      execute: async () => respondToReplace(await controlled.reset(), []),
     }),
     controlRoute('getItems', 'GET', '/items', {
       summary: 'The items',
       body: itemsBody(true),
       headers: { ETag: 'The entity tag of these items, for If-Match of a PUT.' },
       errors: ['precondition-failed', 'store-unavailable'],
-      execute: async (input) => respondWith(input, await list()),
+      execute: async (input) => respondWith(input, await controlled.list()),
     }),
-    controlRoute<Items>('putItems', 'PUT', '/items', {
+    controlRoute<ItemBodies>('putItems', 'PUT', '/items', {
       summary: 'Replace the items by exactly these',
       requestBody: itemsBody(false),
       errors: ['precondition-failed', ...storeErrors],
       readBody: arrayReader(itemSchema, 'id', maxItems),
-      execute: async (input) => respondToReplace(await putItems(input.body, ifMatch(input)), input.body),
+      execute: async (input) => respondToReplace(await controlled.putItems(input.body, ifMatch(input)), input.body),
     }),
     controlRoute('getRequests', 'GET', '/requests', {
       summary: 'The last requests, newest last',
@@ -303,7 +308,7 @@ function tokenRoutes(codes: Codes, signToken: SignToken): Route[] {
   ]
 }
 
-function respondToReplace(outcome: ReplaceOutcome, items: Items): Response | Rejection {
+function respondToReplace(outcome: ReplaceOutcome, items: ItemBodies): Response | Rejection {
   if (outcome === 'replaced') return noContent
   if (outcome === 'changed') return new Rejection('precondition-failed')
   if (outcome === 'item-limit') return new Rejection('store-full', undefined, 'raise --max-items.')

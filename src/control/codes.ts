@@ -10,7 +10,7 @@ export interface CodeSettings {
   monotonicNow(): number
 }
 
-/** Without 0, O, 1, I and L, which look alike. */
+/** The alphabet lacks 0, O, 1, I and L, which look alike. */
 const alphabet = '23456789ABCDEFGHJKMNPQRSTUVWXYZ'
 const codeLength = 10
 const validMs = 5 * 60_000

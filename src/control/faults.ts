@@ -14,7 +14,7 @@ export interface FaultSettings {
   readonly countRules: () => number
 }
 
-type Rule = { -readonly [Name in keyof UsedRule]: UsedRule[Name] }
+type ActiveRule = { -readonly [Name in keyof UsedRule]: UsedRule[Name] }
 
 /** Each sandbox has its own rules for failures, delays and rates. */
 export class Faults {
@@ -22,7 +22,7 @@ export class Faults {
   readonly #settings: FaultSettings
   readonly #onChange: () => void
   /** Those of flags are the last. */
-  #rules: Rule[]
+  #rules: ActiveRule[]
   #lastId: number
   readonly #failures = new Map<Route, ReadonlyMap<number, ErrorCode | 'token-rejected'>>()
 
@@ -74,17 +74,17 @@ export class Faults {
     return true
   }
 
-  /** As at the start. */
+  /** Restores the rules of the start. */
   reset(): void {
     this.#rules = this.#flagRules()
     this.#onChange()
   }
 
-  #flagRules(): Rule[] {
+  #flagRules(): ActiveRule[] {
     return this.#settings.rules.map((rule, index) => ({ id: index + 1, ...rule, used: 0 }))
   }
 
-  #newRule(rule: FaultRule): Rule {
+  #newRule(rule: FaultRule): ActiveRule {
     return { id: ++this.#lastId, ...rule, used: 0 }
   }
 
@@ -134,14 +134,14 @@ export class Faults {
     return { outcome: outcome ?? 'none', delayMs: delayMs ?? 0, bytesPerSecond, applied, description, simulatedBy }
   }
 
-  #isChosen(rule: Rule, context: RequestContext, route: Route): boolean {
+  #isChosen(rule: ActiveRule, context: RequestContext, route: Route): boolean {
     const { times = Number.POSITIVE_INFINITY, used, code, share } = rule
     if (used >= times || !matches(rule, context, route)) return false
     if (code !== undefined && !this.failuresOf(route).has(code)) return false
     return share === undefined || this.#settings.random() < share
   }
 
-  #outcomeOf(failure: Failure, context: RequestContext, route: Route): Fault['outcome'] {
+  #outcomeOf(failure: SimulatedFailure, context: RequestContext, route: Route): Fault['outcome'] {
     if (typeof failure === 'number') return this.#responseWith(failure, context, route) ?? 'none'
     return failure === 'failure' ? new Rejection('store-unavailable') : failure
   }
@@ -228,13 +228,13 @@ const isSamePath = (one: string, other: string) =>
 /** G1, G2: neither case nor one trailing slash matters. */
 const normalized = (path: string) => path.toLowerCase().replace(/(?<=.)\/$/, '')
 
-type Failure = number | NonNullable<FaultRule['fault']> | 'failure'
+type SimulatedFailure = number | NonNullable<FaultRule['fault']> | 'failure'
 
 /** `failure` is that of the store. */
-const failureOf = ({ code, fault, delay, bytesPerSecond }: FaultRule): Failure | undefined =>
+const failureOf = ({ code, fault, delay, bytesPerSecond }: FaultRule): SimulatedFailure | undefined =>
   code ?? fault ?? ((delay ?? bytesPerSecond) === undefined ? 'failure' : undefined)
 
-const nameOf = ({ flag, method = 'any method', path = 'any path' }: Rule) => flag ?? `rule for ${method} ${path}`
+const nameOf = ({ flag, method = 'any method', path = 'any path' }: ActiveRule) => flag ?? `rule for ${method} ${path}`
 
 /** Names are in lower case; of two equal ones the first counts. */
 const parsePreferences = (header: string) =>
@@ -276,7 +276,7 @@ export function readFaultRule(text: string, faults: Faults) {
 
 /** Each request looks at every rule, so there are not many. */
 const maxRules = 1_000
-/** With the longest paths they take about 12 MB. */
+/** So many rules with the longest paths take about 12 MB. */
 const maxRulesTogether = 10_000
 
 const rateMessage = (name: string) => `${name} must be an integer from 1 to ${ruleMembers.bytesPerSecond.maximum}.`

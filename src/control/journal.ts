@@ -18,13 +18,13 @@ interface Recorded {
   /** While the request is pending. */
   context: RequestContext | undefined
   isRemoved: boolean
-  /** Of the last event about it; 0 where there is none. */
+  /** The id of the last event about it; 0 where there is none. */
   eventId: number
   itemEventId: number
 }
 
 /** How a request ended. */
-export type Outcome = Pick<JournalEntry, 'state' | 'status' | 'reason' | 'isSimulated' | 'item'>
+export type RequestOutcome = Pick<JournalEntry, 'state' | 'status' | 'reason' | 'isSimulated' | 'item'>
 
 interface RecordedMessage {
   /** Names and values in turn, or values by name. */
@@ -77,7 +77,7 @@ export class JournalBudget {
 
 /** Keeps the last requests, and sends new ones to subscribers. */
 export class Journal {
-  /** In the order in which the requests began. */
+  /** Entries are in the order in which the requests began. */
   readonly #entries: Recorded[] = []
   /** Those that began in this turn of the event loop. */
   #begun: Recorded[] = []
@@ -151,7 +151,7 @@ export class Journal {
   }
 
   /** The response is undefined where the client did not wait for it. */
-  end(entry: Recorded, response: Response | undefined, outcome: Outcome, milliseconds: number): void {
+  end(entry: Recorded, response: Response | undefined, outcome: RequestOutcome, milliseconds: number): void {
     const { context, shown } = entry
     entry.context = undefined
     if (!context || entry.isRemoved) return

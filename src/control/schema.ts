@@ -17,14 +17,14 @@ export interface Schema<T> {
   readonly minimum?: number
   readonly maximum?: number
   readonly items?: Schema<unknown>
-  readonly properties?: Members
+  readonly properties?: SchemaMembers
   readonly required?: readonly string[]
   readonly additionalProperties?: Schema<unknown> | false
 }
 
-type Members = Readonly<Record<string, Schema<unknown>>>
+type SchemaMembers = Readonly<Record<string, Schema<unknown>>>
 type ValueOf<S> = S extends Schema<infer T> ? T : never
-type ObjectOf<M extends Members> = { readonly [Name in keyof M]: ValueOf<M[Name]> }
+type ObjectOf<M extends SchemaMembers> = { readonly [Name in keyof M]: ValueOf<M[Name]> }
 type Limits = Pick<Schema<unknown>, 'format' | 'pattern' | 'maxLength' | 'minimum' | 'maximum'>
 
 const scalar =
@@ -46,7 +46,7 @@ export const mapOf = <T>(additionalProperties: Schema<T>): Schema<Readonly<Recor
   type: 'object',
   additionalProperties,
 })
-export const object = <M extends Members, Optional extends Members>(
+export const object = <M extends SchemaMembers, Optional extends SchemaMembers>(
   required: M,
   optional: Optional,
 ): Schema<ObjectOf<M> & Partial<ObjectOf<Optional>>> => ({
@@ -223,6 +223,6 @@ export interface Info extends SandboxInfo {
     /** A rule for failures may demand these. */
     readonly statuses: readonly number[]
   }[]
-  /** For local clients. */
+  /** Only local clients get one. */
   readonly token?: string | undefined
 }

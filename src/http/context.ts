@@ -8,11 +8,11 @@ import type { FromSchema, ObjectSchema } from './schema.ts'
 /** A delay, a rate or a failure that somebody asked for, in development. */
 export interface Fault {
   readonly delayMs: number
-  /** Of the body of the response. */
+  /** The rate at which the body of the response is sent. */
   readonly bytesPerSecond: number | undefined
   /** `lost`: the handler runs and its response is not sent. */
   readonly outcome: Rejection | Response | 'reset' | 'truncate' | 'lost' | 'none'
-  /** For the header Preference-Applied; empty where no preference was applied. */
+  /** The value of the header Preference-Applied; empty where no preference was applied. */
   readonly applied: string
   /** All that was applied, for the journal. */
   readonly description: string
@@ -33,9 +33,9 @@ const absoluteForm = /^https?:\/\/([^/?#]*)(.*)$/is
 /** One request on its way through dispatch. */
 export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSchema>> {
   readonly request: Request
-  /** Without the query, which may contain a secret. */
+  /** The path has no query, which may contain a secret. */
   readonly path: string
-  /** With its question mark; empty where there is none. */
+  /** The query has its question mark; empty where there is none. */
   readonly query: string
   readonly startedAt: number
   route: Route | undefined
@@ -48,9 +48,9 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
   /** What takes the place of the handler, or of its response. */
   fault: Fault | undefined
   caller: Claims | undefined
-  /** Development: takes the response. */
-  record: ((response: Response) => void) | undefined
-  /** Of an absolute-form target; it replaces Host (RFC 9112, 3.2.2). */
+  /** Development: takes the response, or that the connection is reset in its place. */
+  record: ((outcome: Response | 'reset') => void) | undefined
+  /** The authority of an absolute-form target replaces Host (RFC 9112, 3.2.2). */
   readonly targetAuthority: string | undefined
   readonly pathPrefix: string
   readonly #settings: ContextSettings
@@ -113,9 +113,9 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
     return this.request.method
   }
 
-  /** From `traceparent` (W3C Trace Context), else a new one; made only for requests that fail or are logged. */
+  /** The trace id of `traceparent` (W3C Trace Context), else a new one; made only for requests that fail or are logged. */
   get traceId(): string {
-    this.#traceId ??= traceparent.exec(this.request.header('traceparent') ?? '')?.[1] ?? this.#settings.newId()
+    this.#traceId ??= traceIdIn(this.request.header('traceparent')) ?? this.#settings.newId()
     return this.#traceId
   }
 
@@ -136,7 +136,18 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
 
 const slash = 0x2f
 const noMembers = {}
-const traceparent = /^(?!ff)[\da-f]{2}-(?!0{32})([\da-f]{32})-(?!0{16})[\da-f]{16}-[\da-f]{2}(?:$|(?<!^00.*)-)/
+/**
+ * The trace id of a `traceparent` (W3C Trace Context, 3.2): version, trace id, parent id and flags in hexadecimal. Ids of
+ * zeros are invalid, as is version ff; version 00 ends there, and a later one may go on after another hyphen.
+ */
+function traceIdIn(traceparent: string | undefined): string | undefined {
+  const [, version, traceId, parentId, rest] = traceparentParts.exec(traceparent ?? '') ?? []
+  if (version === undefined || version === 'ff' || (version === '00' && rest !== '')) return undefined
+  return isZero(traceId) || isZero(parentId) ? undefined : traceId
+}
+const traceparentParts = /^([\da-f]{2})-([\da-f]{32})-([\da-f]{16})-[\da-f]{2}(|-.*)$/
+const isZero = (digits: string | undefined) => /^0*$/.test(digits ?? '')
+
 /** The names of headers that proxies add. */
 const proxyHeader =
   /^(?:via|forwarded|x-(?:original-)?forwarded(?:-.*)?|x-original-(?:host|url)|(?:.*-)?(?:client|connecting|real)-?ip|x-envoy-.*|cdn-loop|max-forwards|proxy-connection)$/i

@@ -34,7 +34,7 @@ export interface DispatchSettings extends ContextSettings {
   readonly reportOrigin: (origin: string) => void
   readonly hsts: boolean
   readonly observe:
-    | ((profile: string, operation: string, method: string, status: number, milliseconds: number) => void)
+    | ((profile: string, operation: string, method: string, status: number | 'closed', milliseconds: number) => void)
     | undefined
   /** Undefined in production. */
   readonly hooks?: DispatchHooks | undefined
@@ -51,8 +51,11 @@ export interface DispatchHooks {
   readonly headers?: Readonly<Record<string, string>>
   /** Called before the handler. */
   findFault(context: RequestContext, route: Route): Fault | undefined
-  /** Called when the head was read; takes the response, which is not sent yet. The request is logged when it has ended. */
-  begin?(context: RequestContext): (response: Response) => void
+  /**
+   * Called when the head was read; takes the response, which is not sent yet, or that the connection is reset in its place.
+   * The request is logged when it has ended.
+   */
+  begin?(context: RequestContext): (outcome: Response | 'reset') => void
   /** Why the client may not use this API; undefined where it may. */
   findAccessError?(context: RequestContext): Rejection | undefined
   /** Whether a client needs no token for a route that requires one. */
@@ -209,8 +212,15 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
       }
       context.request.delay({ delayMs, bodyBytes: context.bodyBytes?.length ?? 0, isKept, done })
     } else if (typeof outcome === 'object') finish(context, outcome)
-    else if (outcome === 'reset') finish(context, { status: 0 })
+    else if (outcome === 'reset') reset(context, route)
     else execute(context, route)
+  }
+
+  /** Resets the connection in place of a response. */
+  function reset(context: RequestContext, { operation, method }: Route): void {
+    observe?.(api.name, operation, method, 'closed', monotonicNow() - context.startedAt)
+    context.record?.('reset')
+    context.request.abort(true)
   }
 
   function respond(context: RequestContext, route: Route, outcome: unknown): void {
@@ -254,7 +264,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     const bytesPerSecond = fault.bytesPerSecond ?? (isTruncated ? Number.POSITIVE_INFINITY : undefined)
     context.fault = { ...fault, outcome }
     const applied = fault.applied ? withHeaders(response, { 'preference-applied': fault.applied }) : response
-    if (outcome === 'reset' || outcome === 'lost') request.abort(outcome === 'reset')
+    if (outcome === 'lost') request.abort(false)
     else request.respond(hasBody ? { ...applied, isTruncated, bytesPerSecond } : applied)
     return applied
   }

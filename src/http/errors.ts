@@ -62,7 +62,7 @@ export type MemberErrors = Readonly<Record<string, readonly string[]>>
 export class Rejection {
   readonly code: ErrorCode
   readonly members: MemberErrors | undefined
-  /** For the log alone. */
+  /** Only the log has it. */
   readonly reason: string | undefined
 
   constructor(code: ErrorCode, members?: MemberErrors, reason?: string) {
@@ -77,7 +77,7 @@ export const bodyError = (message: string) => new Rejection('body-malformed', { 
 
 export const closesConnection = (code: ErrorCode) => (errors[code] as ErrorDefinition).closesConnection === true
 
-/** For the log: what the client may not be told (G8) included. */
+/** Describes the error for the log, with what the client may not be told (G8). */
 export function describeError({ code, members, reason }: Rejection): string {
   const { title } = errors[code]
   if (!members) return reason ? `${title.slice(0, -1)}: ${reason}` : title

@@ -12,7 +12,7 @@ type Expected =
 const [space = 0, quote = 0, backslash = 0] = Buffer.from(' "\\')
 const whiteSpace = /[\t\n\r ]*/y
 const scalar = /^(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)$/
-/** As much of a scalar as there is. */
+/** Matches as much of `true`, `false` or `null` as there is. */
 const literalStart = /t(?:r(?:ue?)?)?|f(?:a(?:l(?:se?)?)?)?|n(?:u(?:ll?)?)?/y
 const numberStart = /-?(?:(?:0|[1-9]\d*)(?:\.(?:\d+(?:[eE][+-]?\d*)?)?|[eE][+-]?\d*)?)?/y
 const escapeSequence = /\\(?:["\\/bfnrt]|u[\da-fA-F]{4})/y

@@ -3,7 +3,7 @@ const maxClients = 100_000
 
 /** A token bucket for each client, which holds `perSecond` tokens and gets as many each second. */
 export function rateLimiter(perSecond: number, monotonicNow: () => number): (client: string) => boolean {
-  /** In order of the last request. */
+  /** The client that has sent nothing for the longest time is the first. */
   const buckets = new Map<string, { tokens: number; at: number }>()
   return (client) => {
     const now = monotonicNow()

@@ -32,7 +32,7 @@ export interface Request {
   readonly hasBody: boolean
   /** Names and values in turn, as sent. */
   readonly rawHeaders: readonly string[]
-  /** By lower-case name; several lines of one header are joined with ", ". */
+  /** The name is in lower case; several lines of one header are joined with ", ". */
   header(name: string): string | undefined
   /** Receives the whole body; the error code says why it was not received. */
   readBody(limitBytes: number, done: (body: Buffer | ErrorCode) => void): void
@@ -61,7 +61,7 @@ export interface HandlerInput<Id, Body> {
   readonly isLocal: boolean
   /** In front of every path of this service as the client sees it: empty, or `/~NAME` of a sandbox. */
   readonly pathPrefix: string
-  /** With its question mark; empty where there is none. */
+  /** The query has its question mark; empty where there is none. */
   readonly query: string
   readonly request: Pick<Request, 'header'>
 }

@@ -10,9 +10,9 @@ export interface Response {
   /** Half of the body is sent, at the rate, then the connection is closed. */
   readonly isTruncated?: boolean | undefined
   readonly closesConnection?: boolean | undefined
-  /** For the journal alone. */
+  /** Only the journal reads it. */
   readonly error?: Rejection | undefined
-  /** For the log alone: why the request was rejected. */
+  /** Why the request was rejected; only the log and the journal have it. */
   readonly reason?: string | undefined
 }
 

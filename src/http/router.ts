@@ -24,7 +24,7 @@ export interface Success {
 
 export interface Route<Id = unknown, S extends ObjectSchema = ObjectSchema, Outcome = unknown> {
   readonly operation: string
-  /** For the OpenAPI document, which leaves out a route without it. */
+  /** The OpenAPI document leaves out a route without it. */
   readonly docs?: {
     readonly tag: string
     readonly summary: string
@@ -85,7 +85,7 @@ interface Resource {
   readonly segments: readonly string[]
   readonly methods: ReadonlyMap<string, Route>
   readonly allow: string
-  /** Of a page, or one of its files. */
+  /** Whether this is a page, or one of its files. */
   readonly isPage: boolean
 }
 

@@ -8,7 +8,7 @@ export interface ObjectSchema {
   readonly example: Readonly<Record<string, unknown>>
 }
 
-/** As in an OpenAPI 3.0 schema. In a request, a member without a default is required. */
+/** Members are described as in an OpenAPI 3.0 schema. In a request, a member without a default is required. */
 type Members = Readonly<Record<string, MemberSchema>>
 
 export type MemberSchema =
@@ -106,7 +106,7 @@ export function arrayReader<S extends ObjectSchema>(
   }
 }
 
-/** Of an array, in one response. */
+/** A response names this many mistakes in an array. */
 const maxArrayErrors = 1_000
 
 /** Checks an array with all its numbers, and as strings with all their digits. Errors have a position: `[2].name`. */

@@ -5,7 +5,7 @@ import { type ControlClient, ControlError, connectControl } from '../service/con
 import { startInProcess } from '../service/start.ts'
 
 export interface ServiceSettings {
-  /** Of the flag --url: no other services are used, and none is started. */
+  /** With the flag --url, no other services are used, and none is started. */
   readonly urls: readonly string[]
   readonly token: string | undefined
   /** Where a service is looked for, without `urls`. */
@@ -16,9 +16,9 @@ export interface ServiceSettings {
   readonly tokenCommand: string
 }
 
-export interface Connection {
+export interface ServiceConnection {
   readonly service: ControlClient
-  /** For clients, with the prefix of the sandbox. */
+  /** Clients use it; it has the prefix of the sandbox. */
   readonly baseUrl: string
   /** It runs in this process. */
   readonly isStartedHere: boolean
@@ -37,9 +37,9 @@ export class Services {
    * Throws a `ControlError` where the profile is not served by those that it may use. It can be absent where there is one
    * service only.
    */
-  async connect(profile: ProfileName | undefined, sandbox?: string): Promise<Connection> {
+  async connect(profile: ProfileName | undefined, sandbox?: string): Promise<ServiceConnection> {
     const { urls, token, searchedUrls, tokenCommand } = this.#settings
-    const connectTo = async (url: string, isStartedHere: boolean): Promise<Connection> => {
+    const connectTo = async (url: string, isStartedHere: boolean): Promise<ServiceConnection> => {
       const service = await connectControl(url, { sandbox, token: urls.length > 0 ? token : undefined, tokenCommand })
       return { service, baseUrl: sandbox === undefined ? url : `${url}/~${sandbox}`, isStartedHere }
     }

@@ -4,23 +4,23 @@ import { isValid, type Schema } from '../control/schema.ts'
 export interface Tool<Input = object> {
   readonly name: string
   readonly title: string
-  /** For an agent that has to choose among tools. */
+  /** An agent chooses among tools by it. */
   readonly description: string
   readonly input: Schema<Input>
   readonly output: Schema<unknown>
   readonly annotations: ToolAnnotations
   /** Throws an Error whose message says what to do. */
-  run(input: Input, call: Call): Promise<Result>
+  run(input: Input, call: ToolCall): Promise<ToolResult>
 }
 
 /** A call of a tool by a client. */
-interface Call {
+interface ToolCall {
   /** Aborted when the client cancels the call or leaves. */
   readonly signal: AbortSignal
   reportProgress(done: number, total: number, message: string): void
 }
 
-interface Result {
+interface ToolResult {
   readonly data: Record<string, unknown>
   /** The JSON of the data, where absent. */
   readonly text?: string

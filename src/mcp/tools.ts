@@ -70,7 +70,7 @@ const withoutFlags = (verification: Verification) =>
 
 const isRejected = ({ state, status }: JournalEntry) => state !== 'pending' && (status === null || status >= 400)
 
-/** Without headers, and of the bodies only that of the request. */
+/** Leaves out the headers and the body of the response. */
 const summarize = ({ request, response, met, client, query, ...entry }: JournalEntry) => ({
   ...entry,
   path: entry.path + query,

@@ -5,7 +5,7 @@ import { json, type Response } from '../http/response.ts'
 import { errorCodesOf, type Route, route, type Success } from '../http/router.ts'
 import { bodyReader, type ObjectSchema } from '../http/schema.ts'
 
-type Json = Readonly<Record<string, unknown>>
+type DocumentPart = Readonly<Record<string, unknown>>
 
 /** The document shows these settings of a service. */
 interface DocumentedSettings {
@@ -15,10 +15,10 @@ interface DocumentedSettings {
 }
 
 /** S4: the OpenAPI document comes from the same routes, schemas and error table that serve requests. */
-export function openApiDocument(api: Api, serverUrl: string, settings: DocumentedSettings = {}): Json {
+export function openApiDocument(api: Api, serverUrl: string, settings: DocumentedSettings = {}): DocumentPart {
   const { title, description, routes } = api
   const documented = routes.filter((candidate) => candidate.docs)
-  const paths: Record<string, Record<string, Json>> = {}
+  const paths: Record<string, Record<string, DocumentPart>> = {}
   for (const one of documented)
     paths[one.path] = { ...paths[one.path], [one.method.toLowerCase()]: operation(one, api.errorResponse, settings) }
   const tags = [...new Set(documented.map(({ docs }) => docs?.tag))]
@@ -55,7 +55,7 @@ export const documentRoute = (
     execute: ({ baseUrl }) => json(200, JSON.stringify(openApiDocument(api, baseUrl, settings))),
   })
 
-function operation(one: Route, errorResponse: Api['errorResponse'], settings: DocumentedSettings): Json {
+function operation(one: Route, errorResponse: Api['errorResponse'], settings: DocumentedSettings): DocumentPart {
   const { operation: operationId, docs, id, body, secured } = one
   const etag = one.method === 'GET' ? docs?.success.headers?.ETag : undefined
   const parameters = [
@@ -87,7 +87,11 @@ const condition = (name: string, meaning: string) => ({ name, in: 'header', requ
 const ifMatch = condition('If-Match', 'Entity tags, of which the current state must have one.')
 const ifNoneMatch = condition('If-None-Match', 'Entity tags of states that the client has.')
 
-function response(description: string, headers: Readonly<Record<string, string>> = {}, content?: Json): Json {
+function response(
+  description: string,
+  headers: Readonly<Record<string, string>> = {},
+  content?: DocumentPart,
+): DocumentPart {
   const described = Object.entries(headers).map(([name, meaning]) => [name, textHeader(meaning)])
   return {
     description,
@@ -107,7 +111,7 @@ const unauthorized = response('The token is missing or not accepted.', {
 const success = ({ description, body, headers }: Success) =>
   response(description, headers, body && successContent(body))
 
-function successContent(body: NonNullable<Success['body']>): Json {
+function successContent(body: NonNullable<Success['body']>): DocumentPart {
   if ('schema' in body) {
     const { type = 'application/json', ...described } = body
     return { [type]: described }
@@ -119,7 +123,7 @@ function successContent(body: NonNullable<Success['body']>): Json {
 }
 
 /** Describes, by status, how the error table answers every error of the route. */
-function errorResponses(described: Route, errorResponse: Api['errorResponse'], isRateLimited = false): Json {
+function errorResponses(described: Route, errorResponse: Api['errorResponse'], isRateLimited = false): DocumentPart {
   const { operation: name, body } = described
   const responses = errorCodesOf(described, isRateLimited).map((code) => {
     const error = (body && exampleError(code, body)) ?? new Rejection(code)
@@ -167,7 +171,7 @@ function exampleError(code: ErrorCode, body: ObjectSchema): Rejection | undefine
 const problemType = 'application/problem+json'
 
 /** Texts have no enum: the C# clients of NSwag fail to convert a text to one. */
-function errorContent(responses: readonly ErrorResponse[]): Json {
+function errorContent(responses: readonly ErrorResponse[]): DocumentPart {
   const [first] = responses
   if (first && !isProblem(first)) return { 'text/plain': { schema: { type: 'string' }, example: first.body } }
   const examples = responses.map(({ code, body }) => [code, { value: JSON.parse(`${body}`) }])
@@ -177,8 +181,8 @@ function errorContent(responses: readonly ErrorResponse[]): Json {
 
 const reference = ({ name }: ObjectSchema) => ({ $ref: `#/components/schemas/${name}` })
 
-function schemas(routes: readonly Route[], withProblem: boolean): Json {
-  const all: Record<string, Json> = {}
+function schemas(routes: readonly Route[], withProblem: boolean): DocumentPart {
+  const all: Record<string, DocumentPart> = {}
   for (const { body, docs } of routes) {
     if (body) all[body.name] = objectSchema(body)
     const content = docs?.success.body
@@ -192,7 +196,7 @@ function schemas(routes: readonly Route[], withProblem: boolean): Json {
  * In a request, a member with a default may be absent; a response has all. A default is described in words: with the
  * keyword, openapi-typescript makes the member required.
  */
-export function objectSchema({ members, example }: ObjectSchema, isResponse = false): Json {
+export function objectSchema({ members, example }: ObjectSchema, isResponse = false): DocumentPart {
   const required = Object.entries(members).filter(([, member]) => isResponse || !('default' in member))
   const properties = Object.entries(members).map(([name, { default: value, ...member }]) => [
     name,

@@ -56,12 +56,12 @@ export const appPageRoutes = (): Route[] => [
   }),
 ]
 
-type Input = Pick<HandlerInput<unknown, unknown>, 'request' | 'pathPrefix'>
+type PageInput = Pick<HandlerInput<unknown, unknown>, 'request' | 'pathPrefix'>
 
 interface Encoded {
   readonly etag: string
   readonly plain: Buffer
-  /** By content coding, in order of preference. */
+  /** The keys are content codings, in order of preference. */
   readonly compressed: ReadonlyMap<string, () => Promise<Buffer>>
 }
 
@@ -121,7 +121,7 @@ function fileRoutes(path: string, files: Readonly<Record<string, Files>>): Route
 
 /** In the HTML file, `{prefix}` stands for what comes before the paths of this service. */
 async function htmlResponse(
-  input: Input,
+  input: PageInput,
   name: string,
   cacheControl: string,
   values: Readonly<Record<string, string>> = {},
@@ -145,7 +145,7 @@ const contentSecurityPolicy = [
 
 /** A client that has this version already gets 304. */
 async function respond(
-  { request }: Input,
+  { request }: PageInput,
   type: string,
   { etag, plain, compressed }: Encoded,
   cacheControl: string,

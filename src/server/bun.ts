@@ -39,7 +39,6 @@ class BunRequest extends FetchRequest {
     return this.#listening.requestIP(this.request)?.address ?? ''
   }
 
-  /** Of the client. */
   get remotePort(): number {
     return this.#listening.requestIP(this.request)?.port ?? 0
   }
@@ -94,7 +93,7 @@ const routePatterns = () =>
     Array.from({ length: last + 1 }, (_, at) => `/:p${at}`).join(''),
   ).flatMap((pattern) => [pattern, `${pattern}/`])
 
-/** Of a URL without the scheme and authority, which are missing where Host is missing or malformed. */
+/** Returns the URL without scheme and authority, which are missing where Host is missing or malformed. */
 function pathOf({ url }: RoutedRequest): string {
   return url.startsWith('/') ? url : url.slice(url.indexOf('/', 'https://'.length))
 }

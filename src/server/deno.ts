@@ -12,13 +12,13 @@ import type { Bind } from './server.ts'
 declare const Deno: {
   serve(
     options: object,
-    handler: (request: globalThis.Request, info: Info) => globalThis.Response | Promise<globalThis.Response>,
+    handler: (request: globalThis.Request, info: ConnectionInfo) => globalThis.Response | Promise<globalThis.Response>,
   ): { readonly addr: { readonly port: number }; readonly finished: Promise<void>; shutdown(): Promise<void> }
 }
 
 type DenoServer = ReturnType<typeof Deno.serve>
 
-interface Info {
+interface ConnectionInfo {
   readonly remoteAddr: { readonly hostname: string; readonly port: number }
 }
 
@@ -28,10 +28,10 @@ const closingMs = 1_000
 /** After Deno has stopped to listen. */
 const reopenDelayMs = 100
 const pieceBytes = 16 * 1024
-const clientOf = ({ remoteAddr: { hostname, port } }: Info) => `${hostname} ${port}`
+const clientOf = ({ remoteAddr: { hostname, port } }: ConnectionInfo) => `${hostname} ${port}`
 
 class DenoRequest extends FetchRequest {
-  readonly #info: Info
+  readonly #info: ConnectionInfo
   /** Clients that got a final response. Deno keeps their connection open: requests behind it are refused here. */
   readonly #closing: Set<string>
 
@@ -40,7 +40,7 @@ class DenoRequest extends FetchRequest {
     target: string,
     host: string | undefined,
     server: FetchServer,
-    info: Info,
+    info: ConnectionInfo,
     closing: Set<string>,
   ) {
     super(request, target, host, server)
@@ -109,7 +109,7 @@ export const bind: Bind = (handler, { host = everyInterface, port, credentials }
     )
     servers.add(server)
     const finished = () => servers.delete(server)
-    // Out of file descriptors, Deno stops to listen. Its idle connections are closed, which frees some.
+    // When no file descriptor is left, Deno stops listening. Its idle connections are closed, which frees some.
     server.finished.then(finished, () => {
       server.shutdown().then(finished, finished)
       reopen()

@@ -2,13 +2,13 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
 import { readOrCreate } from '../config-directory.ts'
 
-/** In PEM format. */
+/** Both members are in PEM format. */
 export interface Credentials {
   readonly cert: string
   readonly key: string
 }
 
-/** In the configuration directory, with its private key. */
+/** A file of the configuration directory, with the certificate and its private key. */
 export const devCertificateFile = 'localhost.pem'
 
 const dayMs = 86_400_000

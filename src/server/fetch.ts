@@ -4,7 +4,7 @@ import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority } from '../http/proxy.ts'
 import type { Delay, Ending, Request } from '../http/request.ts'
 import { buffersOf, byteLengthOf, jsonType, noContent, type Response, type Stream } from '../http/response.ts'
-import type { HeldMemory, Holder } from './held-memory.ts'
+import type { HeldMemory, MemoryHolder } from './held-memory.ts'
 import { runtime } from './runtime.ts'
 import { atRate, type Listening, type ServerContext, type ServerState, shutDown, type Turns, wait } from './server.ts'
 import { Upload } from './uploads.ts'
@@ -260,7 +260,7 @@ export abstract class FetchRequest implements Request {
   }
 }
 
-/** Without a body, it can be sent again and again. */
+/** A response without a body can be sent again and again. */
 const noContentResponse = new Response(null, { status: 204 })
 
 const isLong = (body: string | readonly Buffer[]) =>
@@ -296,7 +296,7 @@ async function receivePieces(pieces: AsyncIterable<Uint8Array>, upload: Upload, 
 function streamOf(buffers: readonly Buffer[], held: HeldMemory, ended: (how: Ending) => void): ReadableStream {
   let index = 0
   let start = 0
-  let holder: Holder
+  let holder: MemoryHolder
   return new ReadableStream(
     {
       start(controller) {
@@ -379,7 +379,7 @@ function toReadable(stream: Stream, ended: (how: Ending) => void, isTruncated = 
   )
 }
 
-/** As in Node. */
+/** Node, too, listens on this address where no host is given. */
 export const everyInterface = '::'
 
 /** `stop` waits for the requests in flight, unless `destroy` is called. */

@@ -16,7 +16,6 @@ interface ListenRequest {
   readonly name: string
 }
 
-/** To the primary process. */
 type WorkerMessage =
   | ListenRequest
   /** The worker has the connection, and has read nothing of it yet. */
@@ -28,14 +27,13 @@ type ListenReply =
   | { readonly name: string; readonly host: string; readonly port: number }
   | { readonly name: string; readonly error: { readonly code?: string | undefined; readonly message: string } }
 
-/** To a worker. */
 type PrimaryMessage =
   | ListenReply
-  /** With a connection. */
+  /** The connection is sent with this message. */
   | { readonly take: string }
   | { readonly released: true }
 
-interface Connection {
+interface AcceptedConnection {
   readonly name: string
   readonly socket: Socket
 }
@@ -49,7 +47,7 @@ interface WorkerState {
   isReady: boolean
   isStopping: boolean
   /** Sent to it and not taken. */
-  sent: Connection | undefined
+  sent: AcceptedConnection | undefined
 }
 
 /** The side of the primary process. */
@@ -58,7 +56,7 @@ export class Handover {
   readonly #listeners = new Map<string, Promise<Listener>>()
   /** In round-robin order: the first one gets the next connection. */
   readonly #workers = new Map<Worker, WorkerState>()
-  readonly #waiting: Connection[] = []
+  readonly #waiting: AcceptedConnection[] = []
   #isClosed = false
 
   /** When `maxWaiting` connections wait for a worker, further ones are closed. */
@@ -114,7 +112,7 @@ export class Handover {
     send(worker, reply)
   }
 
-  #accept(connection: Connection): void {
+  #accept(connection: AcceptedConnection): void {
     if (this.#waiting.length >= this.#maxWaiting) {
       connection.socket.destroy()
       return
@@ -128,10 +126,10 @@ export class Handover {
   #distribute(): void {
     for (let worker = this.#free(); worker && this.#waiting.length > 0; worker = this.#free()) {
       const state = this.#workers.get(worker) as WorkerState
-      // To the end: they take turns.
+      // It goes to the end of the map: workers take turns.
       this.#workers.delete(worker)
       this.#workers.set(worker, state)
-      state.sent = this.#waiting.shift() as Connection
+      state.sent = this.#waiting.shift() as AcceptedConnection
       const { name, socket } = state.sent
       send(worker, { take: name }, socket)
     }

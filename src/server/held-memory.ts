@@ -1,5 +1,5 @@
 /** Whoever holds memory: a connection, a delayed request, or where a runtime has no connections, a response. */
-export interface Holder {
+export interface MemoryHolder {
   /** Called when there is no room for more. */
   destroy(): void
 }
@@ -18,7 +18,7 @@ export class HeldMemory {
   readonly #limitBytes: number
   #usedBytes = 0
   /** The oldest first. */
-  readonly #holders = new Map<Holder, Held>()
+  readonly #holders = new Map<MemoryHolder, Held>()
   /** A list is sent to many clients from the same buffers: each buffer counts once. */
   readonly #references = new Map<Buffer, number>()
 
@@ -26,14 +26,14 @@ export class HeldMemory {
     this.#limitBytes = limitBytes
   }
 
-  add(holder: Holder, bytes: number): void {
+  add(holder: MemoryHolder, bytes: number): void {
     const held = this.#heldBy(holder)
     held.bytes += bytes
     this.#usedBytes += bytes
     this.#makeRoom(held)
   }
 
-  remove(holder: Holder, bytes: number): void {
+  remove(holder: MemoryHolder, bytes: number): void {
     const held = this.#holders.get(holder)
     if (!held) return
     held.bytes -= bytes
@@ -41,7 +41,7 @@ export class HeldMemory {
     this.#forgetIfEmpty(holder, held)
   }
 
-  addBuffers(holder: Holder, buffers: readonly Buffer[]): void {
+  addBuffers(holder: MemoryHolder, buffers: readonly Buffer[]): void {
     const held = this.#heldBy(holder)
     for (const buffer of buffers) {
       if (held.buffers.has(buffer)) continue
@@ -53,7 +53,7 @@ export class HeldMemory {
     this.#makeRoom(held)
   }
 
-  removeBuffer(holder: Holder, buffer: Buffer): void {
+  removeBuffer(holder: MemoryHolder, buffer: Buffer): void {
     const held = this.#holders.get(holder)
     if (!held?.buffers.delete(buffer)) return
     this.#dereference(buffer)
@@ -61,7 +61,7 @@ export class HeldMemory {
   }
 
   /** What the holder still has is released. */
-  release(holder: Holder): void {
+  release(holder: MemoryHolder): void {
     const held = this.#holders.get(holder)
     if (!held) return
     this.#holders.delete(holder)
@@ -69,7 +69,7 @@ export class HeldMemory {
     for (const buffer of held.buffers) this.#dereference(buffer)
   }
 
-  #heldBy(holder: Holder): Held {
+  #heldBy(holder: MemoryHolder): Held {
     const held = this.#holders.get(holder) ?? { bytes: 0, buffers: new Set() }
     this.#holders.set(holder, held)
     return held
@@ -85,7 +85,7 @@ export class HeldMemory {
     this.#usedBytes -= buffer.length
   }
 
-  #forgetIfEmpty(holder: Holder, { bytes, buffers }: Held): void {
+  #forgetIfEmpty(holder: MemoryHolder, { bytes, buffers }: Held): void {
     if (bytes <= 0 && buffers.size === 0) this.#holders.delete(holder)
   }
 

@@ -69,8 +69,8 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
     isDraining: false,
     lastHost: undefined,
   }
-  /** By `incoming.socket`, which with TLS is the TLSSocket, not the TCP socket below it. */
-  const connections = new Map<Socket, Connection>()
+  /** The key is `incoming.socket`, which with TLS is the TLSSocket, not the TCP socket below it. */
+  const connections = new Map<Socket, ClientConnection>()
   const sockets = new Set<Socket>()
   const server = httpServer(connections)
   const tls =
@@ -106,7 +106,7 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
 
   function serve(socket: Socket): void {
     if (socket.destroyed) return
-    const connection = new Connection(socket, state, load.connections > limits.maxConnections)
+    const connection = new ClientConnection(socket, state, load.connections > limits.maxConnections)
     connections.set(socket, connection)
     socket.once('close', () => {
       connection.closed()
@@ -168,7 +168,7 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
 }
 
 /** A server that listens on no port: connections are emitted. Instead of its timeouts there is `Connection.check`. */
-function httpServer(connections: ReadonlyMap<Socket, Connection>): HttpServer {
+function httpServer(connections: ReadonlyMap<Socket, ClientConnection>): HttpServer {
   const server = createServer({
     maxHeaderSize: maxHeaderBytes,
     keepAliveTimeout: 0,
@@ -236,7 +236,7 @@ function parserFailure({ code = '', rawPacket, bytesParsed = 0 }: ParserError): 
  * A client's connection. Node emits pipelined requests as it parses them; here each is handled when the one before it has
  * its response, and none behind a response that closes the connection.
  */
-class Connection {
+class ClientConnection {
   readonly state: NodeServerState
   readonly #socket: Socket
   /** Beyond the limit of connections: its requests get 503. */
@@ -253,7 +253,7 @@ class Connection {
   #packetRequests = 0
   /** How many checks in a row have found a head that is not complete. */
   #headChecks = 0
-  /** At the last check; -1 before the first one. */
+  /** The count at the last check; -1 before the first one. */
   #sentBytes = -1
   #idleMs = 0
   /** The request that was handled last, or is being handled. */
@@ -365,7 +365,7 @@ class Connection {
     return this.#queue.length > 0
   }
 
-  /** From now on no request is handled. */
+  /** Closes the connection: no further request is handled. */
   close(): void {
     this.#isClosing = true
   }
@@ -469,14 +469,14 @@ class NodeRequest implements Request {
   contentLength: number
   isChunked: boolean
   hasUpgrade: boolean
-  readonly #connection: Connection
-  /** To be called when the whole response was handed to the operating system; undefined where nobody listens. */
+  readonly #connection: ClientConnection
+  /** Called when the whole response was handed to the operating system; undefined where nobody listens. */
   #sent: (() => void) | undefined
 
   constructor(
     incoming: IncomingMessage,
     outgoing: ServerResponse,
-    connection: Connection,
+    connection: ClientConnection,
     overloadReason: string | undefined,
     expectsContinue = false,
     protocolError?: ErrorCode,
@@ -606,16 +606,7 @@ class NodeRequest implements Request {
     const connection = this.#connection
     const { incoming } = this
     const isIncomplete = this.hasBody && !incoming.complete
-    const closes =
-      response.closesConnection === true ||
-      connection.isSurplus ||
-      (connection.state.isDraining && !connection.hasWaiting) ||
-      // Node cannot keep an HTTP/1.0 connection open after a response without Content-Length.
-      this.isHttp10 ||
-      // Node does not parse what follows a request with Upgrade in the same packet.
-      this.hasUpgrade ||
-      this.expectsContinue ||
-      (isIncomplete && (this.isChunked || this.contentLength > maxDrainedBytes))
+    const closes = this.#findCloseReason(response, isIncomplete) !== undefined
     if (closes) connection.close()
     const discards = isIncomplete && closes && !connection.parseError
     try {
@@ -625,6 +616,19 @@ class NodeRequest implements Request {
       incoming.socket.destroy()
     }
     connection.responded(this, typeof response.body === 'function' || response.bytesPerSecond !== undefined)
+  }
+
+  /** Why no other request can follow on this connection; undefined where one can. */
+  #findCloseReason(response: Response, isIncomplete: boolean): string | undefined {
+    const connection = this.#connection
+    if (response.closesConnection === true) return 'the error leaves unclear where the request ends'
+    if (connection.isSurplus) return 'there are too many connections'
+    if (connection.state.isDraining && !connection.hasWaiting) return 'the service stops'
+    if (this.isHttp10) return 'Node cannot keep it open after a response without Content-Length'
+    if (this.hasUpgrade) return 'Node does not parse what follows in the same packet'
+    if (this.expectsContinue) return 'the client may send the body or not'
+    if (isIncomplete && (this.isChunked || this.contentLength > maxDrainedBytes)) return 'too much of the body is left'
+    return undefined
   }
 
   onEnd(ended: (how: Ending) => void): void {

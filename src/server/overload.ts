@@ -47,7 +47,7 @@ export function overloadMonitor(monotonicNow: () => number, report: (message: st
   return monitor
 }
 
-/** For development: a debugger stops the process as overload does. */
+/** Development has no monitor, because a debugger stops the process as overload does. */
 export const noOverloadMonitor = (): OverloadMonitor => ({
   load: { received: 0, inFlight: 0, connections: 0 },
   reason: undefined,

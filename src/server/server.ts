@@ -8,13 +8,12 @@ import type { OverloadMonitor } from './overload.ts'
 import { Uploads } from './uploads.ts'
 
 export interface ServerLimits {
-  /** For the head of a request. */
   readonly headersTimeoutMs: number
-  /** For the head of a request, and then for its body. */
+  /** The head of a request may take this long, and then its body again. */
   readonly requestTimeoutMs: number
   /** Between requests. */
   readonly keepAliveTimeoutMs: number
-  /** For a client that reads nothing of its response. */
+  /** The connection is closed when the client reads nothing of its response for this long. */
   readonly stalledTimeoutMs: number
   readonly drainDelayMs: number
   readonly drainTimeoutMs: number
@@ -27,7 +26,7 @@ export interface ServerContext {
   readonly overload: OverloadMonitor
   readonly uploads: Uploads
   readonly held: HeldMemory
-  /** For bodies in small pieces: a packet of one-byte chunks takes tens of milliseconds to parse. */
+  /** Connections with bodies in small pieces take turns: a packet of one-byte chunks takes tens of milliseconds to parse. */
   readonly turns: Turns
   readonly now: () => Date
 }
@@ -44,7 +43,7 @@ export interface ServerState extends ServerContext {
 const heldShare = 1 / 16
 const minHeldBytes = 32 * 2 ** 20
 
-interface ContextSettings extends Pick<ServerContext, 'limits' | 'overload' | 'now'> {
+interface ServerSettings extends Pick<ServerContext, 'limits' | 'overload' | 'now'> {
   /** The size of the largest body that the service accepts. */
   readonly maxBodyBytes: number
   readonly heapLimitBytes: number
@@ -56,7 +55,7 @@ export const serverContext = ({
   now,
   maxBodyBytes,
   heapLimitBytes,
-}: ContextSettings): ServerContext => ({
+}: ServerSettings): ServerContext => ({
   limits,
   overload,
   now,
@@ -152,7 +151,7 @@ export const atRate =
     }
   }
 
-/** Without a host, every interface. With credentials, HTTPS. */
+/** An address without a host is every interface; one with credentials is for HTTPS. */
 export interface Address {
   readonly host: string | undefined
   readonly port: number

@@ -93,7 +93,7 @@ export class Upload {
     return Buffer.concat(this.#pieces)
   }
 
-  /** With the body, or the reason why it was not received. Only the first call counts. */
+  /** Ends the upload with the body, or the reason why it was not received. Only the first call counts. */
   settle(result: Buffer | ErrorCode): void {
     if (this.isSettled) return
     this.isSettled = true

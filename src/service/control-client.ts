@@ -6,7 +6,7 @@ import { escapeText } from '../shared/escape.ts'
 import { parseBounded } from '../shared/json.ts'
 import { commandHeader } from './find-service.ts'
 
-export interface ControlOptions {
+export interface ControlClientOptions {
   readonly sandbox?: string | undefined
   readonly token?: string | undefined
   /** The command that makes a token, to be shown. */
@@ -31,7 +31,7 @@ export interface ControlClient extends Pick<Info, 'store' | 'operations'> {
 
 interface Loss {
   readonly sentence: string
-  /** Of the items: it or them. */
+  /** `it` for one item, `them` for several. */
   readonly pronoun: string
 }
 
@@ -48,7 +48,7 @@ export class ControlError extends Error {
 /** Throws a `ControlError` where no such service responds: nothing is changed on a server that is not known to be one. */
 export async function connectControl(
   url: string,
-  { sandbox, token, tokenCommand }: ControlOptions,
+  { sandbox, token, tokenCommand }: ControlClientOptions,
 ): Promise<ControlClient> {
   // Without a token nothing secret is sent, and the development certificate is self-signed.
   const client = createClient(url, { insecure: token === undefined })
@@ -99,7 +99,7 @@ export async function connectControl(
 function readInfo(text: string) {
   const { profile, title, store, isPersistent, operations = [] }: Partial<Info> = Object(tryParseBounded(text))
   if (typeof profile !== 'string' || !Object.hasOwn(profiles, profile)) return undefined
-  // Of a service that does not say it, the items may be in a file.
+  // Where a service does not say it, its items may be in a file.
   const place = { title: printable(title), store: printable(store), isPersistent: isPersistent !== false }
   return { profile: profile as ProfileName, operations, ...place }
 }

@@ -4,6 +4,7 @@ import { Rejection } from '../http/errors.ts'
 import { int64, quoteNumbers } from '../http/int64.ts'
 import { arrayCheck } from '../http/schema.ts'
 import { escapeText } from '../shared/escape.ts'
+import { StartError } from '../shared/start-error.ts'
 import type { ItemA, ItemB, Snapshot } from '../store/store.ts'
 
 /*
@@ -92,11 +93,11 @@ function parseItems(text: string): Snapshot | { readonly problems: readonly stri
   }
 }
 
-/** The profiles, with the starting items of a file; or an error message. */
-export function readStartingItems(path: string | undefined): typeof profiles | string {
+/** Returns the profiles with the starting items of a file; throws a `StartError` for a file that cannot be used. */
+export function readStartingItems(path: string | undefined): typeof profiles {
   if (path === undefined) return profiles
   const snapshot = readItemsFile(path)
-  if ('problems' in snapshot) return snapshot.problems.join(' ')
+  if ('problems' in snapshot) throw new StartError(snapshot.problems.join(' '))
   const { a, b } = snapshot
   return {
     a: { ...profileA, ...(a && { startingItems: a.items }) },

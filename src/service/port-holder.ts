@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { basename } from 'node:path'
 import { promisify } from 'node:util'
 
-interface Holder {
+interface PortHolder {
   readonly program: string
   readonly pid: string
 }
@@ -12,7 +12,7 @@ interface Holder {
 export async function findPortHolder(
   port: number,
   { platform = process.platform as string, env = process.env, timeoutMs = 1_000 } = {},
-): Promise<Holder | undefined> {
+): Promise<PortHolder | undefined> {
   try {
     if (platform === 'linux') return findInProc(port, performance.now() + timeoutMs)
     if (platform === 'win32') return undefined
@@ -27,7 +27,7 @@ export async function findPortHolder(
 }
 
 /** Only root sees the files of other users. */
-function findInProc(port: number, endsAt: number): Holder | undefined {
+function findInProc(port: number, endsAt: number): PortHolder | undefined {
   // A process or a file that is gone is none, as is that of IPv6 where it is disabled.
   const attempt = <T>(read: () => T, otherwise: T) => {
     try {

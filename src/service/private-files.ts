@@ -20,7 +20,7 @@ export function findOpenFiles(
   ]
 }
 
-/** By the mode of the file, whatever that of its folder. */
+/** Looks at the mode of the file alone, not at that of its folder. */
 function describe(file: string, andBeside = ''): string[] {
   const mode = modeOf(file)
   const access = [...(mode & 0o044 ? ['read'] : []), ...(mode & 0o022 ? ['write'] : [])].join(' and ')

@@ -1,8 +1,9 @@
 import { randomInt, randomUUID, X509Certificate } from 'node:crypto'
 import { type AppSettings, appApi, profileApi, profiles } from '../app.ts'
 import type { Config, ControlSettings } from '../config/config.ts'
-import { type Control, control, type SandboxItems } from '../control/control.ts'
+import { Control } from '../control/control.ts'
 import { Faults, ruleErrors } from '../control/faults.ts'
+import type { SandboxItems } from '../control/sandbox.ts'
 import type { ServiceInfo } from '../control/schema.ts'
 import { type Profile, type ProfileName, rulesOf } from '../profiles/profile.ts'
 import { rules as contractRules } from '../shared/rules.ts'
@@ -16,7 +17,7 @@ export interface ControlledService {
   readonly config: Config
   readonly stores: Stores
   readonly openAnother: OpenStores['openAnother']
-  /** For the page: what is known once the service runs. */
+  /** What is known once the service runs. */
   readonly serviceInfo: () => ServiceInfo
 }
 
@@ -26,7 +27,7 @@ export function controlledProfile<Name extends ProfileName>(
   { config, stores, openAnother, serviceInfo }: ControlledService,
   controlSettings: ControlSettings,
   settings: AppSettings,
-  /** In PEM format, maybe with its key; undefined without HTTPS. */
+  /** Returns PEM, maybe with the private key; undefined without HTTPS. */
   certificate: () => string | undefined,
 ): Control {
   const itemsOf = (all: Stores, dispose: () => void): SandboxItems => {
@@ -41,7 +42,7 @@ export function controlledProfile<Name extends ProfileName>(
   }
   const { random, now, newId, newPageToken, requireAuth } = settings
   const rulesOfProfile = contractRules.filter(({ id }) => ['G', 'S', profile.name.toUpperCase()].includes(id.charAt(0)))
-  return control({
+  return new Control({
     items: itemsOf(stores, () => {}),
     openSandbox:
       openAnother &&
@@ -89,7 +90,7 @@ export function findFailProblems(
   })
 }
 
-/** Without the private key, which is in the same file. */
+/** Leaves out the private key, which is in the same file. */
 function describeCertificate(pem: string | undefined) {
   if (pem === undefined) return undefined
   const certificate = new X509Certificate(pem)

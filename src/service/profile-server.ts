@@ -2,20 +2,22 @@ import { networkInterfaces } from 'node:os'
 import { type AppSettings, app } from '../app.ts'
 import type { Config } from '../config/config.ts'
 import type { Control } from '../control/control.ts'
+import type { HttpHandler } from '../http/dispatch.ts'
 import type { Profile, ProfileName } from '../profiles/profile.ts'
 import type { Credentials } from '../server/dev-certificate.ts'
 import type { listen } from '../server/listen.ts'
 import type { Address, Listening, ServerContext } from '../server/server.ts'
 import type { ProfileUrls } from '../shared/profile-urls.ts'
+import { StartError } from '../shared/start-error.ts'
 import type { ControlledService } from './profile-control.ts'
 
 export interface RunningProfile {
   readonly urls: ProfileUrls
   /** Undefined where clients control nothing, as always in production. */
   readonly control: Control | undefined
-  /** Without failing a request. */
+  /** Stops without failing a request. */
   close(): Promise<void>
-  /** At once: requests in flight get no response. */
+  /** Stops at once: requests in flight get no response. */
   destroy(): Promise<void>
 }
 
@@ -46,68 +48,95 @@ export interface StartedProfile {
   readonly unusable: readonly UnusablePort[]
 }
 
-/** Listens on the profile's ports; returns an error message where that is not possible on any port. */
+/** Listens on the profile's ports; throws a `StartError` where that is not possible on any port. */
 export async function startProfile<Name extends ProfileName>(
   profile: Profile<Name>,
   shared: ProfileSettings,
-): Promise<StartedProfile | string> {
+): Promise<StartedProfile> {
   const { config, credentials } = shared
   const { host, mode, httpsRedirectPort } = config
-  const settingsOf = config.ports[profile.name]
-  const { port = profile.defaultPort } = settingsOf.http
+  const { port = profile.defaultPort } = config.ports[profile.name].http
   const httpsPort = credentials && httpsPortOf(profile, config)
   const redirectsToHttps = mode === 'production' && (httpsRedirectPort ?? httpsPort) !== undefined
   const settings = { ...shared.appSettings, redirectPort: undefined, redirectsToHttps }
-  let https: Listening | string | undefined
-  const certificate = () => (typeof https === 'object' ? credentials?.cert : undefined)
+  let https: Listening | undefined
   // Not loaded in production.
   const control =
     config.control &&
-    (await import('./profile-control.ts')).controlledProfile(profile, shared, config.control, settings, certificate)
-  const unusable: UnusablePort[] = []
-  const open = async (address: Address, redirectPort?: number) => {
-    const handler = control ?? app(profile, shared.stores, { ...settings, redirectPort })
+    (await import('./profile-control.ts')).controlledProfile(profile, shared, config.control, settings, () =>
+      https ? credentials?.cert : undefined,
+    )
+  const listeners = new ProfileListeners(profile.name, shared)
+  const open = (address: Address, redirectPort?: number) =>
+    listeners.open(control ?? app(profile, shared.stores, { ...settings, redirectPort }), address)
+  const openHttps = async () => (httpsPort === undefined ? undefined : open({ host, port: httpsPort, credentials }))
+  const stop = async (how: 'close' | 'destroy') => {
+    control?.close()
+    await listeners.end(how)
+  }
+  try {
+    // HTTP is redirected to the port of HTTPS.
+    if (mode === 'production') https = await openHttps()
+    const http = await open({ host, port }, redirectsToHttps ? (httpsRedirectPort ?? https?.port) : undefined)
+    if (mode === 'development' && http) https = await openHttps()
+    const { unusable } = listeners
+    if (!http || (mode === 'production' && unusable.length > 0)) {
+      await stop('destroy')
+      return { running: undefined, unusable }
+    }
+    const ports = { http: http.port, ...(https && { https: https.port }) }
+    const running = {
+      // Read again each time: a machine gets and loses its network addresses.
+      get urls() {
+        const { title } = profile
+        // In production the address that it listens on: `[::]` or `0.0.0.0` is every interface.
+        if (mode === 'production') return { title, urls: urlsAt(http.host, ports) }
+        return { title, ...urlsOf(host, ports, control !== undefined) }
+      },
+      control,
+      close: () => stop('close'),
+      destroy: () => stop('destroy'),
+    }
+    return { running, unusable }
+  } catch (error) {
+    await stop('destroy')
+    throw error
+  }
+}
+
+/** The ports of one profile: those that it listens on, and those that it cannot use. */
+class ProfileListeners {
+  readonly unusable: UnusablePort[] = []
+  readonly #profile: ProfileName
+  readonly #settings: ProfileSettings
+  readonly #listening: Listening[] = []
+
+  constructor(profile: ProfileName, settings: ProfileSettings) {
+    this.#profile = profile
+    this.#settings = settings
+  }
+
+  /** Returns undefined where the port is in use or needs privileges. */
+  async open(handler: HttpHandler, address: Address): Promise<Listening | undefined> {
+    const { listen, serverContext, config } = this.#settings
     try {
-      return await shared.listen(handler, address, shared.serverContext)
+      const listening = await listen(handler, address, serverContext)
+      this.#listening.push(listening)
+      return listening
     } catch (cause) {
       const { code = '', message } = cause as NodeJS.ErrnoException
-      if (code !== 'EADDRINUSE' && code !== 'EACCES') return describeListenError(code, message, address)
+      if (code !== 'EADDRINUSE' && code !== 'EACCES') throw new StartError(describeListenError(code, message, address))
       const isHttps = address.credentials !== undefined
-      const { flag } = settingsOf[isHttps ? 'https' : 'http']
-      unusable.push({ profile: profile.name, port: address.port, isHttps, flag, needsPrivileges: code === 'EACCES' })
+      const { flag } = config.ports[this.#profile][isHttps ? 'https' : 'http']
+      const needsPrivileges = code === 'EACCES'
+      this.unusable.push({ profile: this.#profile, port: address.port, isHttps, flag, needsPrivileges })
       return undefined
     }
   }
-  const openHttps = async () => (httpsPort === undefined ? undefined : open({ host, port: httpsPort, credentials }))
-  // HTTP is redirected to the port of HTTPS.
-  if (mode === 'production') https = await openHttps()
-  const redirectPort = httpsRedirectPort ?? (typeof https === 'object' ? https.port : undefined)
-  const http = await open({ host, port }, redirectsToHttps ? redirectPort : undefined)
-  if (mode === 'development' && typeof http === 'object') https = await openHttps()
-  const listening = [http, https].filter((one) => typeof one === 'object')
-  const stop = async (how: 'close' | 'destroy') => {
-    control?.close()
-    await Promise.all(listening.map((one) => one[how]()))
+
+  async end(how: 'close' | 'destroy'): Promise<void> {
+    await Promise.all(this.#listening.map((one) => one[how]()))
   }
-  const error = [https, http].find((one) => typeof one === 'string')
-  if (error || typeof http !== 'object' || (mode === 'production' && unusable.length > 0)) {
-    await stop('destroy')
-    return error ?? { running: undefined, unusable }
-  }
-  const ports = { http: http.port, ...(typeof https === 'object' && { https: https.port }) }
-  const running = {
-    // Read again each time: a machine gets and loses its network addresses.
-    get urls() {
-      const { title } = profile
-      // In production the address that it listens on: `[::]` or `0.0.0.0` is every interface.
-      if (mode === 'production') return { title, urls: urlsAt(http.host, ports) }
-      return { title, ...urlsOf(host, ports, control !== undefined) }
-    },
-    control,
-    close: () => stop('close'),
-    destroy: () => stop('destroy'),
-  }
-  return { running, unusable }
 }
 
 /** A profile on another port than its default has HTTPS only with a port for it. */

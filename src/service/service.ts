@@ -9,6 +9,7 @@ import { listen as listenHere } from '../server/listen.ts'
 import { noOverloadMonitor, overloadMonitor } from '../server/overload.ts'
 import { runtime } from '../server/runtime.ts'
 import { serverContext } from '../server/server.ts'
+import { StartError } from '../shared/start-error.ts'
 import { createTokenVerifier } from '../tokens/verify.ts'
 import { version } from '../version.ts'
 import type { Clock } from './clock.ts'
@@ -22,7 +23,13 @@ import {
   type UnusablePort,
 } from './profile-server.ts'
 import { controlBodyBytes, type OpenStores, openStores } from './stores.ts'
-import { createTokenVerification, type DevTokenRequest, type DevTokenSettings, signDevToken } from './tokens.ts'
+import {
+  createTokenVerification,
+  type DevTokenRequest,
+  type DevTokenSettings,
+  signDevToken,
+  type TokenVerification,
+} from './tokens.ts'
 
 export interface ServiceOptions extends DevTokenSettings {
   readonly config: Config
@@ -30,7 +37,7 @@ export interface ServiceOptions extends DevTokenSettings {
   readonly clock: Clock
   /** The user's configuration directory; undefined: the development key is a new one. */
   readonly directory: string | undefined
-  /** Not ready from then on, and no longer waiting for a database. */
+  /** Once it is aborted, the service is not ready, and no longer waits for a database. */
   readonly stop: AbortSignal
   /** This process, where it is one of `processes` that share the ports, the items and the limits. */
   readonly worker?: Worker | undefined
@@ -49,123 +56,156 @@ export interface Service {
   readonly newToken: NewToken | undefined
   /** False: what was written is gone when the process ends. */
   isInPlace(): boolean
-  /** Without failing a request. */
+  /** Stops without failing a request. */
   close(): Promise<void>
-  /** At once: requests in flight get no response. */
+  /** Stops at once: requests in flight get no response. */
   destroy(): Promise<void>
 }
 
-/** Starts what the configuration says, or returns an error message. */
-export async function startService(options: ServiceOptions): Promise<Service | string> {
-  const { config, log, clock, directory, stop, worker, processes = 1 } = options
+/** What has to be ended when the service stops, or does not start. */
+class StartedParts {
+  readonly profiles: RunningProfile[] = []
+  readonly #closers: (() => Promise<void>)[] = []
+
+  onEnd(close: () => Promise<void>): void {
+    this.#closers.unshift(close)
+  }
+
+  async end(how: 'close' | 'destroy'): Promise<void> {
+    await Promise.all(this.profiles.map((profile) => profile[how]()))
+    for (const close of this.#closers) await close()
+  }
+}
+
+/** Starts what the configuration says; throws a `StartError` where that is not possible. */
+export async function startService(options: ServiceOptions): Promise<Service> {
+  const parts = new StartedParts()
+  try {
+    return await startParts(options, parts)
+  } catch (error) {
+    await parts.end('destroy')
+    throw error
+  }
+}
+
+async function startParts(options: ServiceOptions, parts: StartedParts): Promise<Service> {
+  const { config, log, clock, directory, stop, worker } = options
   const served = readStartingItems(config.itemsFile)
-  if (typeof served === 'string') return served
   // The first worker has found the database.
   const waitForDatabase = config.waitForDatabase || (worker !== undefined && worker.id > 1)
   const access = worker ? 'shared' : 'exclusive'
-  const opened = await openStores({ ...config, waitForDatabase }, served, { ...clock, log, stop }, access)
-  if (typeof opened === 'string') return opened
-  const running: RunningProfile[] = []
-  const closers = [opened.close]
-  const end = async (how: 'close' | 'destroy') => {
-    await Promise.all(running.map((profile) => profile[how]()))
-    for (const close of closers.reverse()) await close()
-  }
-  const fail = async (message: string) => {
-    await end('destroy')
-    return message
-  }
-  if (stop.aborted) return fail('Stopped before the start.')
-  const metrics = await startMetrics(config, opened, clock, worker !== undefined)
-  if (typeof metrics === 'string') return fail(metrics)
-  if (metrics?.server) closers.push(metrics.server.close)
-  const { verifyOptions, devKey, devIssuer, notes } = await createTokenVerification(
-    config,
-    directory,
-    log.notice,
-    options,
-  )
+  const stores = await openStores({ ...config, waitForDatabase }, served, { ...clock, log, stop }, access)
+  parts.onEnd(stores.close)
+  if (stop.aborted) throw new StartError('Stopped before the start.')
+  const metrics = await startMetrics(config, stores, clock, worker !== undefined)
+  if (metrics?.server) parts.onEnd(metrics.server.close)
+  const tokens = await createTokenVerification(config, directory, log.notice, options)
+  const { devKey } = tokens
   const newToken: NewToken | undefined = devKey && (async (request) => (await signDevToken(devKey.key, request)).token)
+  const startedAt = new Date().toISOString()
+  const settings = {
+    config,
+    stores: metrics?.stores ?? stores,
+    openAnother: stores.openAnother,
+    appSettings: appSettings(options, stores, tokens, { newPageToken: newToken, observe: metrics?.observe }),
+    serverContext: createServerContext(options, parts),
+    credentials: config.https && (config.https.credentials ?? (await devCertificate(directory, new Date()))),
+    listen: worker ? (await import('../server/handover.ts')).primaryListener(worker) : listenHere,
+    serviceInfo: () => ({
+      version,
+      startedAt,
+      store: stores.kind,
+      isPersistent: stores.kind !== 'memory',
+      profiles: parts.profiles.map(({ urls }) => urls),
+    }),
+  }
+  const started: (StartedProfile & { readonly title: string })[] = []
+  for (const name of config.profiles) {
+    const profile = await startProfile(served[name], settings)
+    if (profile.running) parts.profiles.push(profile.running)
+    started.push({ title: served[name].title, ...profile })
+  }
+  return {
+    startMessage: {
+      version,
+      mode: config.mode,
+      store: stores.kind,
+      runtime: runtime.name === 'Node' ? undefined : runtime.nameAndVersion,
+      profiles: await describeProfiles(started, options),
+      metrics: metrics?.server?.url,
+      notes: [...tokens.notes, ...httpsNotes(config), ...findOpenFiles(config, directory)],
+    },
+    profiles: parts.profiles,
+    newToken,
+    isInPlace: stores.isInPlace,
+    close: () => parts.end('close'),
+    destroy: () => parts.end('destroy'),
+  }
+}
+
+/** The settings of the handler that all profiles share. */
+function appSettings(
+  { config, clock, log, stop }: ServiceOptions,
+  stores: OpenStores,
+  { verifyOptions, devIssuer }: TokenVerification,
+  more: Pick<AppSettings, 'newPageToken' | 'observe'>,
+): Omit<AppSettings, 'redirectPort' | 'redirectsToHttps'> {
   const { maxRequestsPerSecond } = config
-  const appSettings: Omit<AppSettings, 'redirectPort' | 'redirectsToHttps'> = {
+  return {
     ...config,
     ...clock,
     verifyToken: createTokenVerifier(verifyOptions),
     verifyDevToken: devIssuer && createTokenVerifier({ ...verifyOptions, trustedIssuers: [devIssuer] }),
     allowRequest:
       maxRequestsPerSecond === undefined ? undefined : rateLimiter(maxRequestsPerSecond, clock.monotonicNow),
-    observe: metrics?.observe,
+    ...more,
     reportOrigin: originReporter(log.notice),
-    newPageToken: newToken,
     unreadyReason: async () => {
       if (stop.aborted) return 'stopping'
-      return opened.ping().then(
+      return stores.ping().then(
         () => undefined,
         () => 'the items cannot be reached',
       )
     },
     log,
   }
-  const credentials = config.https && (config.https.credentials ?? (await devCertificate(directory, new Date())))
-  const overload = config.mode === 'development' ? noOverloadMonitor() : overloadMonitor(clock.monotonicNow, log.notice)
-  closers.push(async () => overload.stop())
-  const maxBodyBytes = config.control ? controlBodyBytes(config) : config.maxBodyBytes
-  const limits = { ...config.limits, maxConnections: Math.ceil(config.limits.maxConnections / processes) }
-  const { heapLimitBytes } = runtime
-  const startedAt = new Date().toISOString()
-  const serviceInfo = () => ({
-    version,
-    startedAt,
-    store: opened.kind,
-    isPersistent: opened.kind !== 'memory',
-    profiles: running.map(({ urls }) => urls),
-  })
-  const settings = {
-    config,
-    stores: metrics?.stores ?? opened,
-    openAnother: opened.openAnother,
-    serverContext: serverContext({ limits, overload, now: clock.now, maxBodyBytes, heapLimitBytes }),
-    listen: worker ? (await import('../server/handover.ts')).primaryListener(worker) : listenHere,
-    appSettings,
-    credentials,
-    serviceInfo,
-  }
-  const started: (StartedProfile & { readonly title: string })[] = []
-  for (const name of config.profiles) {
-    const outcome = await startProfile(served[name], settings)
-    if (typeof outcome === 'string') return fail(outcome)
-    if (outcome.running) running.push(outcome.running)
-    started.push({ title: served[name].title, ...outcome })
-  }
-  const unusable = started.flatMap((one) => one.unusable)
-  const ports = unusable.length === 0 ? undefined : await explainPorts(unusable, running, options)
-  if (ports && (running.length === 0 || config.mode === 'production'))
-    return fail([...new Set(ports.reasons.map((reason) => `Port ${reason}.`)), ports.advice].join(' '))
-  return {
-    startMessage: {
-      version,
-      mode: config.mode,
-      store: opened.kind,
-      runtime: runtime.name === 'Node' ? undefined : runtime.nameAndVersion,
-      // In development, a profile has one unusable port at most.
-      profiles: started.map(({ title, running: profile, unusable: [port] }) => {
-        const urls = profile?.urls ?? { title, urls: [] }
-        if (!ports || !port) return urls
-        const advice = port === unusable.at(-1) ? [ports.advice] : []
-        return { ...urls, unusablePort: [`port ${ports.reasons[unusable.indexOf(port)]}.`, ...advice] }
-      }),
-      metrics: metrics?.server?.url,
-      notes: [...notes, ...httpsNotes(config), ...findOpenFiles(config, directory)],
-    },
-    profiles: running,
-    newToken,
-    isInPlace: opened.isInPlace,
-    close: () => end('close'),
-    destroy: () => end('destroy'),
-  }
 }
 
-/** Metrics of this process, undefined where none are configured, or an error message. Those of a worker have no server. */
+/** What all listeners share: limits, the monitor of overload, the memory of requests. */
+function createServerContext({ config, log, clock, processes = 1 }: ServiceOptions, parts: StartedParts) {
+  const overload = config.mode === 'development' ? noOverloadMonitor() : overloadMonitor(clock.monotonicNow, log.notice)
+  parts.onEnd(async () => overload.stop())
+  return serverContext({
+    limits: { ...config.limits, maxConnections: Math.ceil(config.limits.maxConnections / processes) },
+    overload,
+    now: clock.now,
+    maxBodyBytes: config.control ? controlBodyBytes(config) : config.maxBodyBytes,
+    heapLimitBytes: runtime.heapLimitBytes,
+  })
+}
+
+/** Where each profile is served, or why not. Throws where none is, and in production where any port is unusable. */
+async function describeProfiles(
+  started: readonly (StartedProfile & { readonly title: string })[],
+  options: ServiceOptions,
+): Promise<StartMessage['profiles']> {
+  const urlsOf = ({ title, running }: (typeof started)[number]) => running?.urls ?? { title, urls: [] }
+  const unusable = started.flatMap((one) => one.unusable)
+  if (unusable.length === 0) return started.map(urlsOf)
+  const running = started.flatMap((one) => one.running ?? [])
+  const { reasons, advice } = await explainPorts(unusable, running, options)
+  if (running.length === 0 || options.config.mode === 'production')
+    throw new StartError([...new Set(reasons.map((reason) => `Port ${reason}.`)), advice].join(' '))
+  return started.map((one) => {
+    // In development, a profile has one unusable port at most.
+    const [port] = one.unusable
+    if (!port) return urlsOf(one)
+    const lastAdvice = port === unusable.at(-1) ? [advice] : []
+    return { ...urlsOf(one), unusablePort: [`port ${reasons[unusable.indexOf(port)]}.`, ...lastAdvice] }
+  })
+}
+
+/** Metrics of this process; undefined where none are configured. Those of a worker have no server. */
 async function startMetrics(
   { metricsPort: port, metricsHost: host }: Config,
   stores: OpenStores,
@@ -176,8 +216,7 @@ async function startMetrics(
   // prom-client is loaded only where it is used.
   const { createMetrics, serveMetrics } = await import('../metrics.ts')
   const metrics = createMetrics({ stores, itemCounts: stores.counts, monotonicNow, isWorker })
-  const server = isWorker ? undefined : await serveMetrics(metrics.read, port, host)
-  return typeof server === 'string' ? server : { ...metrics, server }
+  return { ...metrics, server: isWorker ? undefined : await serveMetrics(metrics.read, port, host) }
 }
 
 /** Which program uses them, and what to do. */

@@ -3,6 +3,7 @@ import { profiles } from '../app.ts'
 import { readConfig } from '../config/config.ts'
 import type { Control } from '../control/control.ts'
 import { readableLog } from '../log.ts'
+import { StartError } from '../shared/start-error.ts'
 import { createClock } from './clock.ts'
 import type { RunningProfile } from './profile-server.ts'
 import { type NewToken, startService } from './service.ts'
@@ -21,8 +22,9 @@ export async function startInProcess(options: object = {}, directory?: string) {
     directory,
     stop: new AbortController().signal,
     devClockToleranceSeconds: config.clockToleranceSeconds,
+  }).catch((error) => {
+    throw error instanceof StartError ? new Error(`start: ${error.message}`) : error
   })
-  if (typeof service === 'string') throw new Error(`start: ${service}`)
   const { destroy } = service
   const [{ urls, control }] = service.profiles as [RunningProfile]
   // Development mode without --no-admin.

@@ -3,9 +3,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../config/config.ts'
 import type { Log } from '../log.ts'
 import { runtime } from '../server/runtime.ts'
+import { StartError } from '../shared/start-error.ts'
 import { type MemoryStores, memoryStores } from '../store/memory.ts'
 import { limitNotices } from '../store/notices.ts'
-import { type Database, describeDatabase } from '../store/postgres/url.ts'
+import { type DatabaseSettings, describeDatabase } from '../store/postgres/url.ts'
 import type { SqliteStores } from '../store/sqlite/store.ts'
 import type { PersistentStores, Serializers, Stores } from '../store/store.ts'
 
@@ -32,27 +33,25 @@ interface StoreContext {
 
 const retryIntervalMs = 500
 const maxControlBodyBytes = 64 * 2 ** 20
-/** For entity tags of items that stay: with the numbers of --seed they would repeat after a restart. */
+/** Entity tags of items that stay are made with it: with the numbers of --seed they would repeat after a restart. */
 const random = Math.random
 
-/** Opens the configured stores, or returns an error message. */
+/** Opens the configured stores; throws a `StartError` where they cannot be opened. */
 export async function openStores(
   config: Pick<Config, 'dataFile' | 'database' | 'databaseSchema' | 'waitForDatabase' | 'maxItems' | 'maxMemoryBytes'>,
   serializers: Serializers,
   context: StoreContext,
-  /** To the data file. */
+  /** Whether other processes use the data file, too. */
   access: 'exclusive' | 'shared' = 'exclusive',
-): Promise<OpenStores | string> {
+): Promise<OpenStores> {
   const { dataFile, database } = config
   if (dataFile !== undefined) {
     const stores = await openFileStores(dataFile, serializers, context, access)
-    if (typeof stores === 'string') return stores
     return { kind: `the file ${resolve(dataFile)}`, openAnother: undefined, ...stores }
   }
   if (database) {
     const advice = config.waitForDatabase ? '' : ' To wait for it at the start, add --wait-for-database.'
     const stores = await openDatabaseStores({ ...config, database, advice }, serializers, context)
-    if (typeof stores === 'string') return stores
     const kind = `PostgreSQL, schema ${config.databaseSchema} of ${describeDatabase(database)}` as const
     return { kind, openAnother: undefined, counts: () => ({}), isInPlace: () => true, ...stores }
   }
@@ -63,35 +62,37 @@ export async function openStores(
   return { kind: 'memory', ...stores, close: async () => {}, ping: async () => {}, isInPlace: () => true }
 }
 
-/** Items in an SQLite file, or an error message. */
+/** Opens items in an SQLite file; throws a `StartError` where that is not possible. */
 export async function openFileStores(
   path: string,
   serializers: Serializers,
   { log, monotonicNow }: Pick<StoreContext, 'log' | 'monotonicNow'>,
   access: 'exclusive' | 'shared',
-): Promise<SqliteStores | string> {
+): Promise<SqliteStores> {
   const { sqliteStores, DataFileError } = await import('../store/sqlite/store.ts')
   try {
     const notice = limitNotices(log.notice, monotonicNow)
     return sqliteStores(resolve(path), serializers, { random, access, monotonicNow, notice })
   } catch (error) {
-    if (error instanceof DataFileError) return error.message
-    throw error
+    throw error instanceof DataFileError ? new StartError(error.message) : error
   }
 }
 
-/** Items in PostgreSQL, or an error message. */
+/** Opens items in PostgreSQL; throws a `StartError` where that is not possible. */
 export async function openDatabaseStores(
   {
     database,
     databaseSchema: schema,
     waitForDatabase,
     advice,
-  }: Pick<Config, 'databaseSchema' | 'waitForDatabase'> & { readonly database: Database; readonly advice?: string },
+  }: Pick<Config, 'databaseSchema' | 'waitForDatabase'> & {
+    readonly database: DatabaseSettings
+    readonly advice?: string
+  },
   serializers: Serializers,
   { monotonicNow, log, stop }: Omit<StoreContext, 'newId'>,
   env = process.env,
-): Promise<PersistentStores | string> {
+): Promise<PersistentStores> {
   const { postgresStores, describeDatabaseError, isPermanent } = await import('../store/postgres/store.ts')
   const notice = limitNotices(log.notice, monotonicNow)
   const password = database.password ?? env.PGPASSWORD
@@ -102,14 +103,13 @@ export async function openDatabaseStores(
       return await postgresStores(options, serializers)
     } catch (error) {
       const message = describeDatabaseError(error, database, advice)
-      if (!waitForDatabase || isPermanent(error) || stop.aborted) return message
+      if (!waitForDatabase || isPermanent(error) || stop.aborted) throw new StartError(message)
       if (!logged.has(message)) log.notice(`Waiting for the database. ${message}`)
       logged.add(message)
       await sleep(retryIntervalMs, undefined, { signal: stop }).catch(() => {})
     }
 }
 
-/** For items in memory. */
 const memoryBudgetBytes = ({ maxMemoryBytes }: Pick<Config, 'maxMemoryBytes'>) =>
   maxMemoryBytes ?? runtime.heapLimitBytes / 4
 

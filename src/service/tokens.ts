@@ -3,18 +3,17 @@ import type { TokenSettings } from '../config/token-options.ts'
 import { type DevKey, devTokenIssuer, readOrCreateDevKey } from '../tokens/dev-key.ts'
 import { createRemoteKeys } from '../tokens/remote-keys.ts'
 import { signToken, type TokenRequest } from '../tokens/sign.ts'
-import type { TrustedIssuer, VerifyOptions } from '../tokens/verify.ts'
+import type { TokenVerifierOptions, TrustedIssuer } from '../tokens/verify.ts'
 
-interface TokenVerification {
-  readonly verifyOptions: VerifyOptions
+export interface TokenVerification {
+  readonly verifyOptions: TokenVerifierOptions
   /** Undefined in production. */
   readonly devKey: DevKey | undefined
   readonly devIssuer: TrustedIssuer | undefined
-  /** For the start message. */
+  /** The start message shows these. */
   readonly notes: readonly string[]
 }
 
-/** Of development tokens. */
 export interface DevTokenSettings {
   /** 0, where absent; that of other tokens is in the configuration. */
   readonly devClockToleranceSeconds?: number | undefined

@@ -24,27 +24,26 @@ const maxPauseMs = 1_000
 const stopGraceMs = 5_000
 
 /**
- * Serves in several processes behind the same ports until the signal. Returns an error message, or whether the service
- * started and what was written is in place; a worker has said why not.
+ * Serves in several processes behind the same ports until the signal. Returns whether the service started and what was
+ * written is in place; a worker has said why not. Throws a `StartError` for what the workers share.
  */
-export async function serveInWorkers(options: WorkerOptions): Promise<boolean | string> {
+export async function serveInWorkers(options: WorkerOptions): Promise<boolean> {
   const { config, log, clock } = options
   const { dataFile, metricsPort: port, metricsHost: host } = config
   // Holds the lock of the data file for the workers.
   const file =
     dataFile === undefined ? undefined : await openFileStores(dataFile, profiles, { ...clock, log }, 'exclusive')
-  if (typeof file === 'string') return file
-  const metrics = port === undefined ? undefined : await (await import('../metrics.ts')).serveWorkerMetrics(port, host)
-  if (typeof metrics === 'string') {
+  try {
+    const metrics =
+      port === undefined ? undefined : await (await import('../metrics.ts')).serveWorkerMetrics(port, host)
+    const isStarted = await runWorkers(options, metrics?.url)
+    const isInPlace = file?.isInPlace() ?? true
+    await metrics?.close()
+    if (isStarted) log.stopped()
+    return isStarted && isInPlace
+  } finally {
     await file?.close()
-    return metrics
   }
-  const isStarted = await runWorkers(options, metrics?.url)
-  const isInPlace = file?.isInPlace() ?? true
-  await metrics?.close()
-  await file?.close()
-  if (isStarted) log.stopped()
-  return isStarted && isInPlace
 }
 
 /** Runs this program in several processes until the signal; false when the first of them does not start. */

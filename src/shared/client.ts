@@ -15,7 +15,7 @@ export interface Request {
 export interface Response {
   readonly request: Request
   readonly status: number
-  /** By lower-case name; several lines of one header are joined with ", ". */
+  /** Names are in lower case; several lines of one header are joined with ", ". */
   readonly headers: Readonly<Record<string, string | undefined>>
   readonly text: string
 }
@@ -23,7 +23,7 @@ export interface Response {
 /** The server sent no response, or an incomplete one. */
 export class NoResponseError extends Error {
   readonly request: Request
-  /** Of Node's error, such as ECONNREFUSED. */
+  /** The code of Node's error, such as ECONNREFUSED. */
   readonly code: string | undefined
 
   constructor(message: string, request: Request, code?: string) {
@@ -105,10 +105,10 @@ export function createAgent(url: string, { insecure = false, ca }: ClientOptions
 }
 
 const maxPauseMs = 120_000
-/** For a server that asks to retry at once, or does not say when. */
+/** A server may ask to retry at once, or not say when. */
 const minPauseMs = 100
 const defaultPauseMs = 1000
-/** To delete the items of a run that was stopped. */
+/** A run that was stopped waits at most this long before each request that deletes its items. */
 const maxPauseWhenStoppedMs = 2000
 const pollMs = 100
 

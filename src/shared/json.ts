@@ -12,7 +12,7 @@ export class UnacceptableJson extends Error {}
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** As `parseExact`; undefined where that throws. */
+/** Parses as `parseExact` does; returns undefined where that throws. */
 export function tryParse(text: string): unknown {
   try {
     return parseExact(text)
@@ -42,7 +42,7 @@ export function numberLiterals(text: string): string[] {
   return outside.match(/-?\d[\d.eE+-]*/g) ?? []
 }
 
-/** As JSON.parse. Throws `UnacceptableJson` where the text is beyond a limit, before it is parsed. */
+/** Parses as JSON.parse does. Throws `UnacceptableJson` where the text is beyond a limit, before it is parsed. */
 export function parseBounded(text: string): unknown {
   let [depth, values, digits] = [0, 1, 0]
   for (let index = 0; index < text.length; index++) {

@@ -26,8 +26,8 @@ export function memoryStores(
   limits: MemoryLimits = { maxItems: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY },
   budget = new Budget(limits.maxBytes),
 ): MemoryStores {
-  const itemsA = new Items<number | string>(instanceId, limits.maxItems, budget)
-  const itemsB = new Items<string>(instanceId, limits.maxItems, budget)
+  const itemsA = new MemoryItems<number | string>(instanceId, limits.maxItems, budget)
+  const itemsB = new MemoryItems<string>(instanceId, limits.maxItems, budget)
   return {
     a: createStoreA(itemsA, a),
     b: createStoreB(itemsB, b),
@@ -121,7 +121,7 @@ interface Entry {
 const [openingBracket, closingBracket] = [Buffer.from('['), Buffer.from(']')]
 
 /** Holds the items of a profile by key, and their list in the order in which they were added. */
-class Items<Key extends number | string> {
+class MemoryItems<Key extends number | string> {
   readonly #instanceId: string
   readonly #maxItems: number
   readonly #budget: Budget
@@ -229,7 +229,7 @@ const maxExactDigits = 15
 const keyOf = (id: string): number | string => (id.length <= maxExactDigits ? Number(id) : id)
 const idAfter = (id: string) => `${id.length <= maxExactDigits ? Number(id) + 1 : BigInt(id) + 1n}`
 
-function createStoreA(items: Items<number | string>, { startingItems, serialize }: Serializers['a']): StoreA {
+function createStoreA(items: MemoryItems<number | string>, { startingItems, serialize }: Serializers['a']): StoreA {
   let lastId = '0'
 
   function find(key: number | string, ifMatch: IfMatch): Entry | 'not-found' | 'changed' {
@@ -277,7 +277,7 @@ function createStoreA(items: Items<number | string>, { startingItems, serialize 
   }
 }
 
-function createStoreB(items: Items<string>, { startingItems, serialize }: Serializers['b']): StoreB {
+function createStoreB(items: MemoryItems<string>, { startingItems, serialize }: Serializers['b']): StoreB {
   const replaceAll = (all: readonly ItemB[], ifMatch?: IfMatch) =>
     items.replaceAll(
       all.map((item) => ({ key: item.id, json: serialize(item) })),

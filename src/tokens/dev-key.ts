@@ -6,7 +6,7 @@ import type { TrustedIssuer } from './verify.ts'
 /** Issuer and audience of the development tokens that a service in development mode accepts. */
 export const devTokenDefaults = { issuer: 'todo-service', audiences: ['todo-item-service'] }
 
-/** In the configuration directory. */
+/** A file of the configuration directory. */
 export const devKeyFile = 'development-key'
 
 export interface DevKey {

@@ -15,7 +15,7 @@ export interface TrustedIssuer {
   keys(kid: string | undefined): Promise<readonly VerificationKey[]>
 }
 
-export interface VerifyOptions {
+export interface TokenVerifierOptions {
   readonly trustedIssuers: readonly TrustedIssuer[]
   readonly now: () => Date
 }
@@ -37,13 +37,13 @@ interface TokenReport {
   readonly checks: readonly CheckResult[]
 }
 
-type Verification =
+type TokenCheck =
   | { readonly claims: JsonObject }
   | { readonly errorDescription: string; readonly reason: string }
   | { readonly undecidedReason: string }
 
-export function createTokenVerifier(options: VerifyOptions) {
-  return async (text: string): Promise<Verification> => {
+export function createTokenVerifier(options: TokenVerifierOptions) {
+  return async (text: string): Promise<TokenCheck> => {
     const { token, checks } = await checkToken(text, options)
     const failures = checks.filter((check) => !check.ok)
     if (token && failures.length === 0) return { claims: token.claims }
@@ -58,7 +58,7 @@ export const isUndecided = (checks: readonly CheckResult[]) =>
   checks.some(({ ok }) => !ok) && checks.every((check) => check.ok || check.isUndecided)
 
 /** Runs every check against each trusted issuer; reports the issuer with the fewest failed checks. */
-export async function checkToken(text: string, options: VerifyOptions): Promise<TokenReport> {
+export async function checkToken(text: string, options: TokenVerifierOptions): Promise<TokenReport> {
   const token = parseToken(text)
   if (typeof token === 'string') {
     const check = failed('The token is malformed', `this is not a JSON Web Token: ${token}`)

@@ -222,7 +222,8 @@ suite('verify --contract', { concurrency: 2 }, () => {
 
   test('understands a contract that imports another copy of the package', async (t) => {
     const folder = temporaryFolder(t)
-    cpSync(new URL('../../src/verify', import.meta.url), join(folder, 'verify'), { recursive: true })
+    for (const part of ['verify', 'shared'])
+      cpSync(new URL(`../../src/${part}`, import.meta.url), join(folder, part), { recursive: true })
     writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
     const copy = pathToFileURL(join(folder, 'verify', 'index.js')).href
     const building = `spec('N1', 'builds on it', async (client) => {

@@ -5,7 +5,7 @@ import { suite, type TestContext, test } from 'node:test'
 import type { HttpHandler } from '../../src/http/dispatch.ts'
 import type { Request } from '../../src/http/request.ts'
 import { noContent } from '../../src/http/response.ts'
-import { HeldMemory, type Holder } from '../../src/server/held-memory.ts'
+import { HeldMemory, type MemoryHolder } from '../../src/server/held-memory.ts'
 import { nodeServer } from '../../src/server/node.ts'
 import { atRate, wait } from '../../src/server/server.ts'
 import { Upload, Uploads } from '../../src/server/uploads.ts'
@@ -20,7 +20,7 @@ suite('memory of waiting requests and unread responses', () => {
   function memoryOf(limitBytes: number) {
     const destroyed: string[] = []
     const memory = new HeldMemory(limitBytes)
-    return { memory, destroyed, holder: (name: string): Holder => ({ destroy: () => void destroyed.push(name) }) }
+    return { memory, destroyed, holder: (name: string): MemoryHolder => ({ destroy: () => void destroyed.push(name) }) }
   }
 
   test('beyond the limit the holder with most is destroyed', () => {

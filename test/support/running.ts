@@ -17,13 +17,13 @@ import { memoryStores } from '../../src/store/memory.ts'
 import type { Stores } from '../../src/store/store.ts'
 import { devTokenDefaults, devTokenIssuer } from '../../src/tokens/dev-key.ts'
 import { signToken } from '../../src/tokens/sign.ts'
-import { createTokenVerifier, type VerifyOptions } from '../../src/tokens/verify.ts'
+import { createTokenVerifier, type TokenVerifierOptions } from '../../src/tokens/verify.ts'
 import { cleanUp } from './cleanup.ts'
 import { createClient } from './client.ts'
 
 const devKey = createSecretKey(randomBytes(32))
 
-const devVerifyOptions: VerifyOptions = {
+const devVerifyOptions: TokenVerifierOptions = {
   trustedIssuers: [devTokenIssuer(devKey)],
   now: () => new Date(),
 }
@@ -41,7 +41,7 @@ interface ServiceOptions {
   readonly mode?: Mode
   readonly redirectPort?: number
   readonly trustProxy?: ProxyTrust
-  readonly verifyOptions?: Partial<VerifyOptions>
+  readonly verifyOptions?: Partial<TokenVerifierOptions>
   readonly log?: Log
   readonly limits?: Partial<ServerLimits>
   readonly allowRequest?: () => boolean

@@ -6,7 +6,7 @@ import { Client } from 'pg'
 import { UnavailableError } from '../store.ts'
 import { CommitLostError, isOutcomeUnknown, isUnsupported, ReadOnlyError, sqlStateOf } from './errors.ts'
 import { DriverStream, ProtocolError } from './stream.ts'
-import type { Database, Host } from './url.ts'
+import type { DatabaseSettings, Host } from './url.ts'
 
 const connectTimeoutMs = 5_000
 /** PostgreSQL cancels longer statements. */
@@ -18,14 +18,18 @@ const idleTimeoutMs = 5_000
 /** How long other hosts may take to respond after the first that accepts writes: one may be a newer primary. */
 const newerPrimaryTimeoutMs = 500
 
-export interface Connection {
+export interface DatabaseConnection {
   readonly client: Client
   readonly socket: Socket
   /** Closes its socket at once, and its statements are rejected; so does the signal that `connect` got. */
   destroy(): void
 }
 
-export async function connect(database: Database, host: Host, signal: AbortSignal): Promise<Connection> {
+export async function connect(
+  database: DatabaseSettings,
+  host: Host,
+  signal: AbortSignal,
+): Promise<DatabaseConnection> {
   const { mode } = database.tls
   if (mode === 'disable' || host.name.startsWith('/')) return connectWith(database, host, signal)
   try {
@@ -38,11 +42,11 @@ export async function connect(database: Database, host: Host, signal: AbortSigna
 }
 
 async function connectWith(
-  database: Database,
+  database: DatabaseSettings,
   host: Host,
   signal: AbortSignal,
   tls?: ConnectionOptions,
-): Promise<Connection> {
+): Promise<DatabaseConnection> {
   signal.throwIfAborted()
   let socket = new Socket()
   const destroy = () => socket.destroy()
@@ -90,7 +94,7 @@ async function encrypt(socket: Socket, tls: ConnectionOptions): Promise<Socket> 
   return encrypted
 }
 
-function createClient(database: Database, host: Host, socket: Socket): Client {
+function createClient(database: DatabaseSettings, host: Host, socket: Socket): Client {
   socket.setKeepAlive(true, keepAliveDelayMs)
   return new Client({
     user: database.user,
@@ -109,7 +113,7 @@ function createClient(database: Database, host: Host, socket: Socket): Client {
   })
 }
 
-function tlsOptions({ name }: Host, { tls: { mode, ca } }: Database): ConnectionOptions {
+function tlsOptions({ name }: Host, { tls: { mode, ca } }: DatabaseSettings): ConnectionOptions {
   const isVerified = mode === 'verify-ca' || mode === 'verify-full'
   return {
     host: name,
@@ -138,7 +142,7 @@ async function withSignal<T>(stop: AbortSignal, use: (end: AbortController) => P
 
 /** Runs `use` on a connection of its own. */
 export const withConnection = <T>(
-  database: Database,
+  database: DatabaseSettings,
   host: Host,
   timeoutMs: number,
   stop: AbortSignal,
@@ -207,7 +211,7 @@ export interface Primary {
  * Asks all hosts at once. Of several primaries, the one with the highest timeline has superseded the others. Throws an
  * AggregateError with the error of each host when none accepts writes.
  */
-export const findPrimary = (database: Database, minTimeline: number, stop: AbortSignal) =>
+export const findPrimary = (database: DatabaseSettings, minTimeline: number, stop: AbortSignal) =>
   withSignal(stop, async ({ signal }): Promise<Primary> => {
     const found: Primary[] = []
     const attempts = database.hosts.map(async (host) => {

@@ -1,7 +1,7 @@
 import { DatabaseError } from 'pg'
 import { OutcomeUnknownError, UnavailableError } from '../store.ts'
 import { ProtocolError } from './stream.ts'
-import { type Database, describeDatabase } from './url.ts'
+import { type DatabaseSettings, describeDatabase } from './url.ts'
 
 /** The server answers, but its items must not be written: a standby, a read-only database, a superseded primary. */
 export class ReadOnlyError extends UnavailableError {}
@@ -97,7 +97,7 @@ const driverMessages: Readonly<Record<string, string>> = {
   'Connection terminated unexpectedly': 'The server closed the connection',
 }
 
-/** Without a full stop. */
+/** The sentence has no full stop. */
 function reasonOf(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException
   return driverMessages[message] ?? (message || `${code}`).replace(/\.$/, '')
@@ -106,7 +106,7 @@ function reasonOf(error: unknown): string {
 /** One line: why the database cannot be used, and what to do. Never contains the password. */
 export function describeDatabaseError(
   reported: unknown,
-  database: Database,
+  database: DatabaseSettings,
   /** What else helps if no server is listening. */
   advice = '',
 ): string {

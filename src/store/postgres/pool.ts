@@ -6,8 +6,8 @@ import type { Client, QueryResult } from 'pg'
 import { Failures, type Notice } from '../notices.ts'
 import { UnavailableError } from '../store.ts'
 import {
-  type Connection,
   connect,
+  type DatabaseConnection,
   endClient,
   findPrimary,
   inTransaction,
@@ -27,7 +27,7 @@ import {
   mayBeRetried,
   toStoreError,
 } from './errors.ts'
-import type { Database, Host } from './url.ts'
+import type { DatabaseSettings, Host } from './url.ts'
 
 declare module 'pg' {
   interface ClientBase {
@@ -35,7 +35,7 @@ declare module 'pg' {
   }
 }
 
-/** To one server; up to twice as many while some do not respond. */
+/** One server gets this many; up to twice as many while some do not respond. */
 const maxConnections = 10
 /** Statements that were sent and have no result: those for which there is no idle connection are pipelined. */
 const maxSent = 100
@@ -43,7 +43,7 @@ const maxSent = 100
 const slowAfterMs = 100
 /** Sent or waiting. */
 const maxPending = 1_000
-/** From the call to its outcome, waiting and retries included. */
+/** A call has this time until its outcome, waiting and retries included. */
 const totalTimeoutMs = 5_500
 /** How long requests wait for a database that is down, before they are rejected at once. */
 const downTimeoutMs = 1_000
@@ -56,7 +56,7 @@ const reconnectDelayMs = 1_000
 const probeIntervalMs = 500
 /** Where there are several hosts: one of them may have superseded the one in use. */
 const monitorIntervalMs = 5_000
-/** For a statement that had no effect. */
+/** A statement that had no effect is sent this often. */
 const maxAttempts = 10
 /** A connection without named statements is replaced after this time: the next one may have them. */
 const unnamedTimeMs = 60_000
@@ -70,17 +70,17 @@ interface StatementOptions {
   readonly name: string
   readonly text: string
   readonly command: 'SELECT' | 'INSERT' | 'UPDATE' | 'DELETE'
-  /** Of the row that it returns; undefined: it returns no row. */
+  /** The columns of the row that it returns; undefined where it returns no row. */
   readonly columns?: readonly string[]
   /** Whether there may be no such row. */
   readonly isOptional?: true
 }
 
-export interface Statement extends StatementOptions {
+export interface NamedStatement extends StatementOptions {
   readonly isWrite: boolean
-  /** For the driver: prepared once for each connection. */
+  /** The driver prepares it once for each connection. */
   readonly named: object
-  /** For the driver: parsed each time. */
+  /** The driver has it parsed each time. */
   readonly unnamed: object
 }
 
@@ -88,7 +88,7 @@ export interface Statement extends StatementOptions {
  * The name of a prepared statement contains a hash of its text. Behind a connection pooler the statement may have been
  * prepared by another program, on a schema of its own: the same name always means the same text.
  */
-export function prepared(statement: StatementOptions): Statement {
+export function prepared(statement: StatementOptions): NamedStatement {
   const { name, text } = statement
   const hash = createHash('sha256').update(text).digest('hex').slice(0, 32)
   return {
@@ -102,35 +102,27 @@ export function prepared(statement: StatementOptions): Statement {
 /** The driver copies own members for each call, which costs more than all of the pool; inherited ones it does not. */
 const inherited = (config: object): object => Object.create(config)
 
-export type Parameters = (string | boolean | Buffer | null)[]
-
-export interface Pool {
-  /** Runs one statement; again only when it certainly had no effect. Throws UnavailableError in bounded time. */
-  query(statement: Statement, parameters?: Parameters): Promise<QueryResult>
-  /** On a connection of its own; again after a conflict. The time limit is also that of its statements. */
-  transaction<T>(execute: (client: Client) => Promise<T>, timeoutMs?: number): Promise<T>
-  close(): Promise<void>
-}
+export type SqlParameters = (string | boolean | Buffer | null)[]
 
 export interface PoolOptions {
-  readonly database: Database
+  readonly database: DatabaseSettings
   readonly notice: Notice
   readonly monotonicNow: () => number
   readonly random: () => number
 }
 
 /** A call of `query` that has no outcome yet, or whose caller has been told that it takes too long. */
-interface Call {
+interface QueryCall {
   readonly startedAt: number
   sentAt: number
   attempts: number
-  readonly statement: Statement
-  readonly parameters: Parameters
+  readonly statement: NamedStatement
+  readonly parameters: SqlParameters
   resolve(result: QueryResult): void
   reject(error: unknown): void
 }
 
-interface PooledConnection extends Connection {
+interface PooledConnection extends DatabaseConnection {
   /** Statements without a result. */
   sent: number
   isCorked: boolean
@@ -142,10 +134,10 @@ interface PooledConnection extends Connection {
 class Server {
   readonly primary: Primary
   /** Calls that were sent and have no result, the oldest first. */
-  readonly sent = new Set<Call>()
+  readonly sent = new Set<QueryCall>()
   /** A connection was lost or the server is read-only: nothing is sent until the primary has been found again. */
   isBroken = false
-  readonly #database: Database
+  readonly #database: DatabaseSettings
   readonly #connections = new Set<PooledConnection>()
   /** Closes all connections, open or being opened. */
   readonly #destroyed = new AbortController()
@@ -154,7 +146,7 @@ class Server {
   #openingSince = 0
   #openAfter = 0
 
-  constructor(database: Database, primary: Primary) {
+  constructor(database: DatabaseSettings, primary: Primary) {
     this.#database = database
     this.primary = primary
     // Each connection listens for it.
@@ -198,7 +190,7 @@ class Server {
     )
   }
 
-  send(connection: PooledConnection, call: Call, done: (error: unknown, result?: QueryResult) => void): void {
+  send(connection: PooledConnection, call: QueryCall, done: (error: unknown, result?: QueryResult) => void): void {
     const { statement, parameters, sentAt } = call
     this.sent.add(call)
     connection.sent++
@@ -264,233 +256,264 @@ class Server {
   }
 }
 
-export function createPool({ database, notice, monotonicNow, random }: PoolOptions, primary: Primary): Pool {
+/** Sends statements to the primary, and finds it again when it has changed or does not respond. */
+export class Pool {
+  readonly #database: DatabaseSettings
+  readonly #notice: Notice
+  readonly #monotonicNow: () => number
+  readonly #random: () => number
   /** Undefined: the database is down. */
-  let current: Server | undefined = new Server(database, primary)
+  #current: Server | undefined
   /** Replaced because it did not respond; destroyed when its statements are settled. */
-  let retired: Server | undefined
-  let { timeline } = primary
-  let isSlow = false
-  let isSuspect = false
-  let downSince = 0
-  let lastProbeAt = monotonicNow()
+  #retired: Server | undefined
+  #timeline: number
+  #isSlow = false
+  #isSuspect = false
+  #downSince = 0
+  #lastProbeAt: number
   /** What the last line of the log says about the connection. */
-  let state = ''
-  const reads = new Failures('Reads', notice)
-  const writes = new Failures('Writes', notice)
+  #state = ''
+  readonly #reads: Failures
+  readonly #writes: Failures
   /** All calls whose caller waits, the oldest first, wherever they are: each is settled in time. */
-  const pending = new Set<Call>()
+  readonly #pending = new Set<QueryCall>()
   /** Those that are to be sent. */
-  const waiting = new Set<Call>()
-  const closed = new AbortController()
-  // Each attempt to connect listens for it.
-  setMaxListeners(0, closed.signal)
-  const timer = setInterval(check, checkIntervalMs)
-  timer.unref()
+  readonly #waiting = new Set<QueryCall>()
+  readonly #closed = new AbortController()
+  readonly #timer: NodeJS.Timeout
 
-  return {
-    query: (statement, parameters = []) =>
-      new Promise((resolve, reject) => {
-        const now = monotonicNow()
-        const call: Call = { statement, parameters, startedAt: now, sentAt: now, attempts: 0, resolve, reject }
-        pending.add(call)
-        if (closed.signal.aborted) settle(call, 'The service is stopping.')
-        else if (isDownForLong(now)) settle(call, 'The database is down.')
-        else if (pending.size > maxPending) settle(call, 'Too many requests wait for the database.')
-        else sendOrWait(call, now)
-      }),
-
-    async transaction(execute, timeoutMs = transactionTimeoutMs) {
-      if (!current) throw new UnavailableError('The database is down.')
-      const { primary } = current
-      try {
-        return await withConnection(database, primary.host, timeoutMs, closed.signal, async (client, socket) => {
-          const waiting = `No response from ${nameOf(primary)} for ${silenceMs / 1000} seconds. Waiting for up to ${timeoutMs / 1000}.`
-          const watch = onSilence(socket, () => notice(waiting))
-          try {
-            return await retryConflicts(() => inTransaction(client, () => execute(client), timeoutMs))
-          } finally {
-            clearInterval(watch)
-          }
-        })
-      } catch (error) {
-        throw toStoreError(error)
-      }
-    },
-
-    async close() {
-      closed.abort()
-      clearInterval(timer)
-      for (const call of pending)
-        if (!current?.sent.has(call) && !retired?.sent.has(call)) settle(call, 'The service is stopping.')
-      await current?.end()
-      retired?.destroy()
-    },
+  constructor({ database, notice, monotonicNow, random }: PoolOptions, primary: Primary) {
+    this.#database = database
+    this.#notice = notice
+    this.#monotonicNow = monotonicNow
+    this.#random = random
+    this.#current = new Server(database, primary)
+    this.#timeline = primary.timeline
+    this.#lastProbeAt = monotonicNow()
+    this.#reads = new Failures('Reads', notice)
+    this.#writes = new Failures('Writes', notice)
+    // Each attempt to connect listens for it.
+    setMaxListeners(0, this.#closed.signal)
+    this.#timer = setInterval(() => this.#check(), checkIntervalMs)
+    this.#timer.unref()
   }
 
-  function sendOrWait(call: Call, now: number): void {
-    const server = current
+  /** Runs one statement; again only when it certainly had no effect. Throws UnavailableError in bounded time. */
+  query(statement: NamedStatement, parameters: SqlParameters = []): Promise<QueryResult> {
+    return new Promise((resolve, reject) => {
+      const now = this.#monotonicNow()
+      const call: QueryCall = { statement, parameters, startedAt: now, sentAt: now, attempts: 0, resolve, reject }
+      this.#pending.add(call)
+      if (this.#closed.signal.aborted) this.#settle(call, 'The service is stopping.')
+      else if (this.#isDownForLong(now)) this.#settle(call, 'The database is down.')
+      else if (this.#pending.size > maxPending) this.#settle(call, 'Too many requests wait for the database.')
+      else this.#sendOrWait(call, now)
+    })
+  }
+
+  /** Executes it on a connection of its own, and again after a conflict. The time limit is also that of its statements. */
+  async transaction<T>(execute: (client: Client) => Promise<T>, timeoutMs = transactionTimeoutMs): Promise<T> {
+    if (!this.#current) throw new UnavailableError('The database is down.')
+    const { primary } = this.#current
+    const { signal } = this.#closed
+    try {
+      return await withConnection(this.#database, primary.host, timeoutMs, signal, async (client, socket) => {
+        const silence = `No response from ${nameOf(primary)} for ${silenceMs / 1000} seconds. Waiting for up to ${timeoutMs / 1000}.`
+        const watch = onSilence(socket, () => this.#notice(silence))
+        try {
+          return await this.#retryConflicts(() => inTransaction(client, () => execute(client), timeoutMs))
+        } finally {
+          clearInterval(watch)
+        }
+      })
+    } catch (error) {
+      throw toStoreError(error)
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort()
+    clearInterval(this.#timer)
+    for (const call of this.#pending)
+      if (!this.#current?.sent.has(call) && !this.#retired?.sent.has(call))
+        this.#settle(call, 'The service is stopping.')
+    await this.#current?.end()
+    this.#retired?.destroy()
+  }
+
+  #sendOrWait(call: QueryCall, now: number): void {
+    const server = this.#current
     if (!server || server.isBroken) {
-      waiting.add(call)
+      this.#waiting.add(call)
       return
     }
-    const connection = server.findConnection(!isSlow && server.sent.size < maxSent)
-    if (connection === undefined || connection.sent > 0) server.open(now, sendWaiting, () => onBroken(server))
+    const connection = server.findConnection(!this.#isSlow && server.sent.size < maxSent)
+    if (connection === undefined || connection.sent > 0)
+      server.open(
+        now,
+        () => this.#sendWaiting(),
+        () => this.#onBroken(server),
+      )
     if (connection === undefined) {
-      waiting.add(call)
+      this.#waiting.add(call)
       return
     }
-    waiting.delete(call)
+    this.#waiting.delete(call)
     call.attempts++
     call.sentAt = now
     server.send(connection, call, (error, result) => {
       if (result) {
-        failuresOf(call).succeeded()
-        if (pending.delete(call)) call.resolve(result)
-      } else onError(server, call, error)
-      if (waiting.size > 0) sendWaiting()
+        this.#failuresOf(call).succeeded()
+        if (this.#pending.delete(call)) call.resolve(result)
+      } else this.#onError(server, call, error)
+      if (this.#waiting.size > 0) this.#sendWaiting()
     })
   }
 
-  function sendWaiting(): void {
-    for (const call of waiting) {
-      const { size } = waiting
-      sendOrWait(call, monotonicNow())
-      if (waiting.size === size) return
+  #sendWaiting(): void {
+    for (const call of this.#waiting) {
+      const { size } = this.#waiting
+      this.#sendOrWait(call, this.#monotonicNow())
+      if (this.#waiting.size === size) return
     }
   }
 
-  function failuresOf({ statement }: Call): Failures {
-    return statement.isWrite ? writes : reads
+  #failuresOf({ statement }: QueryCall): Failures {
+    return statement.isWrite ? this.#writes : this.#reads
   }
 
-  function onError(server: Server, call: Call, error: unknown): void {
-    if (isStorageError(error)) failuresOf(call).failed((toStoreError(error) as Error).message)
-    if (isReadOnlyTransaction(error) || !leavesConnectionUsable(error)) onBroken(server)
-    if (!pending.has(call)) return
-    if (closed.signal.aborted || call.attempts >= maxAttempts || !mayBeRetried(error)) settle(call, toStoreError(error))
+  #onError(server: Server, call: QueryCall, error: unknown): void {
+    if (isStorageError(error)) this.#failuresOf(call).failed((toStoreError(error) as Error).message)
+    if (isReadOnlyTransaction(error) || !leavesConnectionUsable(error)) this.#onBroken(server)
+    if (!this.#pending.has(call)) return
+    if (this.#closed.signal.aborted || call.attempts >= maxAttempts || !mayBeRetried(error))
+      this.#settle(call, toStoreError(error))
     else
       setTimeout(() => {
-        if (pending.has(call)) sendOrWait(call, monotonicNow())
-      }, retryDelayMs(call.attempts))
+        if (this.#pending.has(call)) this.#sendOrWait(call, this.#monotonicNow())
+      }, this.#retryDelayMs(call.attempts))
   }
 
-  async function retryConflicts<T>(run: () => Promise<T>): Promise<T> {
+  async #retryConflicts<T>(run: () => Promise<T>): Promise<T> {
     for (let attempts = 1; ; attempts++)
       try {
         return await run()
       } catch (error) {
         if (attempts === maxAttempts || !isConflict(error)) throw error
-        await sleep(retryDelayMs(attempts))
+        await sleep(this.#retryDelayMs(attempts))
       }
   }
 
-  function retryDelayMs(attempts: number): number {
-    return random() * Math.min(maxRetryDelayMs, 10 * 2 ** attempts)
+  #retryDelayMs(attempts: number): number {
+    return this.#random() * Math.min(maxRetryDelayMs, 10 * 2 ** attempts)
   }
 
-  function isDownForLong(now: number): boolean {
-    return !current && now - downSince >= downTimeoutMs
+  #isDownForLong(now: number): boolean {
+    return !this.#current && now - this.#downSince >= downTimeoutMs
   }
 
   /** Rejects the call, unless it is settled. */
-  function settle(call: Call, reason: unknown): void {
-    waiting.delete(call)
-    if (pending.delete(call)) call.reject(typeof reason === 'string' ? new UnavailableError(reason) : reason)
+  #settle(call: QueryCall, reason: unknown): void {
+    this.#waiting.delete(call)
+    if (this.#pending.delete(call)) call.reject(typeof reason === 'string' ? new UnavailableError(reason) : reason)
   }
 
-  function onBroken(server: Server): void {
-    if (server !== current || server.isBroken) return
+  #onBroken(server: Server): void {
+    if (server !== this.#current || server.isBroken) return
     server.isBroken = true
-    const now = monotonicNow()
-    if (now - lastProbeAt >= checkIntervalMs) probe(now)
+    const now = this.#monotonicNow()
+    if (now - this.#lastProbeAt >= checkIntervalMs) this.#probe(now)
   }
 
   /** Probes may overlap: one that gets no response must not hold up the next. */
-  function probe(now: number): void {
-    lastProbeAt = now
-    const probed = current
-    const isStale = () => closed.signal.aborted || current !== probed
-    findPrimary(database, timeline, closed.signal).then(
-      (found) => isStale() || onPrimary(found),
-      (error: unknown) => isStale() || onNoPrimary(error),
+  #probe(now: number): void {
+    this.#lastProbeAt = now
+    const probed = this.#current
+    const isStale = () => this.#closed.signal.aborted || this.#current !== probed
+    findPrimary(this.#database, this.#timeline, this.#closed.signal).then(
+      (found) => isStale() || this.#onPrimary(found),
+      (error: unknown) => isStale() || this.#onNoPrimary(error),
     )
   }
 
-  function onPrimary(found: Primary): void {
-    const isNewer = found.timeline > timeline
-    timeline = Math.max(timeline, found.timeline)
-    if (!current) {
-      current = new Server(database, found)
-      changed(`The database connection is restored. The primary is ${nameOf(found)}.`)
-    } else if (isNewer || (found.host !== current.primary.host && (current.isBroken || isSuspect))) {
-      changed(`The primary is now ${nameOf(found)}, before ${nameOf(current.primary)}.`)
-      current.destroy()
-      current = new Server(database, found)
+  #onPrimary(found: Primary): void {
+    const isNewer = found.timeline > this.#timeline
+    this.#timeline = Math.max(this.#timeline, found.timeline)
+    if (!this.#current) {
+      this.#current = new Server(this.#database, found)
+      this.#changed(`The database connection is restored. The primary is ${nameOf(found)}.`)
+    } else if (isNewer || (found.host !== this.#current.primary.host && (this.#current.isBroken || this.#isSuspect))) {
+      this.#changed(`The primary is now ${nameOf(found)}, before ${nameOf(this.#current.primary)}.`)
+      this.#current.destroy()
+      this.#current = new Server(this.#database, found)
     } else {
-      current.isBroken = false
-      if (isSuspect && found.commitsWait)
-        changed(`Commits on ${nameOf(found)} wait for a synchronous standby.`, 'commits wait')
-      else if (isSuspect && !retired) {
-        retired = current
-        current = new Server(database, found)
+      this.#current.isBroken = false
+      if (this.#isSuspect && found.commitsWait)
+        this.#changed(`Commits on ${nameOf(found)} wait for a synchronous standby.`, 'commits wait')
+      else if (this.#isSuspect && !this.#retired) {
+        this.#retired = this.#current
+        this.#current = new Server(this.#database, found)
       }
     }
-    sendWaiting()
+    this.#sendWaiting()
   }
 
-  function onNoPrimary(error: unknown): void {
-    if (current) {
-      if (!current.isBroken && !isSuspect) return
-      const ownError = (error as AggregateError).errors[database.hosts.indexOf(current.primary.host)]
-      if (current.isConnected && isRefusal(ownError)) {
-        current.isBroken = false
-        sendWaiting()
+  #onNoPrimary(error: unknown): void {
+    if (this.#current) {
+      if (!this.#current.isBroken && !this.#isSuspect) return
+      const ownError = (error as AggregateError).errors[this.#database.hosts.indexOf(this.#current.primary.host)]
+      if (this.#current.isConnected && isRefusal(ownError)) {
+        this.#current.isBroken = false
+        this.#sendWaiting()
         return
       }
-      current.destroy()
-      retired?.destroy()
-      current = retired = undefined
-      downSince = monotonicNow()
+      this.#current.destroy()
+      this.#retired?.destroy()
+      this.#current = this.#retired = undefined
+      this.#downSince = this.#monotonicNow()
     }
     // The reason may change from attempt to attempt: it is the same outage, unless the settings are wrong now.
-    changed(describeDatabaseError(error, database), isSettingError(mainError(error)) ? 'rejected' : 'down', 'error')
+    this.#changed(
+      describeDatabaseError(error, this.#database),
+      isSettingError(mainError(error)) ? 'rejected' : 'down',
+      'error',
+    )
   }
 
-  function changed(message: string, newState = message, level?: 'error'): void {
-    if (newState !== state) notice(message, level)
-    state = newState
+  #changed(message: string, newState = message, level?: 'error'): void {
+    if (newState !== this.#state) this.#notice(message, level)
+    this.#state = newState
   }
 
-  function check(): void {
-    const now = monotonicNow()
-    for (const call of pending) {
+  #check(): void {
+    const now = this.#monotonicNow()
+    for (const call of this.#pending) {
       if (now - call.startedAt < totalTimeoutMs) break
-      settle(call, 'The database does not respond in time.')
+      this.#settle(call, 'The database does not respond in time.')
     }
-    if (isDownForLong(now)) for (const call of waiting) settle(call, 'The database is down.')
-    if (retired && [...retired.sent].every((call) => !pending.has(call))) {
-      retired.destroy()
-      retired = undefined
+    if (this.#isDownForLong(now)) for (const call of this.#waiting) this.#settle(call, 'The database is down.')
+    if (this.#retired && [...this.#retired.sent].every((call) => !this.#pending.has(call))) {
+      this.#retired.destroy()
+      this.#retired = undefined
     }
-    current?.endUnnamed(now)
-    const sentForMs = current?.sentForMs(now) ?? 0
-    isSlow = sentForMs >= slowAfterMs
-    isSuspect = Math.max(sentForMs, current?.openingForMs(now) ?? 0) >= suspectAfterMs
-    if (current && !isSuspect && state === 'commits wait')
-      changed(`Commits on ${nameOf(current.primary)} no longer wait.`)
-    if (now - lastProbeAt >= currentProbeIntervalMs()) probe(now)
-    sendWaiting()
+    this.#current?.endUnnamed(now)
+    const sentForMs = this.#current?.sentForMs(now) ?? 0
+    this.#isSlow = sentForMs >= slowAfterMs
+    this.#isSuspect = Math.max(sentForMs, this.#current?.openingForMs(now) ?? 0) >= suspectAfterMs
+    if (this.#current && !this.#isSuspect && this.#state === 'commits wait')
+      this.#changed(`Commits on ${nameOf(this.#current.primary)} no longer wait.`)
+    if (now - this.#lastProbeAt >= this.#currentProbeIntervalMs()) this.#probe(now)
+    this.#sendWaiting()
   }
 
-  function currentProbeIntervalMs(): number {
-    if (!current || current.isBroken || isSuspect) return probeIntervalMs
-    return database.hosts.length > 1 ? monitorIntervalMs : Number.POSITIVE_INFINITY
+  #currentProbeIntervalMs(): number {
+    if (!this.#current || this.#current.isBroken || this.#isSuspect) return probeIntervalMs
+    return this.#database.hosts.length > 1 ? monitorIntervalMs : Number.POSITIVE_INFINITY
   }
 }
 
 /** Anything else is what is left of a lost connection, or what something between here and the server made of it. */
-function isPossible({ command, columns = [], isOptional }: Statement, result: QueryResult): boolean {
+function isPossible({ command, columns = [], isOptional }: NamedStatement, result: QueryResult): boolean {
   const { rows, rowCount, fields } = result
   if (result.command !== command || (rowCount !== 0 && rowCount !== 1)) return false
   if (fields.length !== columns.length) return false

@@ -15,7 +15,7 @@ import {
 import { findPrimary, selectIfSupported, statementTimeoutMs, withConnection } from './connection.ts'
 import { sqlStateOf } from './errors.ts'
 import { migrate } from './migrations.ts'
-import { createPool, type Parameters, type Pool, type PoolOptions, prepared, type Statement } from './pool.ts'
+import { type NamedStatement, Pool, type PoolOptions, prepared, type SqlParameters } from './pool.ts'
 
 export { describeDatabaseError, isPermanent } from './errors.ts'
 
@@ -56,7 +56,7 @@ export async function postgresStores(
         `The statement timeout is not in force, probably because of a connection pooler, so a rejected write may be applied later: run "alter role … set statement_timeout = '${statementTimeoutMs / 1000}s'" for the role of --database-url.`,
       )
   })
-  const pool = createPool(options, primary)
+  const pool = new Pool(options, primary)
 
   async function replaceAll<Done, Changed = never>(
     snapshot: Snapshot,
@@ -109,7 +109,7 @@ export async function postgresStores(
     },
     exportItems: () => pool.transaction((client) => readItems(client, tables), moveTimeoutMs),
     importItems: (snapshot) => replaceAll(snapshot, 'imported', undefined, moveTimeoutMs),
-    close: pool.close,
+    close: () => pool.close(),
     ping: () => pool.query(ping),
   }
 }
@@ -143,11 +143,11 @@ const minSharedLength = 64 * 1024
  * The JSON of a list as one value. The entity tag is its hash, so that all instances send the same one. Calls of one turn
  * of the event loop share one statement, which is sent after all of them.
  */
-function listReader({ query }: Pool, statement: Statement): () => Promise<ListRepresentation> {
+function listReader(pool: Pool, statement: NamedStatement): () => Promise<ListRepresentation> {
   let last: { readonly etag: string; readonly bytes: WeakRef<Buffer> } | undefined
   let shared: Promise<ListRepresentation> | undefined
   async function read(): Promise<ListRepresentation> {
-    const json: string = (await query(statement)).rows[0].json
+    const json: string = (await pool.query(statement)).rows[0].json
     const etag = listEtag(json)
     if (json.length < minSharedLength) return { json, etag }
     const bytes = (last?.etag === etag && last.bytes.deref()) || Buffer.from(json)
@@ -191,7 +191,6 @@ function createStoreA(
   { serialize }: Serializers['a'],
   newVersion: () => string,
 ): Omit<StoreA, 'replaceAll'> {
-  const { query } = pool
   const { numbered: table, version: versions } = tables
   const list = prepared({
     name: 'list_numbered',
@@ -221,7 +220,7 @@ function createStoreA(
   })
   const remove = prepared({ name: 'delete_numbered', command: 'DELETE', text: `delete from ${table} where id = $1` })
   /** One statement, so that existence and version are read in the same snapshot. */
-  const ifMatch = ({ name, text }: Statement, versions: string) =>
+  const ifMatch = ({ name, text }: NamedStatement, versions: string) =>
     prepared({
       name: `${name}_if_match`,
       command: 'SELECT',
@@ -235,16 +234,21 @@ function createStoreA(
   const removeIfMatch = ifMatch(remove, '$2')
 
   /** With entity tags, `conditional` gets their versions as its last parameter. */
-  async function change(statement: Statement, conditional: Statement, parameters: Parameters, etags: IfMatch) {
-    if (!etags) return (await query(statement, parameters)).rowCount === 0 ? 'not-found' : 'done'
-    const { rows } = await query(conditional, [...parameters, versionsIn(etags)])
+  async function change(
+    statement: NamedStatement,
+    conditional: NamedStatement,
+    parameters: SqlParameters,
+    etags: IfMatch,
+  ) {
+    if (!etags) return (await pool.query(statement, parameters)).rowCount === 0 ? 'not-found' : 'done'
+    const { rows } = await pool.query(conditional, [...parameters, versionsIn(etags)])
     return rows[0].changed ? 'done' : rows[0].exists ? 'changed' : 'not-found'
   }
 
   return {
     list: listReader(pool, list),
     async get(id) {
-      const [row] = (await query(get, [id])).rows
+      const [row] = (await pool.query(get, [id])).rows
       if (!row) return 'not-found'
       const json = serialize({ id, name: row.name, isComplete: row.is_complete, secret: null })
       return { json, etag: etagOf(row.version) }
@@ -253,10 +257,10 @@ function createStoreA(
       if (!isStorable(name)) return 'unstorable'
       const version = newVersion()
       const parameters = [name, isComplete, version]
-      const { rows } = await query(create, parameters).catch(async (error: unknown) => {
+      const { rows } = await pool.query(create, parameters).catch(async (error: unknown) => {
         if (sqlStateOf(error) !== uniqueViolation) throw error
         await pool.transaction((client) => raiseSequence(client, tables))
-        return query(create, parameters)
+        return pool.query(create, parameters)
       })
       const { id } = rows[0]
       return { id, json: serialize({ id, name, isComplete, secret: null }), etag: etagOf(version) }
@@ -276,7 +280,6 @@ function createStoreA(
 }
 
 function createStoreB(pool: Pool, tables: Tables, { serialize }: Serializers['b']): Omit<StoreB, 'replaceAll'> {
-  const { query } = pool
   const { named: table, version: versions } = tables
   const list = prepared({
     name: 'list_named',
@@ -304,16 +307,16 @@ function createStoreB(pool: Pool, tables: Tables, { serialize }: Serializers['b'
     async create(item) {
       const { id, name, notes, done } = item
       if (!isStorable(id, name, notes)) return 'unstorable'
-      const { rowCount } = await query(create, [keyOf(id), id, name, notes, done])
+      const { rowCount } = await pool.query(create, [keyOf(id), id, name, notes, done])
       return rowCount === 0 ? 'in-use' : { json: serialize(item) }
     },
     async replace({ id, name, notes, done }) {
       if (!isStorable(id, name, notes)) return 'unstorable'
-      const { rowCount } = await query(replace, [keyOf(id), name, notes, done])
+      const { rowCount } = await pool.query(replace, [keyOf(id), name, notes, done])
       return rowCount === 0 ? 'not-found' : 'replaced'
     },
     async delete(id) {
-      const { rowCount } = await query(remove, [keyOf(id)])
+      const { rowCount } = await pool.query(remove, [keyOf(id)])
       return rowCount === 0 ? 'not-found' : 'deleted'
     },
   }

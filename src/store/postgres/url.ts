@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 
 /** Connection settings of a PostgreSQL database. */
-export interface Database {
-  /** Of those that accept writes, the one with the highest timeline is used. */
+export interface DatabaseSettings {
+  /** Where several accept writes, the one with the highest timeline is used. */
   readonly hosts: readonly Host[]
   /** Undefined: PGUSER, else the name of the operating system's user. */
   readonly user: string | undefined
@@ -31,7 +31,7 @@ export const databaseUrlFormat =
   'commas, with no parameters but sslmode (disable, prefer, require, verify-ca, verify-full) and sslrootcert (a readable PEM file)'
 
 /** Reads a connection URI of libpq. Returns undefined for an invalid URI or an unsupported parameter. */
-export function readDatabaseUrl(url: string): Database | undefined {
+export function readDatabaseUrl(url: string): DatabaseSettings | undefined {
   const [, user, password, authority, name, query] =
     /^postgres(?:ql)?:\/\/(?:([^:@/?#]*)(?::([^@/?#]*))?@)?([^@/?#]*)(?:\/([^/?#]*))?(?:\?([^#]*))?$/i.exec(url) ?? []
   if (authority === undefined) return undefined
@@ -64,6 +64,6 @@ function readTls(parameters: URLSearchParams): Tls | undefined {
   return { mode: mode === 'require' && ca ? 'verify-ca' : mode, ca }
 }
 
-/** For messages; without the password. */
-export const describeDatabase = ({ hosts, name }: Database) =>
+/** Names the database in messages, without the password. */
+export const describeDatabase = ({ hosts, name }: DatabaseSettings) =>
   `${name ? `database ${name} ` : ''}at ${hosts.map((host) => `${host.name}:${host.port}`).join(', ')}`

@@ -9,7 +9,7 @@ import { ReadFailures } from './read-failures.ts'
 export class DataFileError extends Error {}
 
 /** A value as libsql reads and writes it. A boolean parameter would abort the process. */
-export type Value = string | number | Buffer | null
+export type SqlValue = string | number | Buffer | null
 
 /**
  * One that writes needs a transaction: libsql loses errors of its commit, and if it cannot get the write lock, leaves it
@@ -17,10 +17,10 @@ export type Value = string | number | Buffer | null
  */
 export interface Statement {
   /** Returns the first row, in half the time of `all`. */
-  get(parameters: readonly Value[]): Value[] | undefined
-  all(parameters: readonly Value[]): Value[][]
+  get(parameters: readonly SqlValue[]): SqlValue[] | undefined
+  all(parameters: readonly SqlValue[]): SqlValue[][]
   /** Returns the number of changed rows. For statements without `returning`. */
-  run(parameters: readonly Value[]): number
+  run(parameters: readonly SqlValue[]): number
 }
 
 /** Every error of SQLite that is not a bug in a statement becomes an UnavailableError. */
@@ -54,7 +54,7 @@ interface OpenOptions {
   initialize(db: Database): void
 }
 
-/** For a file that is open. */
+/** Watches a file that is open. */
 interface Watch {
   readonly reads: ReadFailures
   readonly writes: Failures
@@ -181,7 +181,7 @@ function migrate(db: Database, initialize: (db: Database) => void): void {
 }
 
 function database(connection: Libsql.Database, file: string, watch?: Watch): Database {
-  const changes = () => Number((connection.prepare('select total_changes()').raw().get([]) as Value[])[0])
+  const changes = () => Number((connection.prepare('select total_changes()').raw().get([]) as SqlValue[])[0])
   const exec = (sql: string) => translateErrors(() => connection.exec(sql), file)
   return {
     exec,
@@ -191,7 +191,7 @@ function database(connection: Libsql.Database, file: string, watch?: Watch): Dat
       const isRead = /^\s*select\b/.test(sql)
       // libsql leaves a failed statement with its parameters: `get` would use them again, `all` does not.
       let hasFailed = false
-      const failed = (cause: unknown, parameters: readonly Value[]) => {
+      const failed = (cause: unknown, parameters: readonly SqlValue[]) => {
         hasFailed = true
         const error = toStoreError(cause, file)
         if (isRead && error instanceof UnavailableError)
@@ -205,14 +205,14 @@ function database(connection: Libsql.Database, file: string, watch?: Watch): Dat
       return {
         get(parameters) {
           try {
-            return (hasFailed ? statement.all(parameters)[0] : statement.get(parameters)) as Value[] | undefined
+            return (hasFailed ? statement.all(parameters)[0] : statement.get(parameters)) as SqlValue[] | undefined
           } catch (error) {
             throw failed(error, parameters)
           }
         },
         all(parameters) {
           try {
-            return statement.all(parameters) as Value[][]
+            return statement.all(parameters) as SqlValue[][]
           } catch (error) {
             throw failed(error, parameters)
           }

@@ -13,7 +13,7 @@ import {
   type StoreB,
   type Stores,
 } from '../store.ts'
-import { type Access, type Database, lockTimeoutMs, openDataFile, type Statement, type Value } from './file.ts'
+import { type Access, type Database, lockTimeoutMs, openDataFile, type SqlValue, type Statement } from './file.ts'
 import { WriteQueue } from './write-queue.ts'
 
 export { DataFileError } from './file.ts'
@@ -131,7 +131,7 @@ export function sqliteStores(
   }
 }
 
-const etagOf = (version: Value | undefined) => `"${version}"`
+const etagOf = (version: SqlValue | undefined) => `"${version}"`
 
 /** Returns the versions in entity tags as a JSON array. */
 const versionsIn = (etags: IfMatch) =>
@@ -145,9 +145,9 @@ function listReader(db: Database, profile: keyof Stores, selectJson: string): ()
   const select = db.prepare(`
     select version, iif(version = ?, null, (select cast(json as blob) from (${selectJson})))
     from lists where profile = '${profile}'`)
-  let last: ListRepresentation & { readonly version: Value } = { version: null, etag: '', json: '' }
+  let last: ListRepresentation & { readonly version: SqlValue } = { version: null, etag: '', json: '' }
   return () => {
-    const [version, json] = select.get([last.version]) as [Value, Buffer | null]
+    const [version, json] = select.get([last.version]) as [SqlValue, Buffer | null]
     if (json) last = { version, etag: etagOf(version), json: [json] }
     return last
   }
@@ -240,7 +240,7 @@ function namedItems(db: Database, { serialize }: Serializers['b'], beforeChange 
   const removeAll = db.prepare('delete from named_items')
 
   /** Tells whether the statement has changed an item. */
-  function change(statement: Statement, parameters: Value[]): boolean {
+  function change(statement: Statement, parameters: SqlValue[]): boolean {
     beforeChange()
     return statement.run(parameters) > 0
   }

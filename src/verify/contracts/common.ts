@@ -1,6 +1,6 @@
 import type { Client, Response } from '../../shared/client.ts'
 import type { Random } from '../../shared/random.ts'
-import { type Check, type Control, choice, onOwnServer, providing, spec, uniqueText } from '../engine/contract.ts'
+import { type Check, choice, onOwnServer, providing, type ServerControl, spec, uniqueText } from '../engine/contract.ts'
 import {
   expectAllow,
   expectArray,
@@ -20,7 +20,7 @@ import {
   setUp,
   stringify,
 } from '../engine/expect.ts'
-import { type Item, type Operations, StoreModel } from './model.ts'
+import { type ModelItem, type ModelOperations, StoreModel } from './model.ts'
 import { itemPath, itemsPath } from './rules.ts'
 import { type Methods, send } from './samples.ts'
 import { generateTexts, textClasses } from './texts.ts'
@@ -55,8 +55,8 @@ export const listCheck = (rule: string): Check =>
 const textsAtOnce = 5
 
 /** Text is stored and returned unchanged by POST and PUT, in each of these members; a server may refuse a text. */
-export function textChecks<T extends Item>(
-  operations: Operations<T>,
+export function textChecks<T extends ModelItem>(
+  operations: ModelOperations<T>,
   members: readonly (keyof T & string)[],
   rules: { readonly post: string; readonly put?: string },
 ): Check[] {
@@ -402,7 +402,7 @@ function bodyChecks(traits: ProfileTraits): Check[] {
 }
 
 /** The control API of a todo-service in development. */
-export async function openControl(client: Client): Promise<Control> {
+export async function openControl(client: Client): Promise<ServerControl> {
   const send = async (method: string, path: string, expected: number, body?: string) => {
     const headers = client.token === undefined ? {} : { authorization: `Bearer ${client.token}` }
     const response = await client.send(method, `/__admin/${path}`, body, headers).catch((cause: Error) => cause)

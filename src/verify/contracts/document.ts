@@ -50,7 +50,7 @@ const wrongValues: Record<Type, readonly unknown[]> = {
 }
 
 /** The objects of the specification: items and entries of the forecast. */
-interface Shape {
+interface SpecifiedObject {
   readonly types: Readonly<Record<string, Type>>
   /** Members that must not be null. Where a null counts as missing, a document may allow it. */
   readonly notNull: readonly string[]
@@ -58,7 +58,7 @@ interface Shape {
   variants(object: Json): Json[]
 }
 
-const shapes: Record<'a' | 'b' | 'forecast', Shape> = {
+const shapes: Record<'a' | 'b' | 'forecast', SpecifiedObject> = {
   a: {
     types: { id: 'integer', name: 'string', isComplete: 'boolean' },
     notNull: ['id', 'isComplete'],
@@ -89,19 +89,19 @@ interface Specified {
   readonly template: string
   readonly success: number
   readonly errors?: readonly number[]
-  /** Of the body of a success. */
-  readonly shape?: Shape
+  /** What the body of a success contains. */
+  readonly shape?: SpecifiedObject
   readonly isList?: boolean
   readonly request?: {
-    readonly shape: Shape
+    readonly shape: SpecifiedObject
     /** Valid bodies. */
     readonly bodies: () => readonly Json[]
     readonly required: readonly string[]
   }
 }
 
-interface Profile {
-  readonly shape: Shape
+interface DocumentedProfile {
+  readonly shape: SpecifiedObject
   readonly operations: readonly Specified[]
   newItem(): Json
   /** Requests whose responses have no body, or an error. */
@@ -126,7 +126,7 @@ const requestB = {
   },
 }
 
-const profiles: Record<'a' | 'b', Profile> = {
+const profiles: Record<'a' | 'b', DocumentedProfile> = {
   a: {
     shape: shapes.a,
     operations: [
@@ -211,7 +211,13 @@ function expectDescribed(expected: string, problem: Problem, response: Response)
 }
 
 /** Whether a schema allows what the specification allows, and only the members and types that it states. */
-function findWrongSchema(document: Json, schema: unknown, valid: readonly unknown[], shape: Shape, isRequest: boolean) {
+function findWrongSchema(
+  document: Json,
+  schema: unknown,
+  valid: readonly unknown[],
+  shape: SpecifiedObject,
+  isRequest: boolean,
+) {
   const context = { document, isRequest }
   for (const value of valid) {
     const problem = findMisfit(schema, value, context)
@@ -234,7 +240,7 @@ function findWrongSchema(document: Json, schema: unknown, valid: readonly unknow
   return unknown === undefined ? undefined : `the member ${unknown}`
 }
 
-/** Of a body of application/json. */
+/** Returns the schema of a body of application/json. */
 const jsonSchemaIn = (document: Json, holder: Json | undefined) =>
   resolve(document, mediaTypeIn(holder?.content, 'application/json')?.schema)
 
@@ -259,7 +265,7 @@ function findWrongRequest(
   document: Json,
   { value, parameters, template }: Operation,
   { request }: Specified,
-  shape: Shape,
+  shape: SpecifiedObject,
 ) {
   const context = { document, isRequest: true }
   const [inPath] = parameters.filter((one) => one.in === 'path')
@@ -282,7 +288,7 @@ function findWrongRequest(
   return findWrongSchema(document, schema, request.bodies(), request.shape, true)
 }
 
-/** Of a request by the document; undefined: the request has no body that is described. */
+/** Returns the members that the document requires of a request; undefined where it describes no body. */
 function requiredMembers(document: Json, operation: Operation, { request }: Specified): string[] | undefined {
   const schema = jsonSchemaIn(document, resolve(document, operation.value.requestBody))
   const [body] = request?.bodies() ?? []
@@ -320,7 +326,7 @@ const deniesWithoutToken = async (client: Client) =>
 const isOfItems = ({ template }: Operation | Specified) => template.toLowerCase().startsWith(itemsPath)
 
 /** The item as it was sent, with its id: whether the server returns it is the business of other checks. */
-async function createItem(client: Client, { newItem }: Profile): Promise<Json> {
+async function createItem(client: Client, { newItem }: DocumentedProfile): Promise<Json> {
   const sent = newItem()
   const response = await client.send('POST', itemsPath, sent)
   return setUp('create', () => {

@@ -16,17 +16,17 @@ import { itemsPath } from './rules.ts'
 
 type Id = string | number | bigint
 
-export interface Item {
+export interface ModelItem {
   readonly id: Id
   readonly name: string | null
 }
 
 /** The operations of a profile, each one request. */
-export interface Operations<T extends Item> {
+export interface ModelOperations<T extends ModelItem> {
   /** Whether the server assigns the id of a new item. */
   readonly assignsIds: boolean
   readonly members: readonly string[]
-  /** Of which a client sends all, in profile A without the id. The name contains the text. */
+  /** A client sends all of its members, in profile A without the id. The name contains the text. */
   newItem(text: string): T
   /** Other values for the members that PUT changes. */
   changes(text: string, isDone: boolean): Partial<T>
@@ -47,17 +47,17 @@ type Mark = <R>(prerequisite: string, expectations: () => R) => R
  * The items that a check has created, as the rules say that they are stored. Other items of the server are not judged:
  * other clients may be at work.
  */
-export class StoreModel<T extends Item> {
+export class StoreModel<T extends ModelItem> {
   readonly #client: Client
-  readonly #operations: Operations<T>
+  readonly #operations: ModelOperations<T>
   readonly #stored = new Map<string, T>()
   readonly #updated = new Set<string>()
   readonly #removed = new Map<string, T['id']>()
   #names = 0
-  /** In the name of every item of this model, and of no other. */
+  /** The names of the items of this model have it, and no others. */
   readonly mark = `${uniqueText()}.`
 
-  constructor(client: Client, operations: Operations<T>) {
+  constructor(client: Client, operations: ModelOperations<T>) {
     this.#client = client
     this.#operations = operations
   }
@@ -118,7 +118,7 @@ export class StoreModel<T extends Item> {
     this.#removed.set(`${id}`, id)
   }
 
-  /** For an item that is deleted in a way that is not judged. */
+  /** Called for an item that is deleted in a way that is not judged. */
   forget({ id }: T): void {
     this.#stored.delete(`${id}`)
   }
@@ -174,13 +174,13 @@ function fail(expected: string, response: Response, got: string | undefined, abo
   throw violation
 }
 
-/** Of the last that were deleted, to keep the number of requests low. */
+/** Only the last that were deleted are read, to keep the number of requests low. */
 const maxRemovedRead = 2
 
 /** A model with three items, the second and the third alike but for the id, so that operations on neighbours show. */
-export async function populate<T extends Item>(
+export async function populate<T extends ModelItem>(
   client: Client,
-  operations: Operations<T>,
+  operations: ModelOperations<T>,
 ): Promise<{ model: StoreModel<T>; other: T; target: T; twin: T }> {
   const model = new StoreModel(client, operations)
   const other = await model.create()

@@ -205,7 +205,7 @@ export interface Operation {
   /** In place of each parameter: `{}`, since its name is free. */
   readonly template: string
   readonly value: Json
-  /** Of the path and of the operation, resolved. */
+  /** Those of the path and of the operation, with references resolved. */
   readonly parameters: readonly Json[]
 }
 
@@ -291,7 +291,7 @@ export function responseFor(document: Json, operation: Json, status: number): Js
   return described === undefined ? undefined : resolve(document, responses[described])
 }
 
-/** Of the most specific media range of `content`; a media type with the suffix +json is JSON, too. */
+/** Returns the most specific media range of `content`; a media type with the suffix +json is JSON, too. */
 export function mediaTypeIn(content: unknown, mediaType: string): Json | undefined {
   const [type = ''] = mediaType.toLowerCase().split('/')
   const ranges = [mediaType.toLowerCase(), ...(/\+json$/i.test(mediaType) ? ['application/json'] : [])]

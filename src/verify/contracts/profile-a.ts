@@ -27,25 +27,29 @@ import {
   setUp,
 } from '../engine/expect.ts'
 import { commonChecks, listCheck, openControl, sampleMethodChecks, textChecks } from './common.ts'
-import { type Operations, populate, StoreModel } from './model.ts'
+import { type ModelOperations, populate, StoreModel } from './model.ts'
 import { itemsPath, ofProfile } from './rules.ts'
 import { endpointChecks, sampleChecks } from './samples.ts'
 import { storeChecks } from './store.ts'
 
-interface Item {
+interface TodoItemA {
   /** An integer beyond 2^53 is a bigint. */
   readonly id: number | bigint
   readonly name: string | null
   readonly isComplete: boolean
 }
 
-const itemPath = (id: Item['id'] | string) => `${itemsPath}/${id}`
-const newItem = (content: Partial<Omit<Item, 'id'>> = {}) => ({ name: uniqueText(), isComplete: false, ...content })
+const itemPath = (id: TodoItemA['id'] | string) => `${itemsPath}/${id}`
+const newItem = (content: Partial<Omit<TodoItemA, 'id'>> = {}) => ({
+  name: uniqueText(),
+  isComplete: false,
+  ...content,
+})
 /** JSON.stringify cannot write a bigint. */
-const itemJson = ({ id, name, isComplete }: Item, unknown: object = {}) =>
+const itemJson = ({ id, name, isComplete }: TodoItemA, unknown: object = {}) =>
   JSON.stringify({ ...unknown, name, isComplete }).replace('{', `{"id":${id},`)
 
-const operations: Operations<Item> = {
+const operations: ModelOperations<TodoItemA> = {
   assignsIds: true,
   members: ['id', 'name', 'isComplete'],
   newItem: (name) => ({ id: 0, name, isComplete: false }),
@@ -66,12 +70,12 @@ const store = storeChecks(operations, {
   unknownMembers: 'A10',
 })
 
-const create = (client: Client, content: Partial<Item> = {}) => new StoreModel(client, operations).create(content)
+const create = (client: Client, content: Partial<TodoItemA> = {}) => new StoreModel(client, operations).create(content)
 
 const maxInt64 = 2n ** 63n - 1n
 
 /** Ids that no item has, but which begin like the id of an item, or are equal to it in fewer bits or digits. */
-async function findUnusedIds(client: Client, { id }: Item): Promise<bigint[]> {
+async function findUnusedIds(client: Client, { id }: TodoItemA): Promise<bigint[]> {
   const response = await client.send('GET', itemsPath)
   const used = observe('list', () => expectItems(response)).map((item) => `${item.id}`)
   const like = BigInt(id)
@@ -86,17 +90,17 @@ function expectCreatedItem(response: Response) {
   expectSuccess(response)
   const { id, ...rest } = expectObject(response)
   expectThat(typeof id === 'bigint' || Number.isSafeInteger(id), 'an integer id', response)
-  return { id, ...rest } as { id: Item['id']; name?: unknown }
+  return { id, ...rest } as { id: TodoItemA['id']; name?: unknown }
 }
 
-/** For a body that is part of what a check states. */
+/** Sends a body that is part of what a check states. */
 async function post(client: Client, body: unknown) {
   const response = await client.send('POST', itemsPath, body)
   const item = observe('create', () => expectCreatedItem(response))
   return { response, item }
 }
 
-async function expectStored(client: Client, item: Item, path = itemPath(item.id)): Promise<void> {
+async function expectStored(client: Client, item: TodoItemA, path = itemPath(item.id)): Promise<void> {
   const response = await client.send('GET', path)
   observe('read', () => {
     expectStatus(response, 200)
@@ -105,7 +109,7 @@ async function expectStored(client: Client, item: Item, path = itemPath(item.id)
 }
 
 /** The status, 404, is that of another check (A2). */
-async function expectNotReturned(client: Client, id: Item['id'], name: string | null): Promise<void> {
+async function expectNotReturned(client: Client, id: TodoItemA['id'], name: string | null): Promise<void> {
   const response = await client.send('GET', itemPath(id))
   expectThat(!response.text.includes(JSON.stringify(name)), `no item with the id ${id}`, response)
 }
@@ -113,7 +117,7 @@ async function expectNotReturned(client: Client, id: Item['id'], name: string | 
 /** Expects an error status, 400 by default, and an unchanged item. */
 async function expectRejectedPut(
   client: Client,
-  item: Item,
+  item: TodoItemA,
   body: unknown,
   expectError = (response: Response) => expectStatus(response, 400),
 ): Promise<void> {
@@ -195,7 +199,7 @@ const stateChecks: readonly Check[] = [
     for (const content of [{ name: target.name }, { name }, { name: null }, { name: null }])
       await model.create(content, observe)
     await model.expectStored('POST with the name of another item, in another case, or null')
-    await model.update(model.items[0] as Item, { name: target.name }, observe)
+    await model.update(model.items[0] as TodoItemA, { name: target.name }, observe)
     await model.expectStored('PUT with the name of another item')
   }),
   spec('A2', 'an item is found after its id was not', async (client) => {
@@ -244,7 +248,7 @@ const stateChecks: readonly Check[] = [
     await model.expectStored('PUT of ids that no item has')
     // Which error comes first is a choice.
     const [unused = 0n] = await findUnusedIds(client, twin)
-    const other = model.items[0] as Item
+    const other = model.items[0] as TodoItemA
     const response = await client.send('PUT', itemPath(unused), itemJson({ ...model.newItem(), id: other.id }))
     observe('update', () => expectThat([400, 404].includes(response.status), 'status 400 or 404', response))
     await model.expectStored(`PUT of ${unused} with the body id ${other.id}`)
@@ -413,7 +417,7 @@ const idChecks: readonly Check[] = [
   }),
   choice('G4', 'the last of duplicate ids in a PUT body is compared', async (client) => {
     const item = await create(client)
-    const duplicateIds = (first: Item['id'], last: Item['id']) =>
+    const duplicateIds = (first: TodoItemA['id'], last: TodoItemA['id']) =>
       `{"id":${first},"name":"changed","isComplete":true,"nested":{"id":${item.id}},"text":"\\"id\\":0,\\\\","\\u0069d":${last}}`
     await expectRejectedPut(client, item, duplicateIds(item.id, 0n))
     const response = await client.send('PUT', itemPath(item.id), duplicateIds(0n, item.id))

@@ -28,19 +28,19 @@ import {
   setUp,
 } from '../engine/expect.ts'
 import { commonChecks, listCheck, openControl, sampleMethodChecks, textChecks } from './common.ts'
-import { type Operations, populate, StoreModel } from './model.ts'
+import { type ModelOperations, populate, StoreModel } from './model.ts'
 import { itemPath, itemsPath, ofProfile } from './rules.ts'
 import { endpointChecks, sampleChecks } from './samples.ts'
 import { expectSingleSuccess, storeChecks } from './store.ts'
 
-interface Item {
+interface TodoItemB {
   readonly id: string
   readonly name: string
   readonly notes: string
   readonly done: boolean
 }
 
-const newItem = (members: Partial<Item> = {}): Item => ({
+const newItem = (members: Partial<TodoItemB> = {}): TodoItemB => ({
   id: uniqueText(),
   name: uniqueText(),
   notes: 'notes',
@@ -82,7 +82,7 @@ const expectMissingMember = (response: Response) => expectError(response, 400, '
 const expectNotFound = (response: Response) => expectError(response, 404, 'RecordNotFound')
 const expectCouldNotCreate = (response: Response) => expectError(response, 400, 'CouldNotCreateItem')
 
-const operations: Operations<Item> = {
+const operations: ModelOperations<TodoItemB> = {
   assignsIds: false,
   members: ['id', 'name', 'notes', 'done'],
   newItem: (name) => ({ ...newItem({ name }) }),
@@ -104,23 +104,23 @@ const store = storeChecks(operations, {
   unknownMembers: 'B1',
 })
 
-const create = (client: Client, members: Partial<Item> = {}) => new StoreModel(client, operations).create(members)
+const create = (client: Client, members: Partial<TodoItemB> = {}) => new StoreModel(client, operations).create(members)
 
-/** For an item that is part of what a check states. */
-const expectCreated = (client: Client, members: Partial<Item>) =>
+/** Creates an item that is part of what a check states. */
+const expectCreated = (client: Client, members: Partial<TodoItemB>) =>
   new StoreModel(client, operations).create(members, observe)
 
-async function replace(client: Client, item: Item): Promise<void> {
+async function replace(client: Client, item: TodoItemB): Promise<void> {
   const response = await client.send('PUT', itemsPath, item)
   setUp('update', () => expectSuccess(response))
 }
 
-async function listItems(client: Client): Promise<Item[]> {
+async function listItems(client: Client): Promise<TodoItemB[]> {
   const response = await client.send('GET', itemsPath)
-  return observe('list', () => expectItems<Item>(response))
+  return observe('list', () => expectItems<TodoItemB>(response))
 }
 
-async function expectStored(client: Client, item: Item): Promise<void> {
+async function expectStored(client: Client, item: TodoItemB): Promise<void> {
   const listed = (await listItems(client)).filter(({ id }) => id === item.id)
   const expected = `${JSON.stringify(item)} in the list, once, not ${JSON.stringify(listed)}`
   observe('listed', () => expectThat(listed.length === 1 && hasMembers({ ...listed[0] }, item), expected))
@@ -217,7 +217,7 @@ const basicChecks: readonly Check[] = [
 ]
 
 /** Ids that no item has, but which look like that of an item or match it in some other way than being equal. */
-const otherIds = ({ id, name, notes }: Item) => [
+const otherIds = ({ id, name, notes }: TodoItemB) => [
   id.slice(0, -1),
   `${id}x`,
   id.slice(1),
@@ -236,7 +236,7 @@ const stateChecks: readonly Check[] = [
     for (const content of [{ name }, { notes }, { name, notes }, { name, notes, done: true }])
       await model.create(content, observe)
     await model.expectStored('POST with the name and notes of another item')
-    await model.update(model.items[0] as Item, { name, notes }, observe)
+    await model.update(model.items[0] as TodoItemB, { name, notes }, observe)
     await model.expectStored('PUT with the name and notes of another item')
   }),
   spec('B7', 'PUT stores each member that it changes, alone and together', async (client) => {
@@ -316,7 +316,7 @@ const stateChecks: readonly Check[] = [
       if (!isSuccess(response)) continue
       const [stored] = (await listItems(client)).filter(({ id }) => id === item.id)
       for (const member of ['name', 'notes', 'done'] as const)
-        if ((sent as Partial<Item>)[member] !== item[member])
+        if ((sent as Partial<TodoItemB>)[member] !== item[member])
           observe('update', () =>
             expectThat(stored?.[member] !== item[member], `another ${member} than before: ${JSON.stringify(stored)}`),
           )
@@ -364,7 +364,7 @@ const stateChecks: readonly Check[] = [
   ...(['id', 'name', 'notes'] as const).map((member) =>
     spec('B4', `POST and PUT without ${member} are refused, and change nothing`, async (client) => {
       const { model, target } = await populate(client, operations)
-      const without = (item: Item) => ({ ...item, [member]: undefined })
+      const without = (item: TodoItemB) => ({ ...item, [member]: undefined })
       expectMissingMember(await client.send('POST', itemsPath, without(model.newItem())))
       expectMissingMember(await client.send('PUT', itemsPath, without({ ...model.newItem(), id: target.id })))
       await model.expectStored(`requests without ${member}`)
@@ -540,14 +540,14 @@ function expectSuccessOr(response: Response, ...codes: string[]): void {
 }
 
 /** B4: ways to invalidate an item. */
-const invalidItems: readonly [name: string, invalidate: (item: Item) => object][] = [
+const invalidItems: readonly [name: string, invalidate: (item: TodoItemB) => object][] = [
   ...(['id', 'name', 'notes'] as const).flatMap((member) =>
-    [null, '', ' ', '\t\n', 0, true, {}, ['x']].map((value): [string, (item: Item) => object] => [
+    [null, '', ' ', '\t\n', 0, true, {}, ['x']].map((value): [string, (item: TodoItemB) => object] => [
       `${member} ${JSON.stringify(value)}`,
       (item) => ({ ...item, [member]: value }),
     ]),
   ),
-  ...[null, 'true', 0, 1, {}, []].map((value): [string, (item: Item) => object] => [
+  ...[null, 'true', 0, 1, {}, []].map((value): [string, (item: TodoItemB) => object] => [
     `done ${JSON.stringify(value)}`,
     (item) => ({ ...item, done: value }),
   ]),

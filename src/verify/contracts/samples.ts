@@ -33,7 +33,7 @@ type SamplePath = '/' | typeof forecastPath | typeof secretPath | typeof documen
 const isSamplePath = (path: string): path is SamplePath => ['/', forecastPath, secretPath, documentPath].includes(path)
 const isSecuredPath = (path: string) => path === secretPath || path === documentPath
 
-/** For what a check states about an endpoint that is served. */
+/** Sends a request to an endpoint that must be served. */
 export async function send(client: Client, path: string, method = 'GET', headers = {}): Promise<Response> {
   const response = await client.send(method, path, method === 'POST' ? {} : undefined, headers)
   // A server may hide a secured endpoint from callers without a token (RFC 9110, 15.5.4).
@@ -69,7 +69,7 @@ async function fetchForecast(client: Client) {
 
 const manyForecasts = 100
 
-/** Of 500 random temperatures, all miss the same fifth of their range once in 10^48 runs. */
+/** All of 500 random temperatures miss the same fifth of their range once in 10^48 runs. */
 async function fetchManyForecasts(client: Client) {
   const batches: Awaited<ReturnType<typeof fetchForecast>>[] = []
   while (batches.length < manyForecasts)
@@ -221,7 +221,7 @@ function forgeTokens(token: string): string[] {
   ]
 }
 
-/** With the valid signature in another form, which a lenient reader may accept. */
+/** Tokens with the valid signature in another form, which a lenient reader may accept. */
 const reshapedTokens = (token: string) => [`${token}=`, `${token}.${token.split('.')[2]}`, `${token} x`]
 
 async function expectNoTokenNeeded(client: Client, paths: readonly string[]): Promise<void> {
@@ -397,7 +397,7 @@ async function expectDocumentLink(client: Client, page: Response, links: readonl
   if (!isElsewhere) throw new RuleViolation('a page with a link to the document', page, `links to ${links.join(', ')}`)
 }
 
-/** Without tokens and nonces, which differ from response to response. */
+/** Removes tokens and nonces, which differ from response to response. */
 const withoutNonces = (text: string) => text.replace(/[\w+/=.-]{16,}/g, '')
 
 const securedChecks = (methods: Methods): Check[] => [

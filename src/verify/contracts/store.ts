@@ -13,7 +13,7 @@ import {
   RuleViolation,
   setUp,
 } from '../engine/expect.ts'
-import { type Item, type Operations, populate, StoreModel } from './model.ts'
+import { type ModelItem, type ModelOperations, populate, StoreModel } from './model.ts'
 import { itemsPath } from './rules.ts'
 
 /** The rules of a profile about its operations. */
@@ -30,7 +30,7 @@ interface StoreRules {
  * What both profiles state of their operations: after each, the item, the list and every other item are compared with a
  * model of the store. The first three groups are those that others build on.
  */
-export function storeChecks<T extends Item>(operations: Operations<T>, rules: StoreRules) {
+export function storeChecks<T extends ModelItem>(operations: ModelOperations<T>, rules: StoreRules) {
   const newModel = (client: Client) => new StoreModel(client, operations)
   const changed = (model: StoreModel<T>, isDone: boolean) => operations.changes(`${model.newItem().name}`, isDone)
 
@@ -157,7 +157,7 @@ export function storeChecks<T extends Item>(operations: Operations<T>, rules: St
     ),
   ]
 
-  /** As the list shows it, and GET by id in profile A. */
+  /** Returns the item as the list shows it, and in profile A as GET by id does. */
   async function fetchItem(client: Client, id: T['id']): Promise<Response[]> {
     const list = await client.send('GET', itemsPath)
     return operations.read ? [list, await operations.read(client, id)] : [list]
@@ -167,7 +167,7 @@ export function storeChecks<T extends Item>(operations: Operations<T>, rules: St
 }
 
 /** The items with this id in a response that has one item, or a list. */
-function itemsIn(response: Response, id: Item['id']): Record<string, unknown>[] {
+function itemsIn(response: Response, id: ModelItem['id']): Record<string, unknown>[] {
   if (response.text === '') return []
   const list = response.request.path.endsWith(itemsPath) && response.request.method === 'GET'
   const items = list ? observe('list', () => expectItems(response)) : [observe('read', () => expectObject(response))]
@@ -178,7 +178,7 @@ const manyItems = 105
 const concurrentRequests = 5
 
 /** Creates more items than the usual size of a page. */
-async function expectAllListed<T extends Item>(model: StoreModel<T>, client: Client): Promise<void> {
+async function expectAllListed<T extends ModelItem>(model: StoreModel<T>, client: Client): Promise<void> {
   let remaining = manyItems
   const create = async () => {
     while (remaining-- > 0) await model.create()
@@ -200,7 +200,7 @@ const generatedSteps = 40
 const maxGeneratedItems = 6
 
 /** Creates, changes and deletes items in a generated order, and compares the store with a model of it. */
-async function expectGeneratedSequence<T extends Item>(
+async function expectGeneratedSequence<T extends ModelItem>(
   model: StoreModel<T>,
   changed: () => Partial<T>,
   random: Random,
@@ -228,7 +228,7 @@ async function expectGeneratedSequence<T extends Item>(
   }
 }
 
-/** Of ten concurrent requests, one must succeed and nine must fail. */
+/** One of ten concurrent requests must succeed, and nine must fail. */
 export async function expectSingleSuccess(
   prerequisite: string,
   send: () => Promise<Response>,

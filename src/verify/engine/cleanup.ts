@@ -1,7 +1,7 @@
 import { type Client, Interrupted, type Response, type StopSignal } from '../../shared/client.ts'
 import { escapeText } from '../../shared/escape.ts'
 import { isObject, tryParse } from '../../shared/json.ts'
-import { type Items, isFromThisRun } from './contract.ts'
+import { type ItemCollection, isFromThisRun } from './contract.ts'
 import { isSuccess, RuleViolation } from './expect.ts'
 
 export interface ItemTracker {
@@ -30,12 +30,12 @@ export class ItemNotCreated extends Error {
   }
 }
 
-type Item = Readonly<Record<string, unknown>>
+type ListedItem = Readonly<Record<string, unknown>>
 
 const maxCleanupWhenStoppedMs = 5_000
 
 /** `initialList` is the response to GET before the run; undefined: the server may lose the items that it has. */
-export function trackItems(client: Client, items: Items, initialList: Response | undefined): ItemTracker {
+export function trackItems(client: Client, items: ItemCollection, initialList: Response | undefined): ItemTracker {
   const { itemPath, idInPath, idOf } = itemAddresses(items)
   // Paths differ in the last segment.
   const nameOf = (id: string) => (items.pathOf ? id.replace(/.*\//, '') : id)
@@ -136,13 +136,13 @@ export function trackItems(client: Client, items: Items, initialList: Response |
 }
 
 /** An id is what follows the path of the collection, decoded; with `pathOf`, the path of the item. */
-export function itemAddresses({ path: collection, pathOf }: Items) {
+export function itemAddresses({ path: collection, pathOf }: ItemCollection) {
   if (pathOf) {
     const normalize = (path: string | undefined) => path?.replace(/\?.*$|\/$/, '') || undefined
     return {
       itemPath: (id: string) => id,
       idInPath: (path: string) => (normalize(path) === normalize(collection) ? undefined : normalize(path)),
-      idOf: (item: Item) => normalize(pathOf(item)),
+      idOf: (item: ListedItem) => normalize(pathOf(item)),
     }
   }
   const prefix = collection.endsWith('/') ? collection : `${collection}/`
@@ -159,7 +159,7 @@ export function itemAddresses({ path: collection, pathOf }: Items) {
     }
   }
 
-  function idOf(item: Item): string | undefined {
+  function idOf(item: ListedItem): string | undefined {
     const { id } = item
     // A path cannot hold a lone surrogate: encodeURIComponent throws.
     if (typeof id === 'string') return id.isWellFormed() && id !== '' ? id : undefined
@@ -171,7 +171,7 @@ export function itemAddresses({ path: collection, pathOf }: Items) {
 
 const maxPathLength = 80
 
-/** For people. An id may have 1,024 characters. */
+/** Shortens a path that people read: an id may have 1,024 characters. */
 export const shortenPath = (path: string) =>
   escapeText(path.length > maxPathLength ? `${path.slice(0, maxPathLength)}… (${path.length} characters)` : path)
 
@@ -186,7 +186,7 @@ function traitsOf(id: string): string[] {
   return traits.length > 0 ? traits : [plain]
 }
 
-function itemsIn({ text }: Response): Item[] | undefined {
+function itemsIn({ text }: Response): ListedItem[] | undefined {
   const list = tryParse(text)
   return Array.isArray(list) ? list.filter(isObject) : undefined
 }

@@ -58,14 +58,14 @@ function otherScheme(url: string): string {
   return `The port of ${url} speaks ${isTls ? 'HTTP without TLS' : 'HTTPS'}: use ${swapScheme(url)}`
 }
 
-/** With the same port. */
+/** The port stays the same. */
 function swapScheme(url: string): string {
   const { protocol, hostname, port, pathname } = new URL(url)
   const [other, defaultPort] = protocol === 'https:' ? ['http', 443] : ['https', 80]
   return `${other}://${hostname}:${port || defaultPort}${pathname.replace(/\/$/, '')}`
 }
 
-/** In one sentence, with what to do if that is known. */
+/** Explains a failure in one sentence, with what to do if that is known. */
 async function explain(
   client: Client,
   path: string,

@@ -6,16 +6,16 @@ import type { Basis, Rule } from '../../shared/rules.ts'
 
 /** What a server promises: rules, and the checks that prove or disprove them over HTTP. */
 export interface Contract {
-  /** For reports: `Profile A`. */
+  /** Reports show it: `Profile A`. */
   readonly name: string
   readonly rules: readonly Rule[]
   /** They run in this order: those that others build on come first. */
   readonly checks: readonly Check[]
-  readonly items: Items
+  readonly items: ItemCollection
   /** Parts of the rules that cannot be checked over HTTP. */
   readonly unobservable?: readonly Unobservable[]
-  /** For `--reset`: gets the server into its initial state. Rejects when the server has no such means. */
-  readonly openControl?: (client: Client) => Promise<Control>
+  /** Gets the server into its initial state, with `--reset`. Rejects when the server has no such means. */
+  readonly openControl?: (client: Client) => Promise<ServerControl>
 }
 
 export interface Unobservable {
@@ -25,7 +25,7 @@ export interface Unobservable {
 }
 
 /** The collection that a run works on: it changes and deletes only items that it created. */
-export interface Items {
+export interface ItemCollection {
   /** GET returns a JSON array of all items, POST creates one and returns it. */
   readonly path: string
   /** The number of items of a fresh server. Default: 0. */
@@ -34,7 +34,7 @@ export interface Items {
   readonly pathOf?: (item: Readonly<Record<string, unknown>>) => string | undefined
 }
 
-export interface Control {
+export interface ServerControl {
   reset(): Promise<unknown>
   /** Brings the items from before the run back. */
   restore(): Promise<unknown>

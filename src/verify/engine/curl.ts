@@ -2,7 +2,7 @@ import type { Request, Response } from '../../shared/client.ts'
 import { escapeText } from '../../shared/escape.ts'
 import { isObject, tryParse } from '../../shared/json.ts'
 import { itemAddresses } from './cleanup.ts'
-import type { Items } from './contract.ts'
+import type { ItemCollection } from './contract.ts'
 
 export interface Target {
   readonly url: string
@@ -24,7 +24,7 @@ const maxIdLength = 200
  */
 export function toScript(
   { url, insecure = false }: Target,
-  items: Items,
+  items: ItemCollection,
   history: readonly Response[],
   last: Request,
   aboutId?: string,

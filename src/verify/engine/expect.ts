@@ -72,7 +72,7 @@ export function expectStatus(response: Response, status: number): void {
 
 export const isSuccess = ({ status }: Pick<Response, 'status'>) => status >= 200 && status <= 299
 
-/** For requests whose exact status another check states. */
+/** Another check states the exact status. */
 export function expectSuccess(response: Response): void {
   expectThat(isSuccess(response), 'a success status (2xx)', response)
 }

@@ -18,7 +18,7 @@ import { derivedSeed, seededRandom } from '../../shared/random.ts'
 import type { Basis, Rule } from '../../shared/rules.ts'
 import { ItemNotCreated, trackItems } from './cleanup.ts'
 import { CannotVerify, fetchFirst } from './connect.ts'
-import type { Check, Contract, Control, Unobservable } from './contract.ts'
+import type { Check, Contract, ServerControl, Unobservable } from './contract.ts'
 import { asRun, ServerFull } from './contract.ts'
 import { type Target, toScript } from './curl.ts'
 import { RuleViolation, summarize } from './expect.ts'
@@ -31,13 +31,13 @@ export interface RunOptions extends ClientOptions {
   readonly only?: readonly string[] | undefined
   /** Ids of rules whose failures are counted apart, with `*` as a wildcard. */
   readonly except?: readonly string[] | undefined
-  /** As `except`, with reasons. */
+  /** Failures that are accepted, as by `except`, each with its reason. */
   readonly waivers?: readonly Waiver[] | undefined
   /** Count deviations from choices as failures. */
   readonly strict?: boolean | undefined
   /** Checks only what is specified, without the checks that take long. */
   readonly quick?: boolean | undefined
-  /** Of the generated texts and sequences. Default: 1. */
+  /** The same seed generates the same texts and sequences. Default: 1. */
   readonly seed?: number | undefined
   /** The server was started for this run and may lose all its items: checks what only a fresh server shows, too. */
   readonly fresh?: boolean | undefined
@@ -149,7 +149,7 @@ async function runChecks(selected: readonly Check[], options: RunOptions, plain:
     deleteCreated,
     deleteLeftovers,
   } = trackItems(target, contract.items, isOwn ? undefined : initialList)
-  /** Of the current check; of several responses to GET in a row, the last: lists may be large. */
+  /** The responses of the current check, but of several to GET in a row only the last: lists may be large. */
   let history: Response[] = []
   const client: Client = {
     ...trackingClient,
@@ -386,7 +386,7 @@ function respondingOnce(client: Client, earlier: Response): Client {
   }
 }
 
-async function openControl(contract: Contract, client: Client): Promise<Control> {
+async function openControl(contract: Contract, client: Client): Promise<ServerControl> {
   if (!contract.openControl) throw new CannotVerify(`${contract.name} does not say how a server is reset.`)
   const explain = (cause: Error): never => {
     throw new CannotVerify(`${client.url} cannot be reset: ${cause.message}`)

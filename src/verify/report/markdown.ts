@@ -3,7 +3,7 @@ import { shortenPath } from '../engine/cleanup.ts'
 import type { Outcome, Verification } from '../engine/run.ts'
 import { totals } from './pretty.ts'
 
-/** For a pull request or a wiki. */
+/** Formats a report for a pull request or a wiki. */
 export function markdown(verification: Verification): string {
   const { url, contract, failed, complete, outcomes, waivers, unobservable, leftovers } = verification
   const withStatus = (status: Outcome['status']) => outcomes.filter((outcome) => outcome.status === status)

@@ -34,7 +34,7 @@ export function pretty(verification: Verification, colorize: Colorize = (_, text
   return `${text}${failedRules.size > maxFullFailures ? further : ''}${deviations > 0 ? hint : ''}${colorize(failed > 0 ? 'red' : 'green', totals(verification))}\n`
 }
 
-/** On one line. */
+/** The totals are one line. */
 export function totals(verification: Verification): string {
   const { passed, failed, deviations, waived, skipped, complete, quick, seed, milliseconds } = verification
   const noted = `${deviations > 0 ? `${notes(deviations)}, ` : ''}${waived > 0 ? `${waived} waived, ` : ''}`
@@ -50,7 +50,7 @@ function groupBy<T>(values: readonly T[], key: (value: T) => string): T[][] {
   return [...groups.values()]
 }
 
-/** Of the others, the rule and the request are in the other reports. */
+/** Further failures are one line each: the other reports have their rule and request. */
 const maxFullFailures = 2
 const maxFurtherFailures = 3
 const maxLineLength = 300

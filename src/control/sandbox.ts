@@ -1,0 +1,198 @@
+import { requireScope } from '../http/auth.ts'
+import type { RequestContext } from '../http/context.ts'
+import { type Api, type ApiHandler, type DispatchHooks, type DispatchSettings, httpHandler } from '../http/dispatch.ts'
+import type { Ending } from '../http/request.ts'
+import type { Response } from '../http/response.ts'
+import type { ObjectSchema } from '../http/schema.ts'
+import type { IfMatch, ReplaceOutcome } from '../store/store.ts'
+import {
+  type Controlled,
+  type ControlledItems,
+  controlAccess,
+  controlApi,
+  controlScope,
+  type ItemBodies,
+  type SignToken,
+} from './api.ts'
+import type { Codes } from './codes.ts'
+import { type FaultSettings, Faults } from './faults.ts'
+import { itemChange, Journal, type JournalBudget, type RequestOutcome, type RulesOf } from './journal.ts'
+import type { ItemChange, SandboxInfo } from './schema.ts'
+
+export interface SandboxItems extends ControlledItems {
+  /** The profile serves this on these items. */
+  readonly api: Api
+  /** Returns the memory of the items. */
+  dispose(): void
+}
+
+/** What all sandboxes of a profile share. */
+export interface SandboxSettings {
+  readonly itemSchema: ObjectSchema
+  readonly rulesOf: RulesOf
+  readonly settings: DispatchSettings
+  /** Checks the tokens of the control API. */
+  readonly verifyToken: DispatchSettings['verifyToken']
+  readonly newToken: SignToken | undefined
+  /** A body for the control API may have this size. */
+  readonly maxBodyBytes: number
+  readonly faults: FaultSettings
+  readonly codes: Codes
+  readonly budget: JournalBudget
+  readonly now: () => Date
+}
+
+/** A body may have this many members and elements, more than the items that it may contain. */
+const maxJsonValues = 1_000_000
+
+/** A set of items with faults and a journal of its own, and the API that controls them. */
+export class Sandbox implements Controlled {
+  readonly journal: Journal
+  readonly faults: Faults
+  readonly itemSchema: ObjectSchema
+  readonly newToken: SignToken | undefined
+  readonly codes: Codes
+  /** Handles requests to the profile. */
+  readonly service: ApiHandler
+  /** Handles requests to the control API and its page. */
+  readonly control: ApiHandler
+  usedAt: number
+  readonly #items: SandboxItems
+  readonly #shared: SandboxSettings
+  readonly #info: () => Omit<SandboxInfo, 'hasChanged'>
+  #hasChanged = false
+
+  constructor(items: SandboxItems, shared: SandboxSettings, info: () => Omit<SandboxInfo, 'hasChanged'>) {
+    const { settings, budget, now, rulesOf } = shared
+    this.#items = items
+    this.#shared = shared
+    this.#info = info
+    this.itemSchema = shared.itemSchema
+    this.newToken = shared.newToken
+    this.codes = shared.codes
+    this.usedAt = settings.monotonicNow()
+    this.journal = new Journal(budget, now, rulesOf)
+    this.faults = new Faults(items.api, shared.faults, () => this.journal.notify('faults'))
+    this.service = httpHandler(items.api, { ...settings, hooks: this.#hooks() })
+    this.control = httpHandler(controlApi(items.api, this), this.#controlSettings())
+  }
+
+  /** Whether its items are others than at the start. */
+  get hasChanged(): boolean {
+    return this.#hasChanged
+  }
+
+  info(): SandboxInfo {
+    return { ...this.#info(), hasChanged: this.#hasChanged }
+  }
+
+  list() {
+    return this.#items.list()
+  }
+
+  async reset(): Promise<ReplaceOutcome> {
+    const outcome = await this.#items.reset()
+    if (outcome !== 'replaced') return outcome
+    this.#hasChanged = false
+    this.faults.reset()
+    this.clearJournal()
+    this.journal.notify('reset')
+    return outcome
+  }
+
+  async putItems(sent: ItemBodies, ifMatch?: IfMatch): Promise<ReplaceOutcome> {
+    const outcome = await this.#items.putItems(sent, ifMatch)
+    if (outcome !== 'replaced') return outcome
+    this.#hasChanged = true
+    this.journal.notify('reset')
+    return outcome
+  }
+
+  clearJournal(): void {
+    this.journal.clear()
+    this.journal.notify('clear')
+  }
+
+  dispose(): void {
+    this.journal.close()
+    this.#items.dispose()
+  }
+
+  #hooks(): DispatchHooks {
+    return {
+      findFault: (context, route) => this.faults.find(context, route),
+      begin: (context) => this.#record(context),
+    }
+  }
+
+  /** Adds the request to the journal, and to the log when it has ended. */
+  #record(context: RequestContext): (outcome: Response | 'reset') => void {
+    const { monotonicNow, log } = this.#shared.settings
+    const { name } = this.#items.api
+    const entry = this.journal.begin(context)
+    let sent: Response | 'reset' | undefined
+    let item: ItemChange | undefined
+    let hasEnded = false
+    context.request.onEnd((how) => {
+      hasEnded = true
+      const milliseconds = monotonicNow() - context.startedAt
+      const outcome = outcomeOf(context, sent, how, milliseconds)
+      const { state, status, reason } = outcome
+      log.request(name, context, { status: status ?? state, reason }, milliseconds)
+      const response = sent === 'reset' ? undefined : sent
+      if (entry) this.journal.end(entry, response, item ? { ...outcome, item } : outcome, milliseconds)
+    })
+    return (outcome) => {
+      sent = outcome
+      if (outcome === 'reset') return
+      item = itemChange(context, outcome)
+      this.#hasChanged ||= item !== undefined
+      // Its client did not wait for it.
+      if (item && hasEnded && entry) this.journal.changed(entry, item)
+    }
+  }
+
+  #controlSettings(): DispatchSettings {
+    const { settings, verifyToken, maxBodyBytes } = this.#shared
+    const { log } = settings
+    return {
+      ...settings,
+      cors: [],
+      reportOrigin: () => {},
+      hooks: controlAccess,
+      maxBodyBytes,
+      maxJsonValues,
+      verifyToken: requireScope(verifyToken, controlScope),
+      log: {
+        ...log,
+        // The page reads the items and rules again after each change, so only failures are logged.
+        request(profile, context, response, milliseconds) {
+          if (Number(response.status) >= 400) log.request(profile, context, response, milliseconds)
+        },
+      },
+    }
+  }
+}
+
+/** Tells how a request ended. */
+function outcomeOf(
+  context: RequestContext,
+  sent: Response | 'reset' | undefined,
+  how: Ending,
+  milliseconds: number,
+): RequestOutcome {
+  const { fault } = context
+  const response = sent === 'reset' ? undefined : sent
+  const seconds = `${Number((milliseconds / 1000).toPrecision(2))} s`
+  if (how === 'aborted') {
+    const missed = response ? `, before the end of the response (${response.status})` : ''
+    return { state: how, status: null, reason: `The client closed the connection after ${seconds}${missed}.` }
+  }
+  const cause = sent && fault?.simulatedBy
+  const simulated = cause !== undefined && { reason: `simulated by ${cause}`, isSimulated: true as const }
+  if (response && (how === 'sent' || fault?.outcome === 'truncate')) {
+    const { status, reason } = response
+    return { state: 'sent', status, ...(reason !== undefined && { reason }), ...simulated }
+  }
+  return { state: 'closed', status: null, reason: `The service closed the connection after ${seconds}.`, ...simulated }
+}
