@@ -3,12 +3,13 @@ import { type CorsPolicy, isOriginAllowed } from '../http/cors.ts'
 import type { HttpHandler } from '../http/dispatch.ts'
 import type { Request } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
+import { isValid } from '../shared/schema.ts'
 import { type Controlled, ownOrigin } from './api.ts'
 import { type CodeSettings, Codes } from './codes.ts'
 import { controlPattern, type FaultSettings, problem } from './faults.ts'
 import { JournalBudget } from './journal.ts'
 import { Sandbox, type SandboxItems, type SandboxSettings } from './sandbox.ts'
-import { isValid, type ProfileInfo, sandboxName } from './schema.ts'
+import { type ProfileInfo, sandboxName } from './schema.ts'
 
 export interface ControlOptions extends Omit<SandboxSettings, 'faults' | 'codes' | 'budget'> {
   readonly items: SandboxItems

@@ -4,7 +4,8 @@ import type { Api } from '../http/dispatch.ts'
 import { type ErrorCode, Rejection } from '../http/errors.ts'
 import type { Response } from '../http/response.ts'
 import { decode, errorCodesOf, type Route } from '../http/router.ts'
-import { type FaultRule, type FlagRule, isValid, maxWaitSeconds, ruleMembers, type UsedRule } from './schema.ts'
+import { checkOf } from '../shared/schema.ts'
+import { type FaultRule, type FlagRule, maxWaitSeconds, ruleMembers, type UsedRule } from './schema.ts'
 
 export interface FaultSettings {
   /** The rules that a sandbox has at the start, and after a reset. */
@@ -188,8 +189,9 @@ export class Faults {
     let simulatedBy: string | undefined
     if (code !== undefined && fault !== undefined) return rejectedPreference('code and fault exclude each other.')
     if (fault !== undefined) {
-      if (!isValid(ruleMembers.fault, fault)) return rejectedPreference(memberMessages.fault)
-      outcome = fault
+      const mistake = mistakeIn('fault', fault)
+      if (mistake) return rejectedPreference(mistake)
+      outcome = fault as NonNullable<FaultRule['fault']>
       simulatedBy = `Prefer: fault=${fault}`
       applied.push(`fault=${fault}`)
     }
@@ -201,7 +203,8 @@ export class Faults {
     }
     const bytesPerSecond = rate === undefined ? undefined : /^\d+$/.test(rate) ? Number(rate) : 0
     if (bytesPerSecond !== undefined) {
-      if (!isValid(ruleMembers.bytesPerSecond, bytesPerSecond)) return rejectedPreference(rateMessage('rate'))
+      const mistake = mistakeIn('bytesPerSecond', bytesPerSecond, 'rate')
+      if (mistake) return rejectedPreference(mistake)
       applied.push(`rate=${bytesPerSecond}`)
     }
     const delayMs = seconds === undefined ? undefined : 1000 * seconds
@@ -279,25 +282,19 @@ const maxRules = 1_000
 /** So many rules with the longest paths take about 12 MB. */
 const maxRulesTogether = 10_000
 
-const rateMessage = (name: string) => `${name} must be an integer from 1 to ${ruleMembers.bytesPerSecond.maximum}.`
+/** The checks of the members of a rule, by name. */
+const memberChecks = Object.fromEntries(Object.entries(ruleMembers).map(([name, schema]) => [name, checkOf(schema)]))
 
-const memberMessages: Readonly<Record<keyof FaultRule, string>> = {
-  method: 'method must be a method such as POST.',
-  path: `path must begin with /, be percent-encoded and have at most ${ruleMembers.path.maxLength} characters.`,
-  times: 'times must be a positive integer.',
-  share: 'share must be a number from 0 to 1.',
-  code: 'code must be a status.',
-  fault: `fault must be ${ruleMembers.fault.enum?.join(', ')}.`,
-  delay: `delay must be milliseconds from 0 to ${ruleMembers.delay.maximum}.`,
-  maxDelay: `maxDelay must be milliseconds from 0 to ${ruleMembers.maxDelay.maximum}.`,
-  bytesPerSecond: rateMessage('bytesPerSecond'),
+const mistakeIn = (member: keyof FaultRule, value: unknown, name: string = member): string | undefined => {
+  const mistake = memberChecks[member]?.(value)
+  return mistake && `${name} ${mistake.message}.`
 }
 
 export function ruleErrors(rule: unknown, faults: Faults): string[] {
   if (typeof rule !== 'object' || rule === null || Array.isArray(rule)) return ['A rule must be an object.']
   const messages = Object.entries(rule).flatMap(([name, value]) => {
     if (!isRuleMember(name)) return `There is no member ${name}: use ${Object.keys(ruleMembers).join(', ')}.`
-    return isValid<unknown>(ruleMembers[name], value) ? [] : memberMessages[name]
+    return mistakeIn(name, value) ?? []
   })
   if (messages.length > 0) return messages
   const { method, path, code, fault, delay, maxDelay } = rule as FaultRule

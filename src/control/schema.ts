@@ -1,73 +1,25 @@
 /*
- * The JSON objects of the control API, each stated once as an OpenAPI schema: the document shows the schema, and the types and
- * the check of a request come from it. `start` shows some of the types to other packages, so what this file imports needs no
+ * The JSON objects of the control API. `start` shows some of the types to other packages, so what this file imports needs no
  * types of Node.
  */
 import type { ProfileUrls } from '../shared/profile-urls.ts'
-
-/** An OpenAPI schema describes values of the type T. */
-export interface Schema<T> {
-  readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object'
-  readonly description?: string | undefined
-  readonly nullable?: true
-  readonly enum?: readonly T[]
-  readonly format?: 'date-time'
-  readonly pattern?: string
-  readonly maxLength?: number
-  readonly minimum?: number
-  readonly maximum?: number
-  readonly items?: Schema<unknown>
-  readonly properties?: SchemaMembers
-  readonly required?: readonly string[]
-  readonly additionalProperties?: Schema<unknown> | false
-}
-
-type SchemaMembers = Readonly<Record<string, Schema<unknown>>>
-type ValueOf<S> = S extends Schema<infer T> ? T : never
-type ObjectOf<M extends SchemaMembers> = { readonly [Name in keyof M]: ValueOf<M[Name]> }
-type Limits = Pick<Schema<unknown>, 'format' | 'pattern' | 'maxLength' | 'minimum' | 'maximum'>
-
-const scalar =
-  <T>(type: Schema<T>['type']) =>
-  (description?: string, limits?: Limits): Schema<T> => ({ type, description, ...limits })
-export const text = scalar<string>('string')
-const number = scalar<number>('number')
-export const integer = scalar<number>('integer')
-export const boolean = scalar<boolean>('boolean')
-export const oneOf = <const T extends string>(values: readonly T[], description?: string): Schema<T> => ({
-  type: 'string',
-  description,
-  enum: values,
-})
-const alwaysTrue: Schema<true> = { type: 'boolean', enum: [true] }
-const nullable = <T>(schema: Schema<T>): Schema<T | null> => ({ ...schema, nullable: true })
-export const arrayOf = <T>(items: Schema<T>): Schema<readonly T[]> => ({ type: 'array', items })
-export const mapOf = <T>(additionalProperties: Schema<T>): Schema<Readonly<Record<string, T>>> => ({
-  type: 'object',
-  additionalProperties,
-})
-export const object = <M extends SchemaMembers, Optional extends SchemaMembers>(
-  required: M,
-  optional: Optional,
-): Schema<ObjectOf<M> & Partial<ObjectOf<Optional>>> => ({
-  type: 'object',
-  required: Object.keys(required),
-  properties: { ...required, ...optional },
-})
-
-/** Tells whether a string, number or boolean is as the schema says. */
-export function isValid<T>({ type, enum: values, pattern = '', ...range }: Schema<T>, value: unknown): value is T {
-  const { minimum = Number.NEGATIVE_INFINITY, maximum = Number.POSITIVE_INFINITY } = range
-  const { maxLength = Number.POSITIVE_INFINITY } = range
-  if (values) return values.some((one) => one === value)
-  if (type === 'boolean') return typeof value === 'boolean'
-  if (type === 'string')
-    return typeof value === 'string' && value.length <= maxLength && new RegExp(pattern).test(value)
-  if (typeof value !== 'number' || (type === 'integer' && !Number.isInteger(value))) return false
-  return value >= minimum && value <= maximum
-}
-
-export const wholeNumber = integer(undefined, { minimum: 0 })
+import {
+  alwaysTrue,
+  arrayOf,
+  boolean,
+  expects,
+  integer,
+  mapOf,
+  nullable,
+  number,
+  type ObjectOf,
+  object,
+  oneOf,
+  type Schema,
+  text,
+  type ValueOf,
+  wholeNumber,
+} from '../shared/schema.ts'
 
 export const maxWaitSeconds = 60
 
@@ -76,24 +28,30 @@ export const sandboxName = text(
   { pattern: '^[\\w-]{1,64}$' },
 )
 
+const waitLimits = {
+  minimum: 0,
+  maximum: 1000 * maxWaitSeconds,
+  [expects]: `be milliseconds from 0 to ${1000 * maxWaitSeconds}`,
+}
+
 export const ruleMembers = {
-  method: text('Any method, where absent.', { pattern: '^[A-Z]+$' }),
+  method: text('Any method, where absent.', { pattern: '^[A-Z]+$', [expects]: 'be a method such as POST' }),
   path: text('A path, or one of the document such as `/api/todoitems/{id}`; any, where absent.', {
     pattern: '^/[!$-;=@-[\\]-~]*$',
     maxLength: 1_000,
+    [expects]: 'begin with /, be percent-encoded and have at most 1000 characters',
   }),
   times: integer('How many requests; all, where absent.', { minimum: 1 }),
   share: number('The share of these requests; all, where absent.', { minimum: 0, maximum: 1 }),
-  code: integer("The status; the profile's own failure, without `code`, `fault`, `delay` and `bytesPerSecond`."),
+  code: integer("The status; the profile's own failure, without `code`, `fault`, `delay` and `bytesPerSecond`.", {
+    [expects]: 'be a status',
+  }),
   fault: oneOf(
     ['reset', 'truncate', 'lost'],
     'The connection is reset, or closed after half of the body, or closed after the request took effect.',
   ),
-  delay: integer('Milliseconds.', { minimum: 0, maximum: 1000 * maxWaitSeconds }),
-  maxDelay: integer('With `delay` as the minimum: a random time between.', {
-    minimum: 0,
-    maximum: 1000 * maxWaitSeconds,
-  }),
+  delay: integer('Milliseconds.', waitLimits),
+  maxDelay: integer('With `delay` as the minimum: a random time between.', waitLimits),
   bytesPerSecond: integer("The rate of the response's body, for ten minutes at most.", {
     minimum: 1,
     maximum: 10_000_000,

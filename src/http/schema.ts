@@ -1,3 +1,4 @@
+import { checkOf } from '../shared/schema.ts'
 import { bodyError, type ErrorCode, Rejection } from './errors.ts'
 import { int64, int64Member, quoteNumbers } from './int64.ts'
 
@@ -30,12 +31,6 @@ export type MemberSchema =
       readonly default?: never
     }
 
-/**
- * The pattern of a text that is not blank. It matches the whole text: C# and Java clients demand that of a pattern, while
- * one of a JSON schema may match a part.
- */
-export const notBlank = '^[\\s\\S]*\\S[\\s\\S]*$'
-
 type FromMember<M extends MemberSchema> = M extends { type: 'string' }
   ? string | (M extends { nullable: true } ? null : never)
   : M extends { type: 'boolean' }
@@ -55,15 +50,10 @@ export interface SentBody {
   hasAllMembers: boolean
 }
 
-interface MemberError {
-  readonly code: 'body-invalid' | 'value-unstorable'
-  readonly message: string
-}
-
 interface MemberCheck {
   readonly name: string
   readonly member: MemberSchema
-  findError(value: unknown): MemberError | undefined
+  readonly findMistake: ReturnType<typeof checkOf>
 }
 
 /** JSON text → the members of the schema and nothing else (G4, A10). */
@@ -79,7 +69,7 @@ export function bodyReader<S extends ObjectSchema>({ members }: S): BodyReader<F
     let count = 0
     for (const check of checks) {
       const value = memberValue(check, object, text)
-      if (check.findError(value)) return allErrors(checks, object, text)
+      if (check.findMistake(value)) return allErrors(checks, object, text)
       result[check.name] = value
       if (object[check.name] !== undefined) count++
     }
@@ -89,7 +79,7 @@ export function bodyReader<S extends ObjectSchema>({ members }: S): BodyReader<F
 }
 
 const checksOf = (members: Members): MemberCheck[] =>
-  Object.entries(members).map(([name, member]) => ({ name, member, findError: memberCheck(member) }))
+  Object.entries(members).map(([name, member]) => ({ name, member, findMistake: checkOf(member) }))
 
 /** A JSON array of objects, no two with the same `key`. */
 export function arrayReader<S extends ObjectSchema>(
@@ -125,12 +115,12 @@ export function arrayCheck<S extends Pick<ObjectSchema, 'members'>>({ members }:
         addError(`[${index}]`, 'must be an object')
         return {}
       }
-      const values = checks.map(({ name, member, findError }) => {
+      const values = checks.map(({ name, member, findMistake }) => {
         const exact = member.type === 'integer' && typeof object[name] === 'number'
         const value = exact
           ? int64((numbers[index] as Record<string, string>)[name])
           : memberValue({ name, member }, object, '{}')
-        const error = findError(value)?.message
+        const error = findMistake(value)?.message
         let message = error !== undefined && object[name] === undefined ? 'is missing' : error
         if (name === key && error === undefined) {
           const first = positions.get(value)
@@ -150,10 +140,10 @@ function allErrors(checks: readonly MemberCheck[], object: Record<string, unknow
   const members: Record<string, string[]> = {}
   let code: ErrorCode = 'value-unstorable'
   for (const check of checks) {
-    const error = check.findError(memberValue(check, object, text))
-    const message = object[check.name] === undefined ? 'is missing' : error?.message
-    if (error) members[check.name] = [`${check.name} ${message}.`]
-    if (error?.code === 'body-invalid') code = error.code
+    const mistake = check.findMistake(memberValue(check, object, text))
+    const message = object[check.name] === undefined ? 'is missing' : mistake?.message
+    if (mistake) members[check.name] = [`${check.name} ${message}.`]
+    if (mistake && !mistake.isUnstorable) code = 'body-invalid'
   }
   return new Rejection(code, members, misspelledName(Object.keys(members), object))
 }
@@ -165,31 +155,6 @@ function misspelledName(missing: readonly string[], object: Record<string, unkno
     if (sent !== undefined) return `Names are camelCase: send ${name}, not ${sent}.`
   }
   return undefined
-}
-
-function memberCheck(member: MemberSchema): MemberCheck['findError'] {
-  const invalid = (message: string): MemberError => ({ code: 'body-invalid', message })
-  if (member.type === 'boolean') {
-    const notBoolean = invalid('must be true or false')
-    return (value) => (typeof value === 'boolean' ? undefined : notBoolean)
-  }
-  if (member.type === 'integer') {
-    const notInt64 = invalid('must be an int64')
-    return (value) => (typeof value === 'string' ? undefined : notInt64)
-  }
-  const { nullable = false, maxLength = Number.POSITIVE_INFINITY } = member
-  const notText = invalid(nullable ? 'must be a string or null' : 'must be a string')
-  const isNotBlank = member.pattern === notBlank
-  const noMatch = invalid(isNotBlank ? 'must not be blank' : `must match ${member.pattern}`)
-  const loneSurrogate: MemberError = { code: 'value-unstorable', message: 'must not contain a lone surrogate' }
-  const tooLong: MemberError = { code: 'value-unstorable', message: `must have at most ${maxLength} characters` }
-  const pattern = isNotBlank ? /\S/ : member.pattern ? new RegExp(member.pattern, 'u') : undefined
-  return (value) => {
-    if (typeof value !== 'string') return nullable && value === null ? undefined : notText
-    if (pattern && !pattern.test(value)) return noMatch
-    if (!value.isWellFormed()) return loneSurrogate
-    return value.length > maxLength && isLongerThan(value, maxLength) ? tooLong : undefined
-  }
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
@@ -204,7 +169,3 @@ function memberValue(
   if (member.type === 'integer') return int64Member(text, name, value)
   return value === undefined ? member.default : value
 }
-
-/** B11: counts characters, not UTF-16 code units: 😀 is one. */
-export const isLongerThan = (text: string, maxLength: number) =>
-  text.length > maxLength && (text.length > 2 * maxLength || [...text].length > maxLength)

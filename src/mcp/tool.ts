@@ -1,5 +1,5 @@
 import type { ToolAnnotations } from '@modelcontextprotocol/server'
-import { isValid, type Schema } from '../control/schema.ts'
+import { isValid, type Schema } from '../shared/schema.ts'
 
 export interface Tool<Input = object> {
   readonly name: string
@@ -37,20 +37,13 @@ export function findMistakes({ properties = {}, required = [] }: Schema<unknown>
     ...values.flatMap(([name, schema, value]) => {
       if (value === undefined)
         return required.includes(name) ? `The argument ${name} is missing: ${expected(schema)}` : []
-      return isExpected(schema, value) ? [] : `The argument ${name} is not valid: ${expected(schema)}`
+      return isValid(schema, value) ? [] : `The argument ${name} is not valid: ${expected(schema)}`
     }),
   ]
 }
 
 const expected = ({ description = '', enum: values }: Schema<unknown>) =>
   values ? `use ${values.join(' or ')}.` : description
-
-function isExpected(schema: Schema<unknown>, value: unknown): boolean {
-  const { items } = schema
-  if (items) return Array.isArray(value) && value.every((item) => isExpected(items, item))
-  if (schema.type === 'object') return typeof value === 'object' && value !== null && !Array.isArray(value)
-  return isValid(schema, value)
-}
 
 /** OpenAPI 3.0 has `nullable`, JSON Schema a list of types. */
 export const toJsonSchema = (schema: Schema<unknown>): Record<string, unknown> =>

@@ -2,23 +2,16 @@ import { profiles } from '../app.ts'
 import { readServerUrl } from '../config/config.ts'
 import { bearerToken } from '../config/token-options.ts'
 import {
-  arrayOf,
-  boolean,
-  integer,
   type JournalEntry,
   journalEntry,
-  mapOf,
-  object,
-  oneOf,
   ruleSchema,
   sandboxName as sandbox,
-  text,
   type UsedRule,
   usedRulesSchema,
-  wholeNumber,
 } from '../control/schema.ts'
 import { createDevToken, maxValidForSeconds } from '../service/tokens.ts'
 import { parseBounded, parseExact } from '../shared/json.ts'
+import { arrayOf, boolean, integer, mapOf, object, oneOf, text, wholeNumber } from '../shared/schema.ts'
 import { matchesRule } from '../verify/engine/waivers.ts'
 import {
   rules as contractRules,

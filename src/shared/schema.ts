@@ -1,0 +1,134 @@
+/** JSON values are stated once, as OpenAPI schemas: documents show the schema, types and the check of a value come from it. */
+
+/** Says what a value must be, in place of what the schema says: `be a method such as POST`. No document shows it. */
+export const expects = Symbol('expects')
+
+/** An OpenAPI schema describes values of the type T. */
+export interface Schema<T> {
+  readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object'
+  readonly description?: string | undefined
+  readonly nullable?: true
+  readonly enum?: readonly T[]
+  readonly format?: 'date-time'
+  readonly pattern?: string
+  readonly maxLength?: number
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly items?: Schema<unknown>
+  readonly properties?: SchemaMembers
+  readonly required?: readonly string[]
+  readonly additionalProperties?: Schema<unknown> | false
+  readonly [expects]?: string
+}
+
+export type SchemaMembers = Readonly<Record<string, Schema<unknown>>>
+export type ValueOf<S> = S extends Schema<infer T> ? T : never
+export type ObjectOf<M extends SchemaMembers> = { readonly [Name in keyof M]: ValueOf<M[Name]> }
+type Limits = Pick<Schema<unknown>, 'format' | 'pattern' | 'maxLength' | 'minimum' | 'maximum' | typeof expects>
+
+const scalar =
+  <T>(type: Schema<T>['type']) =>
+  (description?: string, limits?: Limits): Schema<T> => ({ type, description, ...limits })
+export const text = scalar<string>('string')
+export const number = scalar<number>('number')
+export const integer = scalar<number>('integer')
+export const boolean = scalar<boolean>('boolean')
+export const wholeNumber = integer(undefined, { minimum: 0 })
+export const alwaysTrue: Schema<true> = { type: 'boolean', enum: [true] }
+export const oneOf = <const T extends string>(values: readonly T[], description?: string): Schema<T> => ({
+  type: 'string',
+  description,
+  enum: values,
+})
+export const nullable = <T>(schema: Schema<T>): Schema<T | null> => ({ ...schema, nullable: true })
+export const arrayOf = <T>(items: Schema<T>): Schema<readonly T[]> => ({ type: 'array', items })
+export const mapOf = <T>(additionalProperties: Schema<T>): Schema<Readonly<Record<string, T>>> => ({
+  type: 'object',
+  additionalProperties,
+})
+export const object = <M extends SchemaMembers, Optional extends SchemaMembers>(
+  required: M,
+  optional: Optional,
+): Schema<ObjectOf<M> & Partial<ObjectOf<Optional>>> => ({
+  type: 'object',
+  required: Object.keys(required),
+  properties: { ...required, ...optional },
+})
+
+/**
+ * The pattern of a text that is not blank. It matches the whole text: C# and Java clients demand that of a pattern, while
+ * one of a JSON schema may match a part.
+ */
+export const notBlank = '^[\\s\\S]*\\S[\\s\\S]*$'
+
+/** The parts of a schema that a check reads. The value of an int64 is its decimal digits: a number would round it. */
+type CheckedSchema = Omit<Schema<unknown>, 'format' | 'description'> & { readonly format?: string }
+
+interface Mistake {
+  /** It follows the name of the value: `must be true or false`. */
+  readonly message: string
+  /** Whether the value is valid, but no store could keep it. */
+  readonly isUnstorable: boolean
+}
+
+type Check = (value: unknown) => Mistake | undefined
+
+/** Returns the check of a value by its schema. It does not look into objects: whoever uses their members checks them. */
+export function checkOf(schema: CheckedSchema): Check {
+  const { type, enum: values, nullable = false } = schema
+  const mistake = { message: `must ${schema[expects] ?? expectation(schema)}`, isUnstorable: false }
+  const unless = (isValid: (value: unknown) => boolean): Check =>
+    nullable
+      ? (value) => (value === null || isValid(value) ? undefined : mistake)
+      : (value) => (isValid(value) ? undefined : mistake)
+  if (values) return unless((value) => values.includes(value))
+  if (type === 'boolean') return unless((value) => typeof value === 'boolean')
+  if (type === 'string') return textCheck(schema, mistake)
+  if (type === 'object') return unless(isObject)
+  if (type === 'array') {
+    const check = schema.items && checkOf(schema.items)
+    return unless((value) => Array.isArray(value) && value.every((item) => !check?.(item)))
+  }
+  if (schema.format === 'int64') return unless((value) => typeof value === 'string')
+  const { minimum = Number.NEGATIVE_INFINITY, maximum = Number.POSITIVE_INFINITY } = schema
+  const isNumber = type === 'integer' ? Number.isInteger : Number.isFinite
+  return unless((value) => isNumber(value) && Number(value) >= minimum && Number(value) <= maximum)
+}
+
+export const isValid = <T>(schema: Schema<T>, value: unknown): value is T => checkOf(schema)(value) === undefined
+
+function textCheck(schema: CheckedSchema, mistake: Mistake): Check {
+  const { nullable = false, pattern: source, maxLength = Number.POSITIVE_INFINITY, [expects]: stated } = schema
+  const isNotBlank = source === notBlank
+  const pattern = isNotBlank ? /\S/ : source === undefined ? undefined : new RegExp(source, 'u')
+  const invalid = stated === undefined ? `must ${isNotBlank ? 'not be blank' : `match ${source}`}` : mistake.message
+  const noMatch = { message: invalid, isUnstorable: false }
+  const loneSurrogate = { message: 'must not contain a lone surrogate', isUnstorable: true }
+  const tooLong = {
+    message: stated === undefined ? `must have at most ${maxLength} characters` : mistake.message,
+    isUnstorable: true,
+  }
+  return (value) => {
+    if (typeof value !== 'string') return nullable && value === null ? undefined : mistake
+    if (pattern && !pattern.test(value)) return noMatch
+    if (!value.isWellFormed()) return loneSurrogate
+    return value.length > maxLength && isLongerThan(value, maxLength) ? tooLong : undefined
+  }
+}
+
+function expectation({ type, enum: values, nullable, format, minimum, maximum }: CheckedSchema): string {
+  if (values) return `be ${values.join(', ')}`
+  if (type === 'boolean') return 'be true or false'
+  if (type === 'string') return nullable ? 'be a string or null' : 'be a string'
+  if (type === 'object' || type === 'array') return `be an ${type}`
+  if (format === 'int64') return 'be an int64'
+  if (maximum === undefined && minimum === 0) return 'be a whole number'
+  if (maximum === undefined && minimum === 1) return 'be a positive integer'
+  return `be ${type === 'integer' ? 'an integer' : 'a number'}${maximum === undefined ? '' : ` from ${minimum} to ${maximum}`}`
+}
+
+const isObject = (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** B11: counts characters, not UTF-16 code units: 😀 is one. */
+export const isLongerThan = (value: string, maxLength: number) =>
+  value.length > maxLength && (value.length > 2 * maxLength || [...value].length > maxLength)
