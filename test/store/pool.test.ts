@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Client, type QueryResult } from 'pg'
+import { prepared } from '../../src/store/postgres/pool.ts'
 import { UnavailableError } from '../../src/store/store.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { newDatabase, sharedPostgres, uniqueName } from '../support/database.ts'
@@ -224,4 +226,24 @@ test('errors are recognized by their SQLSTATE, in whichever language the server 
   // Of several that create the tables at once, the others get errors.
   const opened = await Promise.all(Array.from({ length: 6 }, () => openPostgres(t, proxyUrl)))
   for (const { b } of opened) assert.equal((await itemsIn(b)).length, 3)
+})
+
+// `prepared` relies on it: a config with own members would be copied for each call.
+test('the driver reads inherited members of a query config, and prepares the statement by its name', async (t) => {
+  const client = new Client({ connectionString: (await newDatabase()).url })
+  await client.connect()
+  cleanUp(t, () => client.end())
+  const { named, unnamed } = prepared({ name: 'greeting', text: 'select $1::text as greeting', command: 'SELECT' })
+  for (const query of [named, unnamed]) {
+    assert.deepEqual(Object.keys(query), [])
+    const { rows } = await new Promise<QueryResult>((resolve, reject) => {
+      client.query(query, ['hello'], (error, result) => (error ? reject(error) : resolve(result)))
+    })
+    assert.deepEqual(rows, [{ greeting: 'hello' }])
+  }
+  const { rows } = await client.query('select name, statement from pg_prepared_statements')
+  assert.deepEqual(
+    rows.map(({ name, statement }) => [name.replace(/[\da-f]{32}$/, 'HASH'), statement]),
+    [['greeting_HASH', 'select $1::text as greeting']],
+  )
 })
