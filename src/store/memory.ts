@@ -26,8 +26,8 @@ export function memoryStores(
   limits: MemoryLimits = { maxItems: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY },
   budget = new Budget(limits.maxBytes),
 ): MemoryStores {
-  const itemsA = new MemoryItems<number | string>(instanceId, limits.maxItems, budget)
-  const itemsB = new MemoryItems<string>(instanceId, limits.maxItems, budget)
+  const itemsA = new MemoryItems<number | string, ItemA>(instanceId, limits.maxItems, budget, a.serialize)
+  const itemsB = new MemoryItems<string, ItemB>(instanceId, limits.maxItems, budget, b.serialize)
   return {
     a: createStoreA(itemsA, a),
     b: createStoreB(itemsB, b),
@@ -56,13 +56,17 @@ export interface MemoryStores extends Stores {
 /** A sandbox without items takes 38,000 bytes with its routes, by measurement. */
 const storesOverheadBytes = 40_000
 
-/** An item takes 120 to 150 bytes besides its JSON, by measurement. */
-const itemOverheadBytes = 200
+/** An item takes 120 to 150 bytes besides its JSON, by measurement, and that 30 to 60 besides the texts of the item. */
+const itemOverheadBytes = 250
 
 /** Estimates the heap of an item. A string with a character beyond Latin-1 takes two bytes per UTF-16 code unit. */
-function sizeOf(key: number | string, json: string): number {
-  const length = json.length + (typeof key === 'string' ? key.length : 0)
-  return itemOverheadBytes + (Buffer.byteLength(json) === json.length ? length : 2 * length)
+function sizeOf<Item extends object>(key: number | string, item: Item): number {
+  let bytes = itemOverheadBytes + (typeof key === 'string' ? key.length : 0)
+  for (const name in item) {
+    const value = item[name]
+    if (typeof value === 'string') bytes += Buffer.byteLength(value) === value.length ? value.length : 2 * value.length
+  }
+  return bytes
 }
 
 /** Limits the bytes that items take, so that clients cannot exhaust the heap. */
@@ -101,41 +105,53 @@ const maxSegmentItems = 256
 /** A list that is not longer is joined into one buffer. */
 const maxBufferBytes = 256 * 1024
 
-interface Segment {
-  readonly entries: Entry[]
-  /** Sum of the lengths of its JSON. */
-  length: number
+interface Segment<Item> {
+  readonly entries: Entry<Item>[]
+  /** Sum of the estimated sizes of its items. */
+  bytes: number
   /** Its JSON with a comma before each entry; undefined after a change. */
   buffer: Buffer | undefined
 }
 
-/** An item is serialized when it is written. */
-interface Entry {
+/** An item is serialized when it is read for the first time after a write. */
+interface Entry<Item> {
+  /** Undefined once there is JSON. */
+  item: Item | undefined
   json: string
   /** What the item takes of the budget. */
   bytes: number
   version: number
-  readonly segment: Segment
+  readonly segment: Segment<Item>
 }
 
 const [openingBracket, closingBracket] = [Buffer.from('['), Buffer.from(']')]
 
 /** Holds the items of a profile by key, and their list in the order in which they were added. */
-class MemoryItems<Key extends number | string> {
+class MemoryItems<Key extends number | string, Item extends object> {
   readonly #instanceId: string
   readonly #maxItems: number
   readonly #budget: Budget
-  readonly entries = new Map<Key, Entry>()
-  #segments: Segment[] = []
+  readonly #serializeItem: (item: Item) => string
+  readonly entries = new Map<Key, Entry<Item>>()
+  #segments: Segment<Item>[] = []
   /** The number of changes. */
   #version = 0
   /** The list as it was sent last; undefined after a change. */
   #list: ListRepresentation | undefined
 
-  constructor(instanceId: string, maxItems: number, budget: Budget) {
+  constructor(instanceId: string, maxItems: number, budget: Budget, serializeItem: (item: Item) => string) {
     this.#instanceId = instanceId
     this.#maxItems = maxItems
     this.#budget = budget
+    this.#serializeItem = serializeItem
+  }
+
+  jsonOf(entry: Entry<Item>): string {
+    if (entry.item !== undefined) {
+      entry.json = this.#serializeItem(entry.item)
+      entry.item = undefined
+    }
+    return entry.json
   }
 
   etagOf(version: number): string {
@@ -148,51 +164,52 @@ class MemoryItems<Key extends number | string> {
   }
 
   /** Adds an item under a key that no item has. */
-  add(key: Key, json: string): Entry | Full {
-    const bytes = sizeOf(key, json)
+  add(key: Key, item: Item): Entry<Item> | Full {
+    const bytes = sizeOf(key, item)
     if (this.entries.size >= this.#maxItems) return 'item-limit'
     if (!this.#budget.replace(0, bytes)) return 'memory-limit'
     let segment = this.#segments.at(-1)
-    if (!segment || segment.entries.length === maxSegmentItems || segment.length >= maxBufferBytes) {
-      segment = { entries: [], length: 0, buffer: undefined }
+    if (!segment || segment.entries.length === maxSegmentItems || segment.bytes >= maxBufferBytes) {
+      segment = { entries: [], bytes: 0, buffer: undefined }
       this.#segments.push(segment)
     }
-    const entry = { json, bytes, version: this.#invalidate(segment), segment }
+    const entry = { item, json: '', bytes, version: this.#invalidate(segment), segment }
     segment.entries.push(entry)
-    segment.length += json.length
+    segment.bytes += bytes
     this.entries.set(key, entry)
     return entry
   }
 
-  update(key: Key, entry: Entry, json: string): Entry | 'memory-limit' {
-    const bytes = sizeOf(key, json)
+  update(key: Key, entry: Entry<Item>, item: Item): Entry<Item> | 'memory-limit' {
+    const bytes = sizeOf(key, item)
     if (!this.#budget.replace(entry.bytes, bytes)) return 'memory-limit'
-    entry.segment.length += json.length - entry.json.length
-    entry.json = json
+    entry.segment.bytes += bytes - entry.bytes
+    entry.item = item
+    entry.json = ''
     entry.bytes = bytes
     entry.version = this.#invalidate(entry.segment)
     return entry
   }
 
-  delete(key: Key, entry: Entry): 'deleted' {
+  delete(key: Key, entry: Entry<Item>): 'deleted' {
     const { segment } = entry
     this.entries.delete(key)
     this.#budget.replace(entry.bytes, 0)
     segment.entries.splice(segment.entries.indexOf(entry), 1)
-    segment.length -= entry.json.length
+    segment.bytes -= entry.bytes
     if (segment.entries.length === 0) this.#segments.splice(this.#segments.indexOf(segment), 1)
     this.#invalidate(segment)
     return 'deleted'
   }
 
   replaceAll(
-    items: readonly { readonly key: Key; readonly json: string }[],
+    items: readonly { readonly key: Key; readonly item: Item }[],
     ifMatch?: IfMatch,
   ): 'replaced' | 'changed' | Full {
     if (ifMatch && !ifMatch.includes(this.etagOf(this.#version))) return 'changed'
     let [before, after] = [0, 0]
     for (const { bytes } of this.entries.values()) before += bytes
-    for (const { key, json } of items) after += sizeOf(key, json)
+    for (const { key, item } of items) after += sizeOf(key, item)
     if (items.length > this.#maxItems) return 'item-limit'
     if (!this.#budget.replace(before, after)) return 'memory-limit'
     // There is room for all of them: each is counted when it is added.
@@ -201,12 +218,12 @@ class MemoryItems<Key extends number | string> {
     this.entries.clear()
     this.#segments = []
     this.#list = undefined
-    for (const { key, json } of items) this.add(key, json)
+    for (const { key, item } of items) this.add(key, item)
     return 'replaced'
   }
 
   /** Returns the version of the new state. */
-  #invalidate(segment: Segment): number {
+  #invalidate(segment: Segment<Item>): number {
     segment.buffer = undefined
     this.#list = undefined
     return ++this.#version
@@ -214,7 +231,7 @@ class MemoryItems<Key extends number | string> {
 
   #serialize(): readonly Buffer[] {
     const segments = this.#segments.map((segment) => {
-      segment.buffer ??= Buffer.from(`,${segment.entries.map(({ json }) => json).join(',')}`)
+      segment.buffer ??= Buffer.from(`,${segment.entries.map((entry) => this.jsonOf(entry)).join(',')}`)
       return segment.buffer
     })
     if (segments[0]) segments[0] = segments[0].subarray(1)
@@ -229,17 +246,17 @@ const maxExactDigits = 15
 const keyOf = (id: string): number | string => (id.length <= maxExactDigits ? Number(id) : id)
 const idAfter = (id: string) => `${id.length <= maxExactDigits ? Number(id) + 1 : BigInt(id) + 1n}`
 
-function createStoreA(items: MemoryItems<number | string>, { startingItems, serialize }: Serializers['a']): StoreA {
+function createStoreA(items: MemoryItems<number | string, ItemA>, { startingItems }: Serializers['a']): StoreA {
   let lastId = '0'
 
-  function find(key: number | string, ifMatch: IfMatch): Entry | 'not-found' | 'changed' {
+  function find(key: number | string, ifMatch: IfMatch): Entry<ItemA> | 'not-found' | 'changed' {
     const entry = items.entries.get(key)
     if (!entry) return 'not-found'
     return !ifMatch || ifMatch.includes(items.etagOf(entry.version)) ? entry : 'changed'
   }
 
   function replaceAll(all: readonly ItemA[], ifMatch?: IfMatch) {
-    const sorted = all.map((item) => ({ key: keyOf(item.id), json: serialize(item), number: BigInt(item.id) }))
+    const sorted = all.map((item) => ({ key: keyOf(item.id), item, number: BigInt(item.id) }))
     sorted.sort((one, other) => (one.number < other.number ? -1 : 1))
     const outcome = items.replaceAll(sorted, ifMatch)
     if (outcome === 'replaced') lastId = `${highestId(all)}`
@@ -251,22 +268,22 @@ function createStoreA(items: MemoryItems<number | string>, { startingItems, seri
     list: () => items.list(),
     get(id) {
       const entry = items.entries.get(keyOf(id))
-      return entry ? { json: entry.json, etag: items.etagOf(entry.version) } : 'not-found'
+      return entry ? { json: items.jsonOf(entry), etag: items.etagOf(entry.version) } : 'not-found'
     },
     create({ name, isComplete }) {
       if (lastId === maxInt64) return 'item-limit'
       const id = idAfter(lastId)
-      const entry = items.add(keyOf(id), serialize({ id, name, isComplete, secret: null }))
+      const entry = items.add(keyOf(id), { id, name, isComplete, secret: null })
       if (typeof entry === 'string') return entry
       lastId = id
-      return { id, json: entry.json, etag: items.etagOf(entry.version) }
+      return { id, json: items.jsonOf(entry), etag: items.etagOf(entry.version) }
     },
     update(id, { name, isComplete }, ifMatch) {
       const key = keyOf(id)
       const entry = find(key, ifMatch)
       if (typeof entry === 'string') return entry
-      const updated = items.update(key, entry, serialize({ id, name, isComplete, secret: null }))
-      return typeof updated === 'string' ? updated : { json: updated.json, etag: items.etagOf(updated.version) }
+      const updated = items.update(key, entry, { id, name, isComplete, secret: null })
+      return typeof updated === 'string' ? updated : { etag: items.etagOf(updated.version) }
     },
     delete(id, ifMatch) {
       const key = keyOf(id)
@@ -277,10 +294,10 @@ function createStoreA(items: MemoryItems<number | string>, { startingItems, seri
   }
 }
 
-function createStoreB(items: MemoryItems<string>, { startingItems, serialize }: Serializers['b']): StoreB {
+function createStoreB(items: MemoryItems<string, ItemB>, { startingItems }: Serializers['b']): StoreB {
   const replaceAll = (all: readonly ItemB[], ifMatch?: IfMatch) =>
     items.replaceAll(
-      all.map((item) => ({ key: item.id, json: serialize(item) })),
+      all.map((item) => ({ key: item.id, item })),
       ifMatch,
     )
   replaceAll(startingItems)
@@ -288,13 +305,13 @@ function createStoreB(items: MemoryItems<string>, { startingItems, serialize }: 
     list: () => items.list(),
     create(item) {
       if (items.entries.get(item.id)) return 'in-use'
-      const entry = items.add(item.id, serialize(item))
-      return typeof entry === 'string' ? entry : { json: entry.json }
+      const entry = items.add(item.id, item)
+      return typeof entry === 'string' ? entry : { json: items.jsonOf(entry) }
     },
     replace(item) {
       const entry = items.entries.get(item.id)
       if (!entry) return 'not-found'
-      const updated = items.update(item.id, entry, serialize(item))
+      const updated = items.update(item.id, entry, item)
       return typeof updated === 'string' ? updated : 'replaced'
     },
     delete(id) {

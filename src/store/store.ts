@@ -66,12 +66,12 @@ export interface StoreA {
   list(): Awaitable<ListRepresentation>
   get(id: string): Awaitable<Representation | 'not-found'>
   create(fields: FieldsA): Awaitable<(Representation & { readonly id: string }) | 'unstorable' | Full>
-  /** Changes the fields and nothing else (A7, A10). Returns what this write has stored. */
+  /** Changes the fields and nothing else (A7, A10). Returns the entity tag of what this write has stored. */
   update(
     id: string,
     fields: FieldsA,
     ifMatch?: IfMatch,
-  ): Awaitable<Representation | 'not-found' | 'changed' | 'unstorable' | Full>
+  ): Awaitable<Pick<Representation, 'etag'> | 'not-found' | 'changed' | 'unstorable' | Full>
   delete(id: string, ifMatch?: IfMatch): Awaitable<'deleted' | 'not-found' | 'changed'>
   /** Stores exactly these items, or changes nothing. The next id is one more than the highest, or 1. Ids are unique. */
   replaceAll(items: readonly ItemA[], ifMatch?: IfMatch): Awaitable<ReplaceOutcome>

@@ -103,7 +103,7 @@ for (const [kind, open] of Object.entries(stores)) {
       assert.deepEqual(await store.get(id), { json, etag })
       const list = (await store.list()).etag
       assert.equal((await store.list()).etag, list)
-      assert.deepEqual(await store.update(id, fields), await store.get(id))
+      assert.deepEqual(await store.update(id, fields), { etag: await etagOf(store, id) })
       assert.notEqual(await etagOf(store, id), etag)
       assert.notEqual((await store.list()).etag, list)
     })
@@ -140,7 +140,7 @@ for (const [kind, open] of Object.entries(stores)) {
     test('applies a conditional update or delete only when the entity tag matches', async (t) => {
       const store = await withItems(t)
       const { id, etag } = await create(store)
-      assert.deepEqual(await store.update(id, fields, ['"other"', etag]), await store.get(id))
+      assert.deepEqual(await store.update(id, fields, ['"other"', etag]), { etag: await etagOf(store, id) })
       for (const outdated of [[etag], ['"other"'], []]) {
         assert.equal(await store.update(id, { name: 'lost', isComplete: false }, outdated), 'changed')
         assert.equal(await store.delete(id, outdated), 'changed')
@@ -170,7 +170,8 @@ for (const [kind, open] of Object.entries(stores)) {
       assert.deepEqual(await secretsIn(opened), kind === 'memory' ? undefined : await idsIn(store))
       assert.equal(await store.get('1'), 'not-found')
       assert.notEqual((await store.list()).etag, etag)
-      assert.deepEqual(await store.update('10', fields, [await etagOf(store, '10')]), await store.get('10'))
+      const updated = await store.update('10', fields, [await etagOf(store, '10')])
+      assert.deepEqual(updated, { etag: await etagOf(store, '10') })
       assert.equal(await store.delete('2'), 'deleted')
     })
 

@@ -269,8 +269,7 @@ function createStoreA(
       if (!isStorable(name)) return 'unstorable'
       const version = newVersion()
       const outcome = await change(update, updateIfMatch, [id, name, isComplete, version], etags)
-      if (outcome !== 'done') return outcome
-      return { json: serialize({ id, name, isComplete, secret: null }), etag: etagOf(version) }
+      return outcome === 'done' ? { etag: etagOf(version) } : outcome
     },
     async delete(id, etags) {
       const outcome = await change(remove, removeIfMatch, [id], etags)

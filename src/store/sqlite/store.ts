@@ -212,7 +212,7 @@ function numberedItems(db: Database, { serialize }: Serializers['a'], beforeChan
       beforeChange()
       const row = update.get([id, versionsIn(ifMatch), name, isComplete ? 1 : 0])
       if (!row) return mismatch(id, ifMatch)
-      return { json: serialize({ id, name, isComplete, secret: null }), etag: etagOf(row[0]) }
+      return { etag: etagOf(row[0]) }
     },
     delete(id, ifMatch) {
       beforeChange()
