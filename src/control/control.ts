@@ -42,6 +42,8 @@ export class Control implements HttpHandler {
   readonly #monotonicNow: () => number
   /** The least recently used one is the first. */
   readonly #sandboxes = new Map<string, Sandbox>()
+  /** Handles requests to sandboxes that do not exist yet. */
+  readonly #opening: Sandbox['handlers']
   readonly #sweep: NodeJS.Timeout
   #opened = 0
 
@@ -56,6 +58,8 @@ export class Control implements HttpHandler {
       budget: new JournalBudget(),
     }
     this.main = this.#create(options.items)
+    const open = (context: RequestContext) => this.#openFor(context)
+    this.#opening = { service: this.main.opening('service', open), control: this.main.opening('control', open) }
     this.#sweep = setInterval(() => this.#dropExpired(), Math.min(options.sandboxTtlMs, maxSweepIntervalMs))
     this.#sweep.unref()
   }
@@ -67,22 +71,17 @@ export class Control implements HttpHandler {
 
   dispatch(request: Request): void {
     const path = pathOf(request)
-    const [prefix = '', prefixName] = sandboxPrefix.exec(path) ?? []
-    const name = prefixName ?? request.header(sandboxHeader)
+    const [prefix = ''] = sandboxPrefix.exec(path) ?? []
+    const name = nameIn(request)
     const part = controlPattern.test(path.slice(prefix.length)) ? 'control' : 'service'
     const found = name === undefined || request.protocolError ? this.main : this.#find(name)
     const rejection = found || name === undefined ? undefined : this.#findProblem(name)
-    if (found) found[part].dispatch(request, prefix)
-    else if (rejection) this.main.service.reject(request, rejection)
-    else
-      this.main[part].dispatch(request, prefix, (context) => {
-        const created = this.#openFor(context, name as string)
-        return 'status' in created ? created : created[part]
-      })
+    if (rejection) this.main.handlers.service.reject(request, rejection)
+    else (found?.handlers ?? this.#opening)[part].dispatch(request, prefix)
   }
 
   malformed(status: number, reason: string, client: string): void {
-    this.main.service.malformed(status, reason, client)
+    this.main.handlers.service.malformed(status, reason, client)
   }
 
   /** Ends the streams of events. */
@@ -122,10 +121,12 @@ export class Control implements HttpHandler {
     return this.#options.openSandbox ? undefined : problem(400, noSandboxes)
   }
 
-  #openFor(context: RequestContext, name: string): Sandbox | Response {
+  #openFor(context: RequestContext): Sandbox | Response {
     if (isFromOtherSite(context, this.#options.settings.cors))
       return problem(403, 'Pages of other sites may not create a sandbox: --cors allows their origin.')
-    return this.#open(name, context.method === 'GET' || context.method === 'HEAD')
+    const name = nameIn(context.request) ?? ''
+    // Another request may have made it meanwhile.
+    return this.#find(name) ?? this.#open(name, context.method === 'GET' || context.method === 'HEAD')
   }
 
   #open(name: string, isEmpty: boolean): Sandbox | Response {
@@ -166,6 +167,9 @@ function isFromOtherSite(context: RequestContext, cors: CorsPolicy): boolean {
   if (origin === undefined) return context.request.header('sec-fetch-site') === 'cross-site'
   return origin !== ownOrigin(context) && !isOriginAllowed(origin, cors)
 }
+
+/** The name of the sandbox that the request is for; undefined where it names none. */
+const nameIn = (request: Request) => sandboxPrefix.exec(pathOf(request))?.[1] ?? request.header(sandboxHeader)
 
 /** Returns the path of the request target, without the authority of an absolute one. */
 const pathOf = ({ target }: Request) => (target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?#]*/i, ''))

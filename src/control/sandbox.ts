@@ -3,6 +3,7 @@ import type { RequestContext } from '../http/context.ts'
 import { type Api, type ApiHandler, type DispatchHooks, type DispatchSettings, httpHandler } from '../http/dispatch.ts'
 import type { Ending } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
+import type { Route } from '../http/router.ts'
 import type { ObjectSchema } from '../http/schema.ts'
 import type { IfMatch, ReplaceOutcome } from '../store/store.ts'
 import {
@@ -42,6 +43,11 @@ export interface SandboxSettings {
   readonly now: () => Date
 }
 
+type HookedSettings = DispatchSettings & { readonly hooks: DispatchHooks }
+
+/** What a request is for: the profile, or the control of its sandbox. */
+export type SandboxPart = 'service' | 'control'
+
 /** A body may have this many members and elements, more than the items that it may contain. */
 const maxJsonValues = 1_000_000
 
@@ -52,11 +58,10 @@ export class Sandbox implements Controlled {
   readonly itemSchema: ObjectSchema
   readonly newToken: SignToken | undefined
   readonly codes: Codes
-  /** Handles requests to the profile. */
-  readonly service: ApiHandler
-  /** Handles requests to the control API and its page. */
-  readonly control: ApiHandler
+  /** Handles requests to the profile, and to the control API and its page. */
+  readonly handlers: Readonly<Record<SandboxPart, ApiHandler>>
   usedAt: number
+  readonly #apis: Readonly<Record<SandboxPart, Api>>
   readonly #items: SandboxItems
   readonly #shared: SandboxSettings
   readonly #info: () => Omit<SandboxInfo, 'hasChanged'>
@@ -73,8 +78,43 @@ export class Sandbox implements Controlled {
     this.usedAt = settings.monotonicNow()
     this.journal = new Journal(budget, now, rulesOf)
     this.faults = new Faults(items.api, shared.faults, () => this.journal.notify('faults'))
-    this.service = httpHandler(items.api, { ...settings, hooks: this.#hooks() })
-    this.control = httpHandler(controlApi(items.api, this), this.#controlSettings())
+    this.#apis = { service: items.api, control: controlApi(items.api, this) }
+    this.handlers = {
+      service: httpHandler(this.#apis.service, this.#settingsOf('service')),
+      control: httpHandler(this.#apis.control, this.#settingsOf('control')),
+    }
+  }
+
+  /**
+   * Handles requests to sandboxes that do not exist yet, by the settings of this one: `open` makes the sandbox, or says why
+   * there can be none, when nothing else is left to refuse the request.
+   */
+  opening(part: SandboxPart, open: (context: RequestContext) => Sandbox | Response): ApiHandler {
+    const opened = new WeakMap<object, Sandbox>()
+    const { [part]: api } = this.#apis
+    const routeOf = (context: object, index: number) =>
+      (opened.get(context) as Sandbox).#apis[part].routes[index] as Route
+    const routes = api.routes.map(
+      (route, index): Route => ({
+        ...route,
+        execute: (input) => routeOf(input, index).execute(input),
+        respond: (outcome, input) => routeOf(input, index).respond(outcome, input),
+      }),
+    )
+    const settings = this.#settingsOf(part)
+    const { begin, ...hooks } = settings.hooks
+    const settingsOf = (context: RequestContext) => (opened.get(context) as Sandbox).#settingsOf(part)
+    const accept = (context: RequestContext) => {
+      const sandbox = open(context)
+      if ('status' in sandbox) return sandbox
+      opened.set(context, sandbox)
+      context.record = settingsOf(context).hooks.begin?.(context)
+      return undefined
+    }
+    const findFault: DispatchHooks['findFault'] = (context, route) =>
+      settingsOf(context).hooks.findFault(context, routeOf(context, routes.indexOf(route)))
+    const late = begin ? { beginLate: begin } : {}
+    return httpHandler({ ...api, routes }, { ...settings, hooks: { ...hooks, ...late, accept, findFault } })
   }
 
   /** Whether its items are others than at the start. */
@@ -118,11 +158,13 @@ export class Sandbox implements Controlled {
     this.#items.dispose()
   }
 
-  #hooks(): DispatchHooks {
-    return {
+  #settingsOf(part: SandboxPart): HookedSettings {
+    if (part === 'control') return this.#controlSettings()
+    const hooks: DispatchHooks = {
       findFault: (context, route) => this.faults.find(context, route),
       begin: (context) => this.#record(context),
     }
+    return { ...this.#shared.settings, hooks }
   }
 
   /** Adds the request to the journal, and to the log when it has ended. */
@@ -152,7 +194,7 @@ export class Sandbox implements Controlled {
     }
   }
 
-  #controlSettings(): DispatchSettings {
+  #controlSettings(): HookedSettings {
     const { settings, verifyToken, maxBodyBytes } = this.#shared
     const { log } = settings
     return {

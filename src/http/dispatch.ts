@@ -6,7 +6,7 @@ import { allowsOtherOrigins, type CorsPolicy, isOriginAllowed, withCors } from '
 import { closesConnection, describeError, Rejection } from './errors.ts'
 import { isJson, parseJson } from './json-body.ts'
 import { isAuthority } from './proxy.ts'
-import type { Claims, Delay, Request } from './request.ts'
+import type { Delay, Request } from './request.ts'
 import { empty, type Response, withHeaders } from './response.ts'
 import { type Match, type Route, router } from './router.ts'
 
@@ -49,6 +49,8 @@ export interface DispatchSettings extends ContextSettings {
 export interface DispatchHooks {
   /** Every response gets these. */
   readonly headers?: Readonly<Record<string, string>>
+  /** Called when the head leaves nothing to refuse, before anything else is read; a response refuses the request, too. */
+  accept?(context: RequestContext): Response | undefined
   /** Called before the handler. */
   findFault(context: RequestContext, route: Route): Fault | undefined
   /**
@@ -56,6 +58,8 @@ export interface DispatchHooks {
    * The request is logged when it has ended.
    */
   begin?(context: RequestContext): (outcome: Response | 'reset') => void
+  /** Likewise, but called when the response of a request is known that nothing else has recorded. */
+  beginLate?: DispatchHooks['begin']
   /** Why the client may not use this API; undefined where it may. */
   findAccessError?(context: RequestContext): Rejection | undefined
   /** Whether a client needs no token for a route that requires one. */
@@ -71,16 +75,9 @@ export interface HttpHandler {
 }
 
 export interface ApiHandler extends HttpHandler {
-  /** With `open`, what it returns handles the request, but only if this handler would. */
-  dispatch(request: Request, pathPrefix?: string, open?: Open): void
-  /** Handles a request that another handler would handle. */
-  proceed(request: Request, pathPrefix: string, caller: Claims | undefined): void
   /** Sends this response, whatever the request. */
   reject(request: Request, response: Response): void
 }
-
-/** Another handler for the request, or the response. */
-type Open = (context: RequestContext) => ApiHandler | Response
 
 export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
   const { maxBodyBytes, maxJsonValues, redirectPort, verifyToken, allowRequest, cors, reportOrigin, hsts, log } =
@@ -94,32 +91,22 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
    * The life of a request, top to bottom. Results are passed on by callback, not by `await`: with items in memory a request
    * needs no promise. With `async` functions here, requests took 6 to 9 % more CPU time.
    */
-  function dispatch(request: Request, pathPrefix = '', open?: Open): void {
+  function dispatch(request: Request, pathPrefix = ''): void {
     const context = new RequestContext(request, settings, isObserved ? monotonicNow() : 0, pathPrefix)
     const match = findMatch(context.path)
     const route = typeof match === 'object' ? match.resource.methods.get(request.method) : undefined
     context.route = route
-    // With `open`, another handler may record it.
-    if (hooks?.begin && !open) context.record = hooks.begin(context)
+    context.record = hooks?.begin?.(context)
     const early = respondToHead(context, match)
     if (early || !route || typeof match !== 'object') finish(context, early ?? new Rejection('path-unknown'))
-    else if (!route.secured || hooks?.isExempt?.(context)) readInput(context, route, match.segment, open)
+    else if (!route.secured || hooks?.isExempt?.(context)) readInput(context, route, match.segment)
     else
       authenticate(request, verifyToken).then((result) => {
         if ('claims' in result) {
           context.caller = result.claims
-          readInput(context, route, match.segment, open)
+          readInput(context, route, match.segment)
         } else finish(context, result)
       })
-  }
-
-  function proceed(request: Request, pathPrefix: string, caller: Claims | undefined): void {
-    const context = new RequestContext(request, settings, isObserved ? monotonicNow() : 0, pathPrefix)
-    const match = findMatch(context.path) as Match
-    context.route = match.resource.methods.get(request.method)
-    context.caller = caller
-    context.record = hooks?.begin?.(context)
-    readInput(context, context.route as Route, match.segment)
   }
 
   /** What the head alone decides; undefined where the route is to handle the request. */
@@ -145,12 +132,11 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     return { ...empty(405, { allow }), reason: `This path offers ${allow}.` }
   }
 
-  function readInput(context: RequestContext, route: Route, segment: string | undefined, open?: Open): void {
+  function readInput(context: RequestContext, route: Route, segment: string | undefined): void {
     const { request } = context
-    const opened = open?.(context)
-    if (opened) {
-      if ('status' in opened) finish(context, opened)
-      else opened.proceed(request, context.pathPrefix, context.caller)
+    const refused = hooks?.accept?.(context)
+    if (refused) {
+      finish(context, refused)
       return
     }
     if (route.id) {
@@ -235,7 +221,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
 
   function finish(context: RequestContext, result: Response | Rejection): void {
     const { route } = context
-    if (hooks?.begin) context.record ??= hooks.begin(context)
+    context.record ??= hooks?.beginLate?.(context)
     let response = result instanceof Rejection ? errorResponse(result, context) : result
     if (route?.secured) response = withHeaders(response, { 'cache-control': 'no-store' })
     if (hsts && context.origin.isSecure)
@@ -284,7 +270,6 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
 
   return {
     dispatch,
-    proceed,
     reject: (request, response) => finish(new RequestContext(request, settings, monotonicNow(), ''), response),
     malformed(status, reason, client) {
       log.malformedRequest(api.name, status, reason, client)
