@@ -88,7 +88,7 @@ export function itemsView(app: App): View {
   let items: readonly ShownItem[] = []
   const count = h('p', { class: 'count' })
   const list = h('ul', { class: 'items', 'aria-label': 'To-do items' })
-  const last = h('div', { class: 'last' })
+  const exchange = lastExchange(app)
   const name = h('input', { name: 'name', autocomplete: 'off', placeholder: 'What is to be done?' })
   const notes = h('input', { name: 'notes', autocomplete: 'off', placeholder: 'Notes' })
   const id = h('input', { name: 'id', autocomplete: 'off', class: 'mono', spellcheck: 'false', value: newId() })
@@ -104,7 +104,7 @@ export function itemsView(app: App): View {
   const tools = itemTools(app, shape.toJson)
   const sampleButton = h('button', { type: 'button', onclick: addSamples }, 'Add three samples')
   const [firstName, firstNotes] = samples[0]
-  const command = curlOf(shape.create({ id: 'milk', name: firstName, notes: firstNotes }))
+  const command = curlOf(app, shape.create({ id: 'milk', name: firstName, notes: firstNotes }))
   const empty = h(
     'div',
     { class: 'empty stack', hidden: true },
@@ -122,7 +122,7 @@ export function itemsView(app: App): View {
     { class: 'view narrow', 'aria-label': 'Items' },
     h('h1', { class: 'offscreen' }, 'Items'),
     form,
-    last,
+    exchange.element,
     h('div', { class: 'line head' }, count, tools.element),
     tools.error,
     empty,
@@ -135,8 +135,15 @@ export function itemsView(app: App): View {
   let isLoading = false
   /** Rows of items that are being created; they go when the list has them. */
   const created = new Map<HTMLElement, Created>()
-  /** Who waits for the entry of a request. */
-  let entryListeners: (() => void)[] = []
+
+  const rowsOf: ItemList = {
+    shape,
+    newName: name,
+    write,
+    refresh,
+    idsAfter: (id) => items.slice(items.findIndex((item) => item.id === id) + 1).map((item) => item.id),
+    deleted: tools.deleted,
+  }
 
   /** The row is there at once; the fields keep what was typed until the service has it. */
   async function create(item: ShownItem): Promise<Answer> {
@@ -183,89 +190,13 @@ export function itemsView(app: App): View {
     sampleButton.disabled = false
   }
 
-  function curlOf([method, target, body]: ItemWrite): string {
-    const headers: Record<string, string> = body === undefined ? {} : { 'content-type': 'application/json' }
-    return toCurl(baseUrl, { method, path: target, query: '', headers, body }, app.info.flags.requireAuth)
-  }
-
   /** Through the public API, as any client; shows what was sent, and what came back. */
   async function write(request: ItemWrite): Promise<Answer> {
     const newest = [...app.entries.keys()].at(-1) ?? 0
     const response = await send(...request)
-    showExchange(request, response, newest)
+    exchange.show(request, response, newest)
     refresh()
     return response
-  }
-
-  /** One line; where the response is no success, a second one says why: the journal knows whether it was simulated. */
-  async function showExchange(request: ItemWrite, response: Answer, newest: number) {
-    const [method, target, body] = request
-    const status = response.status || null
-    const badge = h(
-      'span',
-      { class: `badge ${outcomeClass({ state: status ? 'sent' : 'closed', status })}` },
-      status ? describeStatus(status) : 'No response',
-    )
-    const part = (title: string, text: string | undefined) => [
-      h('h3', {}, title),
-      text ? formatBody(text) : h('p', { class: 'hint' }, 'None'),
-    ]
-    const why = h('p', { role: 'alert', class: 'callout error', hidden: true })
-    const exchange = h(
-      'details',
-      { class: 'exchange' },
-      h(
-        'summary',
-        {},
-        h('span', { class: `method ${method.toLowerCase()}` }, method),
-        h('code', {}, decoded(target)),
-        badge,
-      ),
-      h(
-        'div',
-        { class: 'card stack' },
-        ...part('Request body', body),
-        ...part('Response body', status ? response.text : undefined),
-        h(
-          'p',
-          {},
-          copyButton('Copy as curl', () => curlOf(request), { class: 'small' }),
-        ),
-      ),
-    )
-    last.replaceChildren(exchange, why)
-    if (isSuccess(response)) return
-    const entry = status || app.isOnline ? await entryOf(request, newest) : undefined
-    if (entry?.isSimulated) {
-      why.className = 'callout simulated'
-      badge.className = 'badge simulated'
-    }
-    why.textContent = entry?.isSimulated
-      ? `${(entry.reason ?? '').replace('simulated by rule', 'Simulated by the rule').replace(/^s/, 'S')}. The service works.`
-      : reasonOf(response, app.isOnline)
-    why.hidden = false
-  }
-
-  /** The entry of a request of this page in the journal, once it has ended; undefined if there is none for a while. */
-  async function entryOf([method, target, body]: ItemWrite, newest: number) {
-    const timeout = Date.now() + entryTimeoutMs
-    for (;;) {
-      const found = [...app.entries.values()].find(
-        ({ id, state, request, ...entry }) =>
-          id > newest &&
-          state !== 'pending' &&
-          request.headers['x-todo-client'] === 'page' &&
-          entry.method === method &&
-          entry.path === target &&
-          (request.isTruncated || (request.body ?? undefined) === body),
-      )
-      const remaining = timeout - Date.now()
-      if (found || remaining <= 0) return found
-      await new Promise<void>((resolve) => {
-        entryListeners.push(resolve)
-        setTimeout(resolve, remaining)
-      })
-    }
   }
 
   function refresh() {
@@ -303,7 +234,7 @@ export function itemsView(app: App): View {
       let row = rows.get(item.id)
       if (row) row.update(item)
       else {
-        row = itemRow(item)
+        row = itemRow(item, rowsOf)
         rows.set(item.id, row)
       }
       if (row.element === next) next = next.nextElementSibling
@@ -324,141 +255,6 @@ export function itemsView(app: App): View {
     setText(count, items.length === 0 ? '' : `${items.length} ${items.length === 1 ? 'item' : 'items'}, ${done} done`)
   }
 
-  function itemRow(first: ShownItem): ItemRow {
-    let item = first
-    let key = JSON.stringify(item)
-    const box = h('input', {
-      type: 'checkbox',
-      onclick: (event) => isPending() && event.preventDefault(),
-      onchange: tick,
-    })
-    const title = h('span', { class: 'name' })
-    const text = h('span', { class: 'notes' })
-    const open = h(
-      'button',
-      { type: 'button', class: 'open', onclick: edit },
-      h('span', { class: 'offscreen' }, 'Edit '),
-      title,
-      text,
-    )
-    const remove = h('button', { type: 'button', class: 'quiet small remove', onclick: deleteItem }, '✕')
-    const element: HTMLElement = h(
-      'li',
-      {},
-      box,
-      open,
-      h('code', { class: 'id', title: item.id }, `id ${item.id}`),
-      remove,
-    )
-    const isPending = () => element.classList.contains('pending')
-    show()
-
-    function show() {
-      const label = item.name ?? 'without a name'
-      box.checked = item[shape.done] === true
-      box.setAttribute('aria-label', `Done: ${label}`)
-      remove.setAttribute('aria-label', `Delete ${label}`)
-      setText(title, item.name || (item.name === null ? 'no name (null)' : 'empty name'))
-      title.classList.toggle('absent', !item.name)
-      setText(text, item.notes ?? '')
-      element.classList.toggle('done', item[shape.done] === true)
-    }
-
-    /** The row is dimmed while the service has not answered. */
-    async function update(changed: ShownItem): Promise<boolean> {
-      element.classList.add('pending')
-      element.ariaBusy = 'true'
-      const response = await write(shape.update(changed))
-      element.classList.remove('pending')
-      element.ariaBusy = 'false'
-      // Where that was no success, the next list is the same as the last one.
-      key = ''
-      return isSuccess(response)
-    }
-
-    async function tick() {
-      await update({ ...item, [shape.done]: box.checked })
-    }
-
-    async function deleteItem() {
-      const neighbour = element.nextElementSibling ?? element.previousElementSibling
-      const following = items.slice(items.findIndex(({ id }) => id === item.id) + 1).map(({ id }) => id)
-      element.hidden = true
-      ;(neighbour?.querySelector<HTMLElement>('.remove') ?? name).focus()
-      const { status } = await write(['DELETE', `${path}/${encodeURIComponent(item.id)}`])
-      if (status === 204 || (status === 0 && (await isGone()))) tools.deleted(item, following)
-      else element.hidden = false
-    }
-
-    /** Without a response it may be deleted. */
-    async function isGone(): Promise<boolean> {
-      const response = await admin('GET', 'items')
-      return response.status === 200 && !(parseExact(response.text) as ShownItem[]).some(({ id }) => id === item.id)
-    }
-
-    function edit() {
-      const newName = h('input', { autocomplete: 'off', 'aria-label': 'Name' })
-      newName.value = item.name ?? ''
-      const newNotes = h('textarea', { rows: '2', 'aria-label': 'Notes' })
-      newNotes.value = item.notes ?? ''
-      const before = [newName.value, newNotes.value]
-      let isOpen = true
-      const cancel = h(
-        'button',
-        // Some browsers give a button no focus, and would take that for leaving the form.
-        { type: 'button', onclick: close, onmousedown: (event) => event.preventDefault() },
-        'Cancel',
-      )
-      const form = h(
-        'form',
-        { class: 'edit', onsubmit: save, onfocusout: leave, onkeydown: (event) => event.key === 'Escape' && close() },
-        newName,
-        shape.hasNotes && newNotes,
-        h('button', { class: 'primary' }, 'Save'),
-        cancel,
-      )
-      open.replaceWith(form)
-      element.classList.add('is-edited')
-      newName.select()
-
-      async function save(event?: Event) {
-        event?.preventDefault()
-        if (isPending()) return
-        const value = newName.value === '' && item.name === null ? null : newName.value
-        const isSaved = await update({ ...item, name: value, ...(shape.hasNotes && { notes: newNotes.value }) })
-        if (isSaved) close()
-      }
-
-      /** Saves what was typed, unless somebody only switched to another window. */
-      function leave({ relatedTarget }: FocusEvent) {
-        if (!isOpen || form.contains(relatedTarget as Node | null) || !document.hasFocus()) return
-        if (newName.value === before[0] && newNotes.value === before[1]) close()
-        else save()
-      }
-
-      function close() {
-        if (!isOpen) return
-        isOpen = false
-        const hadFocus = form.contains(document.activeElement)
-        element.classList.remove('is-edited')
-        form.replaceWith(open)
-        if (hadFocus) open.focus()
-        refresh()
-      }
-    }
-
-    return {
-      element,
-      update(changed: ShownItem) {
-        const changedKey = JSON.stringify(changed)
-        if (changedKey === key || isPending()) return
-        key = changedKey
-        item = changed
-        show()
-      },
-    }
-  }
-
   return {
     title: 'Items',
     element,
@@ -471,11 +267,263 @@ export function itemsView(app: App): View {
       isShown = !element.hidden
       refresh()
     },
-    entriesChanged() {
-      for (const listener of entryListeners) listener()
-      entryListeners = []
+    entriesChanged: exchange.entriesChanged,
+  }
+}
+
+function curlOf(app: App, [method, target, body]: ItemWrite): string {
+  const headers: Record<string, string> = body === undefined ? {} : { 'content-type': 'application/json' }
+  return toCurl(baseUrl, { method, path: target, query: '', headers, body }, app.info.flags.requireAuth)
+}
+
+/** Shows the last request of this view and its response. */
+function lastExchange(app: App) {
+  const element = h('div', { class: 'last' })
+  /** Who waits for the entry of a request. */
+  let listeners: (() => void)[] = []
+
+  /** One line; where the response is no success, a second one says why: the journal knows whether it was simulated. */
+  async function show(request: ItemWrite, response: Answer, newest: number) {
+    const [method, target, body] = request
+    const status = response.status || null
+    const badge = h(
+      'span',
+      { class: `badge ${outcomeClass({ state: status ? 'sent' : 'closed', status })}` },
+      status ? describeStatus(status) : 'No response',
+    )
+    const part = (title: string, text: string | undefined) => [
+      h('h3', {}, title),
+      text ? formatBody(text) : h('p', { class: 'hint' }, 'None'),
+    ]
+    const why = h('p', { role: 'alert', class: 'callout error', hidden: true })
+    const details = h(
+      'details',
+      { class: 'exchange' },
+      h(
+        'summary',
+        {},
+        h('span', { class: `method ${method.toLowerCase()}` }, method),
+        h('code', {}, decoded(target)),
+        badge,
+      ),
+      h(
+        'div',
+        { class: 'card stack' },
+        ...part('Request body', body),
+        ...part('Response body', status ? response.text : undefined),
+        h(
+          'p',
+          {},
+          copyButton('Copy as curl', () => curlOf(app, request), { class: 'small' }),
+        ),
+      ),
+    )
+    element.replaceChildren(details, why)
+    if (isSuccess(response)) return
+    const entry = status || app.isOnline ? await entryOf(request, newest) : undefined
+    if (entry?.isSimulated) {
+      why.className = 'callout simulated'
+      badge.className = 'badge simulated'
+    }
+    why.textContent = entry?.isSimulated
+      ? `${(entry.reason ?? '').replace('simulated by rule', 'Simulated by the rule').replace(/^s/, 'S')}. The service works.`
+      : reasonOf(response, app.isOnline)
+    why.hidden = false
+  }
+
+  /** The entry of a request of this page in the journal, once it has ended; undefined if there is none for a while. */
+  async function entryOf([method, target, body]: ItemWrite, newest: number) {
+    const timeout = Date.now() + entryTimeoutMs
+    for (;;) {
+      const found = [...app.entries.values()].find(
+        ({ id, state, request, ...entry }) =>
+          id > newest &&
+          state !== 'pending' &&
+          request.headers['x-todo-client'] === 'page' &&
+          entry.method === method &&
+          entry.path === target &&
+          (request.isTruncated || (request.body ?? undefined) === body),
+      )
+      const remaining = timeout - Date.now()
+      if (found || remaining <= 0) return found
+      await new Promise<void>((resolve) => {
+        listeners.push(resolve)
+        setTimeout(resolve, remaining)
+      })
+    }
+  }
+
+  function entriesChanged() {
+    for (const listener of listeners) listener()
+    listeners = []
+  }
+
+  return { element, show, entriesChanged }
+}
+
+/** What a row needs of the list that it is in. */
+interface ItemList {
+  readonly shape: ItemShape
+  /** The field for a new item gets the focus when no row is left. */
+  readonly newName: HTMLElement
+  write(request: ItemWrite): Promise<Answer>
+  refresh(): void
+  idsAfter(id: string): string[]
+  deleted(item: ShownItem, following: readonly string[]): void
+}
+
+function itemRow(first: ShownItem, list: ItemList): ItemRow {
+  const { shape } = list
+  let item = first
+  let key = JSON.stringify(item)
+  const box = h('input', {
+    type: 'checkbox',
+    onclick: (event) => isPending() && event.preventDefault(),
+    onchange: tick,
+  })
+  const title = h('span', { class: 'name' })
+  const text = h('span', { class: 'notes' })
+  const open = h(
+    'button',
+    { type: 'button', class: 'open', onclick: edit },
+    h('span', { class: 'offscreen' }, 'Edit '),
+    title,
+    text,
+  )
+  const remove = h('button', { type: 'button', class: 'quiet small remove', onclick: deleteItem }, '✕')
+  const element: HTMLElement = h(
+    'li',
+    {},
+    box,
+    open,
+    h('code', { class: 'id', title: item.id }, `id ${item.id}`),
+    remove,
+  )
+  const isPending = () => element.classList.contains('pending')
+  show()
+
+  function show() {
+    const label = item.name ?? 'without a name'
+    box.checked = item[shape.done] === true
+    box.setAttribute('aria-label', `Done: ${label}`)
+    remove.setAttribute('aria-label', `Delete ${label}`)
+    setText(title, item.name || (item.name === null ? 'no name (null)' : 'empty name'))
+    title.classList.toggle('absent', !item.name)
+    setText(text, item.notes ?? '')
+    element.classList.toggle('done', item[shape.done] === true)
+  }
+
+  /** The row is dimmed while the service has not answered. */
+  async function update(changed: ShownItem): Promise<boolean> {
+    element.classList.add('pending')
+    element.ariaBusy = 'true'
+    const response = await list.write(shape.update(changed))
+    element.classList.remove('pending')
+    element.ariaBusy = 'false'
+    // Where that was no success, the next list is the same as the last one.
+    key = ''
+    return isSuccess(response)
+  }
+
+  async function tick() {
+    await update({ ...item, [shape.done]: box.checked })
+  }
+
+  async function deleteItem() {
+    const neighbour = element.nextElementSibling ?? element.previousElementSibling
+    const following = list.idsAfter(item.id)
+    element.hidden = true
+    ;(neighbour?.querySelector<HTMLElement>('.remove') ?? list.newName).focus()
+    const { status } = await list.write(['DELETE', `${path}/${encodeURIComponent(item.id)}`])
+    if (status === 204 || (status === 0 && (await isGone()))) list.deleted(item, following)
+    else element.hidden = false
+  }
+
+  /** Without a response it may be deleted. */
+  async function isGone(): Promise<boolean> {
+    const response = await admin('GET', 'items')
+    return response.status === 200 && !(parseExact(response.text) as ShownItem[]).some(({ id }) => id === item.id)
+  }
+
+  function edit() {
+    const form = editForm(item, shape.hasNotes, {
+      isPending,
+      save: (changes) => update({ ...item, ...changes }),
+      close(hadFocus) {
+        element.classList.remove('is-edited')
+        form.replaceWith(open)
+        if (hadFocus) open.focus()
+        list.refresh()
+      },
+    })
+    open.replaceWith(form)
+    element.classList.add('is-edited')
+    form.querySelector('input')?.select()
+  }
+
+  return {
+    element,
+    update(changed: ShownItem) {
+      const changedKey = JSON.stringify(changed)
+      if (changedKey === key || isPending()) return
+      key = changedKey
+      item = changed
+      show()
     },
   }
+}
+
+/** What a form for an item reports. */
+interface EditHandlers {
+  isPending(): boolean
+  /** Returns whether the service has saved it. */
+  save(changes: Partial<ShownItem>): Promise<boolean>
+  close(hadFocus: boolean): void
+}
+
+function editForm(item: ShownItem, hasNotes: boolean, handlers: EditHandlers): HTMLFormElement {
+  const newName = h('input', { autocomplete: 'off', 'aria-label': 'Name' })
+  newName.value = item.name ?? ''
+  const newNotes = h('textarea', { rows: '2', 'aria-label': 'Notes' })
+  newNotes.value = item.notes ?? ''
+  const before = [newName.value, newNotes.value]
+  let isOpen = true
+  const cancel = h(
+    'button',
+    // Some browsers give a button no focus, and would take that for leaving the form.
+    { type: 'button', onclick: close, onmousedown: (event) => event.preventDefault() },
+    'Cancel',
+  )
+  const form = h(
+    'form',
+    { class: 'edit', onsubmit: save, onfocusout: leave, onkeydown: (event) => event.key === 'Escape' && close() },
+    newName,
+    hasNotes && newNotes,
+    h('button', { class: 'primary' }, 'Save'),
+    cancel,
+  )
+
+  async function save(event?: Event) {
+    event?.preventDefault()
+    if (handlers.isPending()) return
+    const name = newName.value === '' && item.name === null ? null : newName.value
+    if (await handlers.save({ name, ...(hasNotes && { notes: newNotes.value }) })) close()
+  }
+
+  /** Saves what was typed, unless somebody only switched to another window. */
+  function leave({ relatedTarget }: FocusEvent) {
+    if (!isOpen || form.contains(relatedTarget as Node | null) || !document.hasFocus()) return
+    if (newName.value === before[0] && newNotes.value === before[1]) close()
+    else save()
+  }
+
+  function close() {
+    if (!isOpen) return
+    isOpen = false
+    handlers.close(form.contains(document.activeElement))
+  }
+
+  return form
 }
 
 function decoded(target: string): string {
