@@ -136,7 +136,7 @@ export function itemsView(app: App): View {
   /** Rows of items that are being created; they go when the list has them. */
   const created = new Map<HTMLElement, Created>()
 
-  const rowsOf: ItemList = {
+  const itemList: ItemList = {
     shape,
     newName: name,
     write,
@@ -234,7 +234,7 @@ export function itemsView(app: App): View {
       let row = rows.get(item.id)
       if (row) row.update(item)
       else {
-        row = itemRow(item, rowsOf)
+        row = itemRow(item, itemList)
         rows.set(item.id, row)
       }
       if (row.element === next) next = next.nextElementSibling

@@ -13,7 +13,7 @@ export interface Metrics {
   read(): Promise<string>
 }
 
-interface MetricsServer {
+export interface MetricsServer {
   readonly url: string
   close(): Promise<void>
 }

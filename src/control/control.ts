@@ -124,7 +124,8 @@ export class Control implements HttpHandler {
   #openFor(context: RequestContext): Sandbox | Response {
     if (isFromOtherSite(context, this.#options.settings.cors))
       return problem(403, 'Pages of other sites may not create a sandbox: --cors allows their origin.')
-    const name = nameIn(context.request) ?? ''
+    // The request names one: otherwise the main sandbox handles it.
+    const name = nameIn(context.request) as string
     // Another request may have made it meanwhile.
     return this.#find(name) ?? this.#open(name, context.method === 'GET' || context.method === 'HEAD')
   }

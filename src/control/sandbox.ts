@@ -92,11 +92,16 @@ export class Sandbox implements Controlled {
   opening(part: SandboxPart, open: (context: RequestContext) => Sandbox | Response): ApiHandler {
     const opened = new WeakMap<object, Sandbox>()
     const { [part]: api } = this.#apis
+    // All sandboxes of a profile have the same routes in the same order.
     const routeOf = (context: object, index: number) =>
       (opened.get(context) as Sandbox).#apis[part].routes[index] as Route
+    // The reader of a rule counts those of its own sandbox.
+    const readerOf = (context: object | undefined, index: number) =>
+      routeOf(context ?? {}, index).readBody as NonNullable<Route['readBody']>
     const routes = api.routes.map(
       (route, index): Route => ({
         ...route,
+        ...(route.readBody && { readBody: (text, sent) => readerOf(sent, index)(text, sent) }),
         execute: (input) => routeOf(input, index).execute(input),
         respond: (outcome, input) => routeOf(input, index).respond(outcome, input),
       }),

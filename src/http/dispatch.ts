@@ -49,16 +49,16 @@ export interface DispatchSettings extends ContextSettings {
 export interface DispatchHooks {
   /** Every response gets these. */
   readonly headers?: Readonly<Record<string, string>>
-  /** Called when the head leaves nothing to refuse, before anything else is read; a response refuses the request, too. */
+  /** Called once the head is accepted and the caller authenticated, before the body is read. A response refuses the request. */
   accept?(context: RequestContext): Response | undefined
   /** Called before the handler. */
   findFault(context: RequestContext, route: Route): Fault | undefined
   /**
-   * Called when the head was read; takes the response, which is not sent yet, or that the connection is reset in its place.
-   * The request is logged when it has ended.
+   * Called when the head was read. Returns a function that gets the response before it is sent, or `reset` if the connection
+   * is reset instead. The request is logged when it has ended.
    */
   begin?(context: RequestContext): (outcome: Response | 'reset') => void
-  /** Likewise, but called when the response of a request is known that nothing else has recorded. */
+  /** Called in place of `begin` where a request is recorded only once its response is known. */
   beginLate?: DispatchHooks['begin']
   /** Why the client may not use this API; undefined where it may. */
   findAccessError?(context: RequestContext): Rejection | undefined
@@ -270,7 +270,11 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
 
   return {
     dispatch,
-    reject: (request, response) => finish(new RequestContext(request, settings, monotonicNow(), ''), response),
+    reject(request, response) {
+      const context = new RequestContext(request, settings, monotonicNow(), '')
+      context.record = hooks?.begin?.(context)
+      finish(context, response)
+    },
     malformed(status, reason, client) {
       log.malformedRequest(api.name, status, reason, client)
       observe?.(api.name, 'none', '', status, 0)

@@ -167,7 +167,7 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
   }
 }
 
-/** A server that listens on no port: connections are emitted. Instead of its timeouts there is `Connection.check`. */
+/** A server that listens on no port: connections are emitted. Instead of its timeouts there is `ClientConnection.check`. */
 function httpServer(connections: ReadonlyMap<Socket, ClientConnection>): HttpServer {
   const server = createServer({
     maxHeaderSize: maxHeaderBytes,
@@ -365,7 +365,7 @@ class ClientConnection {
     return this.#queue.length > 0
   }
 
-  /** Closes the connection: no further request is handled. */
+  /** No further request is handled on this connection. */
   close(): void {
     this.#isClosing = true
   }
@@ -621,11 +621,11 @@ class NodeRequest implements Request {
   /** Why no other request can follow on this connection; undefined where one can. */
   #findCloseReason(response: Response, isIncomplete: boolean): string | undefined {
     const connection = this.#connection
-    if (response.closesConnection === true) return 'the error leaves unclear where the request ends'
+    if (response.closesConnection === true) return 'no request can be told from this one, or none is wanted behind it'
     if (connection.isSurplus) return 'there are too many connections'
     if (connection.state.isDraining && !connection.hasWaiting) return 'the service stops'
-    if (this.isHttp10) return 'Node cannot keep it open after a response without Content-Length'
-    if (this.hasUpgrade) return 'Node does not parse what follows in the same packet'
+    if (this.isHttp10) return 'HTTP/1.0: Node cannot keep it open after a response without Content-Length'
+    if (this.hasUpgrade) return 'Upgrade: Node does not parse what follows in the same packet'
     if (this.expectsContinue) return 'the client may send the body or not'
     if (isIncomplete && (this.isChunked || this.contentLength > maxDrainedBytes)) return 'too much of the body is left'
     return undefined

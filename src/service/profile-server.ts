@@ -99,7 +99,7 @@ export async function startProfile<Name extends ProfileName>(
     }
     return { running, unusable }
   } catch (error) {
-    await stop('destroy')
+    await stop('destroy').catch(() => {})
     throw error
   }
 }

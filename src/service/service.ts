@@ -71,9 +71,12 @@ class StartedParts {
     this.#closers.unshift(close)
   }
 
+  /** Ends everything, whatever fails to end, and throws the first failure. */
   async end(how: 'close' | 'destroy'): Promise<void> {
-    await Promise.all(this.profiles.map((profile) => profile[how]()))
-    for (const close of this.#closers) await close()
+    const outcomes = await Promise.allSettled(this.profiles.map((profile) => profile[how]()))
+    for (const close of this.#closers) outcomes.push(...(await Promise.allSettled([close()])))
+    const failed = outcomes.find((outcome) => outcome.status === 'rejected')
+    if (failed) throw failed.reason
   }
 }
 
@@ -83,7 +86,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   try {
     return await startParts(options, parts)
   } catch (error) {
-    await parts.end('destroy')
+    // Why it could not start matters more than what could not be ended.
+    await parts.end('destroy').catch(() => {})
     throw error
   }
 }

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { profiles } from '../app.ts'
 import type { Config } from '../config/config.ts'
 import type { Log, StartMessage } from '../log.ts'
+import type { MetricsServer } from '../metrics.ts'
 import { Handover } from '../server/handover.ts'
 import type { Clock } from './clock.ts'
 import { openFileStores } from './stores.ts'
@@ -33,17 +34,19 @@ export async function serveInWorkers(options: WorkerOptions): Promise<boolean> {
   // Holds the lock of the data file for the workers.
   const file =
     dataFile === undefined ? undefined : await openFileStores(dataFile, profiles, { ...clock, log }, 'exclusive')
+  let metrics: MetricsServer | undefined
+  let isStarted = false
+  let isInPlace = true
   try {
-    const metrics =
-      port === undefined ? undefined : await (await import('../metrics.ts')).serveWorkerMetrics(port, host)
-    const isStarted = await runWorkers(options, metrics?.url)
-    const isInPlace = file?.isInPlace() ?? true
-    await metrics?.close()
-    if (isStarted) log.stopped()
-    return isStarted && isInPlace
+    if (port !== undefined) metrics = await (await import('../metrics.ts')).serveWorkerMetrics(port, host)
+    isStarted = await runWorkers(options, metrics?.url)
+    isInPlace = file?.isInPlace() ?? true
   } finally {
+    await metrics?.close()
     await file?.close()
   }
+  if (isStarted) log.stopped()
+  return isStarted && isInPlace
 }
 
 /** Runs this program in several processes until the signal; false when the first of them does not start. */

@@ -61,7 +61,7 @@ export const object = <M extends SchemaMembers, Optional extends SchemaMembers>(
  */
 export const notBlank = '^[\\s\\S]*\\S[\\s\\S]*$'
 
-/** The parts of a schema that a check reads. The value of an int64 is its decimal digits: a number would round it. */
+/** The parts of a schema that a check reads. An integer with a format is given by its decimal digits: a number may round it. */
 type CheckedSchema = Omit<Schema<unknown>, 'format' | 'description'> & { readonly format?: string }
 
 interface Mistake {
@@ -89,7 +89,7 @@ export function checkOf(schema: CheckedSchema): Check {
     const check = schema.items && checkOf(schema.items)
     return unless((value) => Array.isArray(value) && value.every((item) => !check?.(item)))
   }
-  if (schema.format === 'int64') return unless((value) => typeof value === 'string')
+  if (isExact(schema)) return unless((value) => typeof value === 'string')
   const { minimum = Number.NEGATIVE_INFINITY, maximum = Number.POSITIVE_INFINITY } = schema
   const isNumber = type === 'integer' ? Number.isInteger : Number.isFinite
   return unless((value) => isNumber(value) && Number(value) >= minimum && Number(value) <= maximum)
@@ -101,13 +101,10 @@ function textCheck(schema: CheckedSchema, mistake: Mistake): Check {
   const { nullable = false, pattern: source, maxLength = Number.POSITIVE_INFINITY, [expects]: stated } = schema
   const isNotBlank = source === notBlank
   const pattern = isNotBlank ? /\S/ : source === undefined ? undefined : new RegExp(source, 'u')
-  const invalid = stated === undefined ? `must ${isNotBlank ? 'not be blank' : `match ${source}`}` : mistake.message
-  const noMatch = { message: invalid, isUnstorable: false }
+  const say = (message: string) => (stated === undefined ? message : mistake.message)
+  const noMatch = { message: say(isNotBlank ? 'must not be blank' : `must match ${source}`), isUnstorable: false }
   const loneSurrogate = { message: 'must not contain a lone surrogate', isUnstorable: true }
-  const tooLong = {
-    message: stated === undefined ? `must have at most ${maxLength} characters` : mistake.message,
-    isUnstorable: true,
-  }
+  const tooLong = { message: say(`must have at most ${maxLength} characters`), isUnstorable: true }
   return (value) => {
     if (typeof value !== 'string') return nullable && value === null ? undefined : mistake
     if (pattern && !pattern.test(value)) return noMatch
@@ -121,11 +118,13 @@ function expectation({ type, enum: values, nullable, format, minimum, maximum }:
   if (type === 'boolean') return 'be true or false'
   if (type === 'string') return nullable ? 'be a string or null' : 'be a string'
   if (type === 'object' || type === 'array') return `be an ${type}`
-  if (format === 'int64') return 'be an int64'
+  if (type === 'integer' && format !== undefined) return `be an ${format}`
   if (maximum === undefined && minimum === 0) return 'be a whole number'
   if (maximum === undefined && minimum === 1) return 'be a positive integer'
   return `be ${type === 'integer' ? 'an integer' : 'a number'}${maximum === undefined ? '' : ` from ${minimum} to ${maximum}`}`
 }
+
+const isExact = ({ type, format }: CheckedSchema) => type === 'integer' && format !== undefined
 
 const isObject = (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value)
 

@@ -59,14 +59,23 @@ const storesOverheadBytes = 40_000
 /** An item takes 120 to 150 bytes besides its JSON, by measurement, and that 30 to 60 besides the texts of the item. */
 const itemOverheadBytes = 250
 
-/** Estimates the heap of an item. A string with a character beyond Latin-1 takes two bytes per UTF-16 code unit. */
+/** What JSON.stringify escapes in a text that is well-formed. */
+const escaped = /["\\\p{Cc}]/u
+
+/**
+ * Estimates the heap of an item with its JSON, which may be made later. A string with a character beyond Latin-1 takes two
+ * bytes per UTF-16 code unit.
+ */
 function sizeOf<Item extends object>(key: number | string, item: Item): number {
-  let bytes = itemOverheadBytes + (typeof key === 'string' ? key.length : 0)
+  let length = typeof key === 'string' ? key.length : 0
+  let isWide = false
   for (const name in item) {
     const value = item[name]
-    if (typeof value === 'string') bytes += Buffer.byteLength(value) === value.length ? value.length : 2 * value.length
+    if (typeof value !== 'string') continue
+    length += escaped.test(value) ? JSON.stringify(value).length : value.length
+    isWide ||= Buffer.byteLength(value) !== value.length
   }
-  return bytes
+  return itemOverheadBytes + (isWide ? 2 * length : length)
 }
 
 /** Limits the bytes that items take, so that clients cannot exhaust the heap. */

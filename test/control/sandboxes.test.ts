@@ -113,8 +113,17 @@ suite('sandbox', { concurrency: true }, () => {
       }
       assert.equal((await responses.at(-1))?.headers['access-control-allow-origin'], 'http://localhost:5173')
       await service.running.prints(/\/~a\.b.* 400 .*The name of a sandbox must have/)
+      const entries = await journalOf(client)
+      assert.ok(entries.some(({ path, status, reason }) => path === '/~a.b/__admin/reset' && status === 400 && reason))
       assert.equal((await client.send('GET', `/~${'x'.repeat(64)}${itemsPath}`)).status, 200)
     })
+
+  test('the first request of a sandbox is checked by its own rules', async (t) => {
+    const { url } = await serve(t, [])
+    const rule = { method: 'POST', code: 503 }
+    assert.equal((await createClient(url).send('PUT', '/__admin/faults', Array(1_000).fill(rule))).status, 204)
+    assert.equal((await createClient(`${url}/~new`).send('POST', '/__admin/faults', rule)).status, 201)
+  })
 
   test('a malformed request is rejected as without a sandbox, and closes the connection', async (t) => {
     const raw = new RawConnection(t, a.port)

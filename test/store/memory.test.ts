@@ -67,6 +67,15 @@ suite('memory budget', () => {
     assert.deepEqual(await stores.a.get('1'), { json: created.json, etag: created.etag })
   })
 
+  test('an item counts with its JSON, however it is escaped and stored', async () => {
+    const b = (notes: string, name = 'x') => open().b.create({ id: 'x', name, notes, done: false })
+    assert.equal(typeof (await b('x'.repeat(3_000))), 'object')
+    // Six characters each, and two bytes for each of these where one character of the item is beyond Latin-1.
+    assert.equal(await b('\u0001'.repeat(5_000)), 'memory-limit')
+    assert.equal(typeof (await b('\u0001'.repeat(1_800))), 'object')
+    assert.equal(await b('\u0001'.repeat(1_800), '漢'), 'memory-limit')
+  })
+
   test('replaceAll beyond a limit changes nothing', async () => {
     const stores = open()
     await create(stores, 'x')
