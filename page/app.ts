@@ -1,5 +1,5 @@
+import type { ProfileUrls } from '../src/common/profile-urls.ts'
 import type { Info, JournalEntry, ServiceEvent } from '../src/control/schema.ts'
-import type { ProfileUrls } from '../src/shared/profile-urls.ts'
 import { admin, base, mainBase, messageOf, readEvents, useToken } from './client.ts'
 import { connectView } from './connect.ts'
 import { contractView } from './contract.ts'

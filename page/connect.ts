@@ -1,5 +1,5 @@
+import type { ProfileUrls } from '../src/common/profile-urls.ts'
 import type { Info } from '../src/control/schema.ts'
-import type { ProfileUrls } from '../src/shared/profile-urls.ts'
 import { admin, base, currentToken, messageOf } from './client.ts'
 import { copyButton, download, field, h, type SelectOption, select, tabs } from './dom.ts'
 import { formatDate, formatTime } from './format.ts'

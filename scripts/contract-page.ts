@@ -20,7 +20,7 @@ export function contractPage(): string {
 Basis **spec**: required by the specification. Basis **choice**: left open by the specification, decided here; inside a
 rule of basis spec, the parts marked (choice) are choices too. The last column is the number of checks of the rule.
 
-Generated from \`src/shared/rules.ts\` by \`npm run docs\`; a test fails when it is out of date.
+Generated from \`src/common/rules.ts\` by \`npm run docs\`; a test fails when it is out of date.
 
 ${tables.join('\n')}`
 }

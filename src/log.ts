@@ -1,5 +1,5 @@
-import { escapeText } from './shared/escape.ts'
-import type { ProfileUrls } from './shared/profile-urls.ts'
+import { escapeText } from './common/escape.ts'
+import type { ProfileUrls } from './common/profile-urls.ts'
 
 export const logLevels = ['silent', 'error', 'warn', 'info'] as const
 export type LogLevel = (typeof logLevels)[number]

@@ -1,8 +1,8 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { StartError } from './common/start-error.ts'
 import type { DispatchSettings } from './http/dispatch.ts'
-import { StartError } from './shared/start-error.ts'
 import type { Stores } from './store/store.ts'
 
 export interface Metrics {

@@ -23,13 +23,13 @@ const allowedImports: Record<string, readonly string[]> = {
     'mcp',
     'server/runtime.ts',
     'service',
-    'shared',
+    'common',
     'store/store.ts',
     'tokens',
     'verify',
     'version.ts',
   ],
-  mcp: ['app.ts', 'config', 'control', 'http', 'profiles', 'service', 'shared', 'verify', 'version.ts'],
+  mcp: ['app.ts', 'config', 'control', 'http', 'profiles', 'service', 'common', 'verify', 'version.ts'],
   service: [
     'app.ts',
     'config',
@@ -40,27 +40,27 @@ const allowedImports: Record<string, readonly string[]> = {
     'pages',
     'profiles',
     'server',
-    'shared',
+    'common',
     'store',
     'tokens',
     'version.ts',
   ],
   config: ['control', 'http', 'log.ts', 'profiles', 'server', 'store/postgres/url.ts', 'tokens'],
   'app.ts': ['pages', 'http', 'profiles', 'store/store.ts'],
-  control: ['pages', 'http', 'log.ts', 'shared', 'store/store.ts'],
+  control: ['pages', 'http', 'log.ts', 'common', 'store/store.ts'],
   pages: ['http'],
-  profiles: ['http', 'shared', 'store/store.ts'],
+  profiles: ['http', 'common', 'store/store.ts'],
   server: ['config-directory.ts', 'http'],
-  http: ['log.ts', 'shared', 'store/store.ts'],
-  'metrics.ts': ['http', 'shared', 'store/store.ts'],
-  tokens: ['config-directory.ts', 'shared'],
+  http: ['log.ts', 'common', 'store/store.ts'],
+  'metrics.ts': ['http', 'common', 'store/store.ts'],
+  tokens: ['config-directory.ts', 'common'],
   store: [],
   'config-directory.ts': [],
-  'log.ts': ['shared'],
+  'log.ts': ['common'],
   'version.ts': [],
   // A package of its own tomorrow: nothing but commands and mcp imports it.
-  verify: ['shared'],
-  shared: [],
+  verify: ['common'],
+  common: [],
 }
 
 /** Modules that are loaded when a command or a setting needs them. */
@@ -141,7 +141,7 @@ suite('architecture', () => {
 
   test('only commands and service read the clock, random numbers and the environment', () => {
     for (const { file, text } of sources)
-      if (!['cli.ts', 'commands', 'service', 'shared', 'verify'].includes(moduleOf(file)))
+      if (!['cli.ts', 'commands', 'service', 'common', 'verify'].includes(moduleOf(file)))
         assert.doesNotMatch(
           text,
           /\bnew Date\(\)|Date\.now|Math\.random|performance\.now|random(UUID|Bytes)|\bprocess\.[a-z]/,

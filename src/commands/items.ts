@@ -1,11 +1,11 @@
 import { profiles } from '../app.ts'
+import { StartError } from '../common/start-error.ts'
 import { findUnknownVariables, serveOptions } from '../config/config.ts'
 import { nearestWord, optionsHelp, type ParsedOptions, readOptions, rejectArguments } from '../config/options.ts'
 import type { Log } from '../log.ts'
 import { createClock } from '../service/clock.ts'
 import { formatItems, readItemsFile } from '../service/items-file.ts'
 import { openDatabaseStores, openFileStores } from '../service/stores.ts'
-import { StartError } from '../shared/start-error.ts'
 import { OutcomeUnknownError, type PersistentStores, UnavailableError } from '../store/store.ts'
 import { type Command, commandLine } from './command.ts'
 

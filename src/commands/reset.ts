@@ -1,11 +1,11 @@
 import { createInterface } from 'node:readline'
+import { isValid } from '../common/schema.ts'
 import { findUnknownVariables, readServerUrl } from '../config/config.ts'
 import { flagsOnly, option, optionsHelp, readOptions, rejectArguments, toggle } from '../config/options.ts'
 import { bearerToken } from '../config/token-options.ts'
 import { sandboxName } from '../control/schema.ts'
 import { ControlError, connectControl } from '../service/control-client.ts'
 import { defaultUrlsByProfile, findService } from '../service/find-service.ts'
-import { isValid } from '../shared/schema.ts'
 import { type Command, commandLine, type Process } from './command.ts'
 
 const options = {

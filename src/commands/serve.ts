@@ -1,6 +1,7 @@
 import cluster from 'node:cluster'
 import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
+import { StartError } from '../common/start-error.ts'
 import { type Config, readConfig, serveOptions } from '../config/config.ts'
 import { optionsHelp, withFlags } from '../config/options.ts'
 import { configDirectory } from '../config-directory.ts'
@@ -8,7 +9,6 @@ import { jsonLog, type Log, readableLog } from '../log.ts'
 import { runtime } from '../server/runtime.ts'
 import { createClock } from '../service/clock.ts'
 import { type ServiceOptions, startService } from '../service/service.ts'
-import { StartError } from '../shared/start-error.ts'
 import { type Command, commandLine, type Process } from './command.ts'
 
 export const serve: Command = {

@@ -1,4 +1,5 @@
 import { userInfo } from 'node:os'
+import { escapeText } from '../common/escape.ts'
 import { findUnknownVariables } from '../config/config.ts'
 import {
   choice,
@@ -15,7 +16,6 @@ import { readTokenSettings, tokenOptions } from '../config/token-options.ts'
 import { configDirectory } from '../config-directory.ts'
 import { defaultUrls, findService } from '../service/find-service.ts'
 import { createDevToken, createTokenVerification } from '../service/tokens.ts'
-import { escapeText } from '../shared/escape.ts'
 import { devTokenDefaults } from '../tokens/dev-key.ts'
 import { maxValidForSeconds } from '../tokens/sign.ts'
 import { checkToken, isUndecided } from '../tokens/verify.ts'

@@ -1,9 +1,9 @@
+import { isValid } from '../common/schema.ts'
 import type { RequestContext } from '../http/context.ts'
 import { type CorsPolicy, isOriginAllowed } from '../http/cors.ts'
 import type { HttpHandler } from '../http/dispatch.ts'
 import type { Request } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
-import { isValid } from '../shared/schema.ts'
 import { type Controlled, ownOrigin } from './api.ts'
 import { type CodeSettings, Codes } from './codes.ts'
 import { controlPattern, type FaultSettings, problem } from './faults.ts'
@@ -70,10 +70,8 @@ export class Control implements HttpHandler {
   }
 
   dispatch(request: Request): void {
-    const path = pathOf(request)
-    const [prefix = ''] = sandboxPrefix.exec(path) ?? []
-    const name = nameIn(request)
-    const part = controlPattern.test(path.slice(prefix.length)) ? 'control' : 'service'
+    const { prefix, name, path } = targetOf(request)
+    const part = controlPattern.test(path) ? 'control' : 'service'
     const found = name === undefined || request.protocolError ? this.main : this.#find(name)
     const rejection = found || name === undefined ? undefined : this.#findProblem(name)
     if (rejection) this.main.handlers.service.reject(request, rejection)
@@ -125,7 +123,7 @@ export class Control implements HttpHandler {
     if (isFromOtherSite(context, this.#options.settings.cors))
       return problem(403, 'Pages of other sites may not create a sandbox: --cors allows their origin.')
     // The request names one: otherwise the main sandbox handles it.
-    const name = nameIn(context.request) as string
+    const name = targetOf(context.request).name as string
     // Another request may have made it meanwhile.
     return this.#find(name) ?? this.#open(name, context.method === 'GET' || context.method === 'HEAD')
   }
@@ -169,8 +167,11 @@ function isFromOtherSite(context: RequestContext, cors: CorsPolicy): boolean {
   return origin !== ownOrigin(context) && !isOriginAllowed(origin, cors)
 }
 
-/** The name of the sandbox that the request is for; undefined where it names none. */
-const nameIn = (request: Request) => sandboxPrefix.exec(pathOf(request))?.[1] ?? request.header(sandboxHeader)
-
-/** Returns the path of the request target, without the authority of an absolute one. */
-const pathOf = ({ target }: Request) => (target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?#]*/i, ''))
+/** The sandbox that a request names, if it does, by the prefix of its path or by a header; and the path behind the prefix. */
+function targetOf(request: Request) {
+  const { target } = request
+  // An absolute-form target has an authority.
+  const whole = target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?#]*/i, '')
+  const [prefix = '', name = request.header(sandboxHeader)] = sandboxPrefix.exec(whole) ?? []
+  return { prefix, name, path: whole.slice(prefix.length) }
+}

@@ -1,10 +1,11 @@
+import { isObject } from '../common/json.ts'
+import { checkOf } from '../common/schema.ts'
 import { challengeExpired } from '../http/auth.ts'
 import type { Fault, RequestContext } from '../http/context.ts'
 import type { Api } from '../http/dispatch.ts'
 import { type ErrorCode, Rejection } from '../http/errors.ts'
 import type { Response } from '../http/response.ts'
 import { decode, errorCodesOf, type Route } from '../http/router.ts'
-import { checkOf } from '../shared/schema.ts'
 import { type FaultRule, type FlagRule, maxWaitSeconds, ruleMembers, type UsedRule } from './schema.ts'
 
 export interface FaultSettings {
@@ -291,7 +292,7 @@ const mistakeIn = (member: keyof FaultRule, value: unknown, name: string = membe
 }
 
 export function ruleErrors(rule: unknown, faults: Faults): string[] {
-  if (typeof rule !== 'object' || rule === null || Array.isArray(rule)) return ['A rule must be an object.']
+  if (!isObject(rule)) return ['A rule must be an object.']
   const messages = Object.entries(rule).flatMap(([name, value]) => {
     if (!isRuleMember(name)) return `There is no member ${name}: use ${Object.keys(ruleMembers).join(', ')}.`
     return mistakeIn(name, value) ?? []

@@ -43,8 +43,6 @@ export interface SandboxSettings {
   readonly now: () => Date
 }
 
-type HookedSettings = DispatchSettings & { readonly hooks: DispatchHooks }
-
 /** What a request is for: the profile, or the control of its sandbox. */
 export type SandboxPart = 'service' | 'control'
 
@@ -62,6 +60,13 @@ export class Sandbox implements Controlled {
   readonly handlers: Readonly<Record<SandboxPart, ApiHandler>>
   usedAt: number
   readonly #apis: Readonly<Record<SandboxPart, Api>>
+  readonly #hooks: Readonly<Record<SandboxPart, DispatchHooks>> = {
+    service: {
+      findFault: (context, route) => this.faults.find(context, route),
+      begin: (context) => this.#record(context),
+    },
+    control: controlAccess,
+  }
   readonly #items: SandboxItems
   readonly #shared: SandboxSettings
   readonly #info: () => Omit<SandboxInfo, 'hasChanged'>
@@ -106,20 +111,20 @@ export class Sandbox implements Controlled {
         respond: (outcome, input) => routeOf(input, index).respond(outcome, input),
       }),
     )
-    const settings = this.#settingsOf(part)
-    const { begin, ...hooks } = settings.hooks
-    const settingsOf = (context: RequestContext) => (opened.get(context) as Sandbox).#settingsOf(part)
+    const hooksOf = (context: RequestContext) => (opened.get(context) as Sandbox).#hooks[part]
     const accept = (context: RequestContext) => {
       const sandbox = open(context)
       if ('status' in sandbox) return sandbox
       opened.set(context, sandbox)
-      context.record = settingsOf(context).hooks.begin?.(context)
+      context.record = sandbox.#hooks[part].begin?.(context)
       return undefined
     }
     const findFault: DispatchHooks['findFault'] = (context, route) =>
-      settingsOf(context).hooks.findFault(context, routeOf(context, routes.indexOf(route)))
-    const late = begin ? { beginLate: begin } : {}
-    return httpHandler({ ...api, routes }, { ...settings, hooks: { ...hooks, ...late, accept, findFault } })
+      hooksOf(context).findFault(context, routeOf(context, routes.indexOf(route)))
+    // What is refused before it opens a sandbox is recorded in this one.
+    const { begin, ...rest } = this.#hooks[part]
+    const hooks = { ...rest, ...(begin && { beginLate: begin }), accept, findFault }
+    return httpHandler({ ...api, routes }, { ...this.#settingsOf(part), hooks })
   }
 
   /** Whether its items are others than at the start. */
@@ -163,13 +168,9 @@ export class Sandbox implements Controlled {
     this.#items.dispose()
   }
 
-  #settingsOf(part: SandboxPart): HookedSettings {
-    if (part === 'control') return this.#controlSettings()
-    const hooks: DispatchHooks = {
-      findFault: (context, route) => this.faults.find(context, route),
-      begin: (context) => this.#record(context),
-    }
-    return { ...this.#shared.settings, hooks }
+  #settingsOf(part: SandboxPart): DispatchSettings {
+    const { [part]: hooks } = this.#hooks
+    return part === 'control' ? this.#controlSettings(hooks) : { ...this.#shared.settings, hooks }
   }
 
   /** Adds the request to the journal, and to the log when it has ended. */
@@ -199,14 +200,14 @@ export class Sandbox implements Controlled {
     }
   }
 
-  #controlSettings(): HookedSettings {
+  #controlSettings(hooks: DispatchHooks): DispatchSettings {
     const { settings, verifyToken, maxBodyBytes } = this.#shared
     const { log } = settings
     return {
       ...settings,
       cors: [],
       reportOrigin: () => {},
-      hooks: controlAccess,
+      hooks,
       maxBodyBytes,
       maxJsonValues,
       verifyToken: requireScope(verifyToken, controlScope),

@@ -2,7 +2,7 @@
  * The JSON objects of the control API. `start` shows some of the types to other packages, so what this file imports needs no
  * types of Node.
  */
-import type { ProfileUrls } from '../shared/profile-urls.ts'
+import type { ProfileUrls } from '../common/profile-urls.ts'
 import {
   alwaysTrue,
   arrayOf,
@@ -19,7 +19,7 @@ import {
   text,
   type ValueOf,
   wholeNumber,
-} from '../shared/schema.ts'
+} from '../common/schema.ts'
 
 export const maxWaitSeconds = 60
 
@@ -27,6 +27,8 @@ export const sandboxName = text(
   'A name of your own, 1 to 64 of A-Z, a-z, 0-9, _ and -: a sandbox shares no items, rules and requests with other clients.',
   { pattern: '^[\\w-]{1,64}$' },
 )
+
+const maxPathLength = 1_000
 
 const waitLimits = {
   minimum: 0,
@@ -38,8 +40,8 @@ export const ruleMembers = {
   method: text('Any method, where absent.', { pattern: '^[A-Z]+$', [expects]: 'be a method such as POST' }),
   path: text('A path, or one of the document such as `/api/todoitems/{id}`; any, where absent.', {
     pattern: '^/[!$-;=@-[\\]-~]*$',
-    maxLength: 1_000,
-    [expects]: 'begin with /, be percent-encoded and have at most 1000 characters',
+    maxLength: maxPathLength,
+    [expects]: `begin with /, be percent-encoded and have at most ${maxPathLength} characters`,
   }),
   times: integer('How many requests; all, where absent.', { minimum: 1 }),
   share: number('The share of these requests; all, where absent.', { minimum: 0, maximum: 1 }),

@@ -1,4 +1,5 @@
-import { checkOf } from '../shared/schema.ts'
+import { isObject } from '../common/json.ts'
+import { checkOf } from '../common/schema.ts'
 import { bodyError, type ErrorCode, Rejection } from './errors.ts'
 import { int64, int64Member, quoteNumbers } from './int64.ts'
 
@@ -156,9 +157,6 @@ function misspelledName(missing: readonly string[], object: Record<string, unkno
   }
   return undefined
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 function memberValue(
   { name, member }: Pick<MemberCheck, 'name' | 'member'>,

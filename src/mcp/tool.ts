@@ -1,5 +1,5 @@
 import type { ToolAnnotations } from '@modelcontextprotocol/server'
-import { isValid, type Schema } from '../shared/schema.ts'
+import { isValid, type Schema } from '../common/schema.ts'
 
 export interface Tool<Input = object> {
   readonly name: string

@@ -1,4 +1,6 @@
 import { profiles } from '../app.ts'
+import { parseBounded, parseExact } from '../common/json.ts'
+import { arrayOf, boolean, integer, mapOf, object, oneOf, text, wholeNumber } from '../common/schema.ts'
 import { readServerUrl } from '../config/config.ts'
 import { bearerToken } from '../config/token-options.ts'
 import {
@@ -10,8 +12,6 @@ import {
   usedRulesSchema,
 } from '../control/schema.ts'
 import { createDevToken, maxValidForSeconds } from '../service/tokens.ts'
-import { parseBounded, parseExact } from '../shared/json.ts'
-import { arrayOf, boolean, integer, mapOf, object, oneOf, text, wholeNumber } from '../shared/schema.ts'
 import { matchesRule } from '../verify/engine/waivers.ts'
 import {
   rules as contractRules,

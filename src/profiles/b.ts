@@ -1,8 +1,8 @@
+import { isLongerThan, notBlank } from '../common/schema.ts'
 import { type ErrorCode, errors, Rejection } from '../http/errors.ts'
 import { empty, json, noContent, type Response, retryAfter, text } from '../http/response.ts'
 import { route } from '../http/router.ts'
 import type { FromSchema, ObjectSchema } from '../http/schema.ts'
-import { isLongerThan, notBlank } from '../shared/schema.ts'
 import type { ItemB, StoreB } from '../store/store.ts'
 import { itemsPath, itemsTag, listRoute, outcomeErrors, type Profile } from './profile.ts'
 

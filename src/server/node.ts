@@ -606,7 +606,7 @@ class NodeRequest implements Request {
     const connection = this.#connection
     const { incoming } = this
     const isIncomplete = this.hasBody && !incoming.complete
-    const closes = this.#findCloseReason(response, isIncomplete) !== undefined
+    const closes = this.#isLast(response, isIncomplete)
     if (closes) connection.close()
     const discards = isIncomplete && closes && !connection.parseError
     try {
@@ -618,17 +618,19 @@ class NodeRequest implements Request {
     connection.responded(this, typeof response.body === 'function' || response.bytesPerSecond !== undefined)
   }
 
-  /** Why no other request can follow on this connection; undefined where one can. */
-  #findCloseReason(response: Response, isIncomplete: boolean): string | undefined {
+  /** Whether no other request can follow on this connection. */
+  #isLast(response: Response, isIncomplete: boolean): boolean {
     const connection = this.#connection
-    if (response.closesConnection === true) return 'no request can be told from this one, or none is wanted behind it'
-    if (connection.isSurplus) return 'there are too many connections'
-    if (connection.state.isDraining && !connection.hasWaiting) return 'the service stops'
-    if (this.isHttp10) return 'HTTP/1.0: Node cannot keep it open after a response without Content-Length'
-    if (this.hasUpgrade) return 'Upgrade: Node does not parse what follows in the same packet'
-    if (this.expectsContinue) return 'the client may send the body or not'
-    if (isIncomplete && (this.isChunked || this.contentLength > maxDrainedBytes)) return 'too much of the body is left'
-    return undefined
+    if (response.closesConnection === true || connection.isSurplus) return true
+    if (connection.state.isDraining && !connection.hasWaiting) return true
+    // Node cannot keep an HTTP/1.0 connection open after a response without Content-Length.
+    if (this.isHttp10) return true
+    // Node does not parse what follows a request with Upgrade in the same packet.
+    if (this.hasUpgrade) return true
+    // The client may send the body, or not.
+    if (this.expectsContinue) return true
+    // What is left of the body would take too long to read.
+    return isIncomplete && (this.isChunked || this.contentLength > maxDrainedBytes)
   }
 
   onEnd(ended: (how: Ending) => void): void {

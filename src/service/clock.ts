@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { seededRandom } from '../shared/random.ts'
+import { seededRandom } from '../common/random.ts'
 
 /** Clock and random numbers of a service. */
 export interface Clock {

@@ -1,9 +1,9 @@
 import { profiles } from '../app.ts'
+import { createClient, NoResponseError, type Response } from '../common/client.ts'
+import { escapeText } from '../common/escape.ts'
+import { parseBounded } from '../common/json.ts'
 import type { Info } from '../control/schema.ts'
 import type { ProfileName } from '../profiles/profile.ts'
-import { createClient, NoResponseError, type Response } from '../shared/client.ts'
-import { escapeText } from '../shared/escape.ts'
-import { parseBounded } from '../shared/json.ts'
 import { commandHeader } from './find-service.ts'
 
 export interface ControlClientOptions {

@@ -1,6 +1,6 @@
+import { createClient } from '../common/client.ts'
 import { profileA } from '../profiles/a.ts'
 import { profileB } from '../profiles/b.ts'
-import { createClient } from '../shared/client.ts'
 
 /** Long enough for a busy service on this machine, short enough to wait for a program that does not respond. */
 const responseTimeoutMs = 500

@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { profiles } from '../app.ts'
+import { escapeText } from '../common/escape.ts'
+import { isObject } from '../common/json.ts'
+import { StartError } from '../common/start-error.ts'
 import { Rejection } from '../http/errors.ts'
 import { int64, quoteNumbers } from '../http/int64.ts'
 import { arrayCheck } from '../http/schema.ts'
-import { escapeText } from '../shared/escape.ts'
-import { StartError } from '../shared/start-error.ts'
 import type { ItemA, ItemB, Snapshot } from '../store/store.ts'
 
 /*
@@ -63,9 +64,9 @@ function parseItems(text: string): Snapshot | { readonly problems: readonly stri
   } catch (cause) {
     return { problems: [`It is not JSON: ${(cause as Error).message}.`] }
   }
-  if (typeof file !== 'object' || file === null || Array.isArray(file))
+  if (!isObject(file))
     return { problems: ['It must be an object such as { "a": [items of Profile A], "b": [items of Profile B] }.'] }
-  const { a, b, lastId, ...unknown } = file as Record<string, unknown>
+  const { a, b, lastId, ...unknown } = file
   const exact = JSON.parse(quoteNumbers(json))
   const problems = Object.keys(unknown).map(
     (name) => `There is no member ${JSON.stringify(name)}: use a, lastId and b.`,

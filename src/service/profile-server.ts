@@ -1,5 +1,7 @@
 import { networkInterfaces } from 'node:os'
 import { type AppSettings, app } from '../app.ts'
+import type { ProfileUrls } from '../common/profile-urls.ts'
+import { StartError } from '../common/start-error.ts'
 import type { Config } from '../config/config.ts'
 import type { Control } from '../control/control.ts'
 import type { HttpHandler } from '../http/dispatch.ts'
@@ -7,8 +9,6 @@ import type { Profile, ProfileName } from '../profiles/profile.ts'
 import type { Credentials } from '../server/dev-certificate.ts'
 import type { listen } from '../server/listen.ts'
 import type { Address, Listening, ServerContext } from '../server/server.ts'
-import type { ProfileUrls } from '../shared/profile-urls.ts'
-import { StartError } from '../shared/start-error.ts'
 import type { ControlledService } from './profile-control.ts'
 
 export interface RunningProfile {

@@ -1,5 +1,5 @@
 import { createPublicKey, createSecretKey, type JsonWebKey, type JsonWebKeyInput, type KeyObject } from 'node:crypto'
-import { escapeText } from '../shared/escape.ts'
+import { escapeText } from '../common/escape.ts'
 
 export interface VerificationKey {
   readonly kid: string | undefined

@@ -1,4 +1,5 @@
-import { escapeText } from '../shared/escape.ts'
+import { escapeText } from '../common/escape.ts'
+import { isObject } from '../common/json.ts'
 import { publicKeyAlgorithms, type VerificationKey } from './keys.ts'
 
 type JsonObject = Readonly<Record<string, unknown>>
@@ -109,7 +110,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 function parseJsonObject(bytes: Buffer): JsonObject | undefined {
   try {
     const value: unknown = JSON.parse(utf8.decode(bytes))
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : undefined
+    return isObject(value) ? value : undefined
   } catch {
     return undefined
   }

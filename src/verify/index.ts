@@ -6,9 +6,9 @@ import { CannotVerify } from './engine/connect.ts'
 import type { Contract } from './engine/contract.ts'
 import { type RunOptions, run, type Verification } from './engine/run.ts'
 
-export { type Client, NoResponseError, type Request, type Response } from '../shared/client.ts'
-export type { Random } from '../shared/random.ts'
-export { type Basis, type Rule, rules } from '../shared/rules.ts'
+export { type Client, NoResponseError, type Request, type Response } from '../common/client.ts'
+export type { Random } from '../common/random.ts'
+export { type Basis, type Rule, rules } from '../common/rules.ts'
 export {
   type Check,
   type Contract,

@@ -222,7 +222,7 @@ suite('verify --contract', { concurrency: 2 }, () => {
 
   test('understands a contract that imports another copy of the package', async (t) => {
     const folder = temporaryFolder(t)
-    for (const part of ['verify', 'shared'])
+    for (const part of ['verify', 'common'])
       cpSync(new URL(`../../src/${part}`, import.meta.url), join(folder, part), { recursive: true })
     writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
     const copy = pathToFileURL(join(folder, 'verify', 'index.js')).href

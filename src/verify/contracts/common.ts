@@ -1,5 +1,5 @@
-import type { Client, Response } from '../../shared/client.ts'
-import type { Random } from '../../shared/random.ts'
+import type { Client, Response } from '../../common/client.ts'
+import type { Random } from '../../common/random.ts'
 import { type Check, choice, onOwnServer, providing, type ServerControl, spec, uniqueText } from '../engine/contract.ts'
 import {
   expectAllow,

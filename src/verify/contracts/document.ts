@@ -1,6 +1,6 @@
 /** S4: the OpenAPI document is valid, describes the profile, and agrees with what the server does. */
-import type { Client, Response } from '../../shared/client.ts'
-import { isObject } from '../../shared/json.ts'
+import type { Client, Response } from '../../common/client.ts'
+import { isObject } from '../../common/json.ts'
 import { type Check, choice, providing, spec, uniqueText, withToken } from '../engine/contract.ts'
 import {
   expectMediaType,

@@ -1,4 +1,4 @@
-import type { Client, Response } from '../../shared/client.ts'
+import type { Client, Response } from '../../common/client.ts'
 import { uniqueText } from '../engine/contract.ts'
 import {
   expectItems,

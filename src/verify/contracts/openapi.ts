@@ -1,6 +1,6 @@
 /** OpenAPI 3.0 documents: whether one is valid, and whether a value fits a schema. */
 import { isDeepStrictEqual } from 'node:util'
-import { isObject } from '../../shared/json.ts'
+import { isObject } from '../../common/json.ts'
 import { stringify } from '../engine/expect.ts'
 
 export type Json = Readonly<Record<string, unknown>>

@@ -1,5 +1,5 @@
-import type { Client, Response } from '../../shared/client.ts'
-import { numberLiterals } from '../../shared/json.ts'
+import type { Client, Response } from '../../common/client.ts'
+import { numberLiterals } from '../../common/json.ts'
 import {
   type Check,
   choice,

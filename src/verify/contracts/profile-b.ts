@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
-import type { Client, Response } from '../../shared/client.ts'
+import type { Client, Response } from '../../common/client.ts'
 import {
   type Check,
   choice,

@@ -1,4 +1,4 @@
-import { rules } from '../../shared/rules.ts'
+import { rules } from '../../common/rules.ts'
 import type { Unobservable } from '../engine/contract.ts'
 
 export const itemsPath = '/api/todoitems'

@@ -1,5 +1,5 @@
 import { createHmac, randomUUID } from 'node:crypto'
-import type { Client, Response } from '../../shared/client.ts'
+import type { Client, Response } from '../../common/client.ts'
 import { type Check, choice, providing, spec, withToken, withTwoTokens } from '../engine/contract.ts'
 import {
   expectEmpty,

@@ -1,5 +1,5 @@
-import type { Client, Response } from '../../shared/client.ts'
-import type { Random } from '../../shared/random.ts'
+import type { Client, Response } from '../../common/client.ts'
+import type { Random } from '../../common/random.ts'
 import { type Check, long, providing, spec, uniqueText } from '../engine/contract.ts'
 import {
   expectEmpty,

@@ -1,6 +1,6 @@
-import { type Client, Interrupted, type Response, type StopSignal } from '../../shared/client.ts'
-import { escapeText } from '../../shared/escape.ts'
-import { isObject, tryParse } from '../../shared/json.ts'
+import { type Client, Interrupted, type Response, type StopSignal } from '../../common/client.ts'
+import { escapeText } from '../../common/escape.ts'
+import { isObject, tryParse } from '../../common/json.ts'
 import { type ItemCollection, isFromThisRun } from './contract.ts'
 import { isSuccess, RuleViolation } from './expect.ts'
 

@@ -8,8 +8,8 @@ import {
   type Response,
   type StopSignal,
   unlessStopped,
-} from '../../shared/client.ts'
-import { escapeText } from '../../shared/escape.ts'
+} from '../../common/client.ts'
+import { escapeText } from '../../common/escape.ts'
 
 /** No check could run: invalid options, no server, no HTTP, or a redirect. */
 export class CannotVerify extends Error {}

@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomBytes } from 'node:crypto'
-import type { Client, Response } from '../../shared/client.ts'
-import type { Random } from '../../shared/random.ts'
-import type { Basis, Rule } from '../../shared/rules.ts'
+import type { Client, Response } from '../../common/client.ts'
+import type { Random } from '../../common/random.ts'
+import type { Basis, Rule } from '../../common/rules.ts'
 
 /** What a server promises: rules, and the checks that prove or disprove them over HTTP. */
 export interface Contract {

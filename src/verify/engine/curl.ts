@@ -1,6 +1,6 @@
-import type { Request, Response } from '../../shared/client.ts'
-import { escapeText } from '../../shared/escape.ts'
-import { isObject, tryParse } from '../../shared/json.ts'
+import type { Request, Response } from '../../common/client.ts'
+import { escapeText } from '../../common/escape.ts'
+import { isObject, tryParse } from '../../common/json.ts'
 import { itemAddresses } from './cleanup.ts'
 import type { ItemCollection } from './contract.ts'
 

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Response } from '../../shared/client.ts'
-import { isObject, parseExact, UnacceptableJson } from '../../shared/json.ts'
+import type { Response } from '../../common/client.ts'
+import { isObject, parseExact, UnacceptableJson } from '../../common/json.ts'
 import { ServerFull } from './contract.ts'
 
 export class RuleViolation extends Error {

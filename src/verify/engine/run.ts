@@ -11,11 +11,11 @@ import {
   type StopSignal,
   stoppedReason,
   unlessStopped,
-} from '../../shared/client.ts'
-import { escapeText } from '../../shared/escape.ts'
-import { tryParse } from '../../shared/json.ts'
-import { derivedSeed, seededRandom } from '../../shared/random.ts'
-import type { Basis, Rule } from '../../shared/rules.ts'
+} from '../../common/client.ts'
+import { escapeText } from '../../common/escape.ts'
+import { tryParse } from '../../common/json.ts'
+import { derivedSeed, seededRandom } from '../../common/random.ts'
+import type { Basis, Rule } from '../../common/rules.ts'
 import { ItemNotCreated, trackItems } from './cleanup.ts'
 import { CannotVerify, fetchFirst } from './connect.ts'
 import type { Check, Contract, ServerControl, Unobservable } from './contract.ts'

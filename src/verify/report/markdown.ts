@@ -1,4 +1,4 @@
-import { escapeText } from '../../shared/escape.ts'
+import { escapeText } from '../../common/escape.ts'
 import { shortenPath } from '../engine/cleanup.ts'
 import type { Outcome, Verification } from '../engine/run.ts'
 import { totals } from './pretty.ts'

@@ -1,4 +1,5 @@
-/** JSON values are stated once, as OpenAPI schemas: documents show the schema, types and the check of a value come from it. */
+/* JSON values are stated once, as OpenAPI schemas: documents show the schema, types and the check of a value come from it. */
+import { isObject } from './json.ts'
 
 /** Says what a value must be, in place of what the schema says: `be a method such as POST`. No document shows it. */
 export const expects = Symbol('expects')
@@ -113,20 +114,19 @@ function textCheck(schema: CheckedSchema, mistake: Mistake): Check {
   }
 }
 
-function expectation({ type, enum: values, nullable, format, minimum, maximum }: CheckedSchema): string {
+function expectation(schema: CheckedSchema): string {
+  const { type, enum: values, nullable, format, minimum, maximum } = schema
   if (values) return `be ${values.join(', ')}`
   if (type === 'boolean') return 'be true or false'
   if (type === 'string') return nullable ? 'be a string or null' : 'be a string'
   if (type === 'object' || type === 'array') return `be an ${type}`
-  if (type === 'integer' && format !== undefined) return `be an ${format}`
+  if (isExact(schema)) return `be an ${format}`
   if (maximum === undefined && minimum === 0) return 'be a whole number'
   if (maximum === undefined && minimum === 1) return 'be a positive integer'
   return `be ${type === 'integer' ? 'an integer' : 'a number'}${maximum === undefined ? '' : ` from ${minimum} to ${maximum}`}`
 }
 
 const isExact = ({ type, format }: CheckedSchema) => type === 'integer' && format !== undefined
-
-const isObject = (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** B11: counts characters, not UTF-16 code units: 😀 is one. */
 export const isLongerThan = (value: string, maxLength: number) =>
