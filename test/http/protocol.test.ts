@@ -253,7 +253,7 @@ test('a connection that sends nothing gets 408 after the timeout of a head', asy
 
 suite('request bodies', { concurrency: 4 }, () => {
   test('sent byte by byte are received', async (t) => {
-    const { raw } = await connectTo(t)
+    const { raw } = await connectTo(t, 'a', { limits: { requestTimeoutMs: 600_000 } })
     raw.socket.setNoDelay(true)
     const text = `{"isComplete":true,"name":"${'x'.repeat(1_500)}"}`
     raw.socket.write(post(chunked, `${text.length.toString(16)}\r\n`))
