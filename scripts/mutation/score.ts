@@ -174,7 +174,7 @@ export function toMarkdown(
     '',
     '![Faulty servers that each tool finds, in percent](mutation.svg)',
     '',
-    `\`npm run mutation\`, ${when}, ${platform}. ${servers} servers with one fault each, and ${own.correct} correct ones with unusual habits, were written from the specification by people who had not seen the checks. The table counts the ${own.caught.at(-1)?.of} faults that the specification forbids and a client can see, by what is wrong: the state of the store, texts, status codes and headers, the OpenAPI document, the sample endpoints. \`seconds\` is the median of a run. Of the ${failed + noted} servers that \`verify\` fails or notes, it names the broken rule itself for ${named}; its report has ${medianLines} lines in the median, ${maxLines} at most.`,
+    `\`npm run mutation\`, ${when}, ${platform}. ${servers} servers with one fault each, and ${own.correct} correct ones with unusual habits, were written from the specification by people who had not seen the checks. The table counts the ${own.caught.at(-1)?.of} faults that the specification forbids and a client can see, by kind (\`wire\`: status codes and headers). \`seconds\` is the median of a run. Of the ${failed + noted} servers that \`verify\` fails or notes, it names the broken rule itself for ${named}; its report has ${medianLines} lines in the median, ${maxLines} at most.`,
     '',
   ]
   if (others.length === 0) return lines.join('\n')
@@ -187,7 +187,7 @@ export function toMarkdown(
       .filter(({ name }) => others.some(({ tool }) => tool === name))
       .map(({ name, setup }) => `- ${name}: ${setup}`),
     '',
-    'The checks of `verify` were improved until none of these servers got through: its figure says that they are covered, not what share of other faults it would find. The other tools have other aims, and find more with more tests; the faults, the document and the requests are ours. The document also says what the specification leaves open, so a server that chooses otherwise is blamed, as it would be by `verify --strict`. Hurl is missing, because its binary does not come by npm, and so are tools that npm does not have.',
+    'The checks of `verify` were improved until none of these servers got through: its figure does not say what share of other faults it would find. The other tools have other aims, and find more with more tests. The document also says what the specification leaves open, so that a server that chooses otherwise is blamed, as by `verify --strict`. Tools that npm does not have, such as Hurl, are missing.',
     '',
   ].join('\n')
 }
