@@ -47,14 +47,15 @@ export const mapOf = <T>(additionalProperties: Schema<T>): Schema<Readonly<Recor
   type: 'object',
   additionalProperties,
 })
-export const object = <M extends SchemaMembers, Optional extends SchemaMembers>(
+export const object = <M extends SchemaMembers, Optional extends SchemaMembers = Record<never, never>>(
   required: M,
-  optional: Optional,
+  optional?: Optional,
 ): Schema<ObjectOf<M> & Partial<ObjectOf<Optional>>> => ({
   type: 'object',
   required: Object.keys(required),
   properties: { ...required, ...optional },
 })
+export const partial = <M extends SchemaMembers>(members: M): Schema<Partial<ObjectOf<M>>> => object({}, members)
 
 /**
  * The pattern of a text that is not blank. It matches the whole text: C# and Java clients demand that of a pattern, while

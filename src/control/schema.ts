@@ -88,7 +88,7 @@ const message = object(
 )
 export type Message = ValueOf<typeof message>
 
-const itemChange = object({ change: oneOf(['created', 'updated', 'deleted']), id: text() }, {})
+const itemChange = object({ change: oneOf(['created', 'updated', 'deleted']), id: text() })
 export type ItemChange = ValueOf<typeof itemChange>
 
 export const journalEntry = object(

@@ -1,6 +1,6 @@
 import { profiles } from '../app.ts'
 import { parseBounded, parseExact } from '../common/json.ts'
-import { arrayOf, boolean, integer, mapOf, object, oneOf, text, wholeNumber } from '../common/schema.ts'
+import { arrayOf, boolean, integer, mapOf, object, oneOf, partial, text, wholeNumber } from '../common/schema.ts'
 import { readServerUrl } from '../config/config.ts'
 import { bearerToken } from '../config/token-options.ts'
 import {
@@ -38,7 +38,7 @@ const more = text('What is left out, and how to get it.')
 const limit = (max: number, standard: number) =>
   integer(`At most so many, 1 to ${max}; ${standard}, where absent.`, { minimum: 1, maximum: max })
 
-const contractRule = object({ id: text(), basis: oneOf(['spec', 'choice']), sentence: text() }, {})
+const contractRule = object({ id: text(), basis: oneOf(['spec', 'choice']), sentence: text() })
 
 const outcome = object(
   { rule: text(), name: text('What was checked.'), sentence: text('The rule.'), expected: text(), got: text() },
@@ -86,15 +86,12 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
     title: 'Read the contract',
     description:
       'Returns the rules of the contract, all of them or those that match every argument. Basis spec: required by the specification. Basis choice: the specification is silent, and this is decided here; parts of a rule marked (choice) are choices too.',
-    input: object(
-      {},
-      {
-        rules: ruleIds,
-        profile: { ...profile, description: `Only the rules of this profile. ${profile.description}` },
-        search: text('Words that the rule has, in any case, such as: put missing id.'),
-      },
-    ),
-    output: object({ rules: arrayOf(contractRule) }, {}),
+    input: partial({
+      rules: ruleIds,
+      profile: { ...profile, description: `Only the rules of this profile. ${profile.description}` },
+      search: text('Words that the rule has, in any case, such as: put missing id.'),
+    }),
+    output: object({ rules: arrayOf(contractRule) }),
     annotations: { readOnlyHint: true, openWorldHint: false },
     async run({ rules: ids, profile: name, search = '' }) {
       const words = search.toLowerCase().split(/\s+/)
@@ -113,18 +110,15 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
     title: 'Find or start the service',
     description:
       'Returns the base URL for a client of the profile, and which failures each operation can have. Uses the service that runs on this machine, or starts one for this session, with items in memory. Call it before you run a client.',
-    input: object({}, { profile: servedProfile, sandbox }),
-    output: object(
-      {
-        url,
-        isStartedHere: boolean('It was started for this session, and stops with it.'),
-        store: text('Where the items are.'),
-        operations: arrayOf(
-          object({ method: text(), path: text(), needsToken: boolean(), failures: arrayOf(integer()) }, {}),
-        ),
-      },
-      {},
-    ),
+    input: partial({ profile: servedProfile, sandbox }),
+    output: object({
+      url,
+      isStartedHere: boolean('It was started for this session, and stops with it.'),
+      store: text('Where the items are.'),
+      operations: arrayOf(
+        object({ method: text(), path: text(), needsToken: boolean(), failures: arrayOf(integer()) }),
+      ),
+    }),
     annotations: { readOnlyHint: true, openWorldHint: false },
     async run(input) {
       const { service, baseUrl, isStartedHere } = await services.connect(input.profile, input.sandbox)
@@ -140,21 +134,18 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
     title: 'List or replace the items',
     description:
       'Returns the items; with put, the service has exactly these items afterwards. Refuses to replace what is saved in a file or database.',
-    input: object(
-      {},
-      {
-        profile: servedProfile,
-        sandbox,
-        put: {
-          ...arrayOf<{ id?: unknown }>({ type: 'object' }),
-          description: `An array of all items. ${Object.values(profiles)
-            .map(({ title, itemSchema }) => `${title}: ${JSON.stringify(itemSchema.example)}`)
-            .join('. ')}.`,
-        },
-        offset: integer('How many items to skip.', { minimum: 0 }),
-        limit: limit(200, 50),
+    input: partial({
+      profile: servedProfile,
+      sandbox,
+      put: {
+        ...arrayOf<{ id?: unknown }>({ type: 'object' }),
+        description: `An array of all items. ${Object.values(profiles)
+          .map(({ title, itemSchema }) => `${title}: ${JSON.stringify(itemSchema.example)}`)
+          .join('. ')}.`,
       },
-    ),
+      offset: integer('How many items to skip.', { minimum: 0 }),
+      limit: limit(200, 50),
+    }),
     output: object({ url, total: wholeNumber, items: arrayOf<object>({ type: 'object' }) }, { more }),
     annotations: { destructiveHint: true, idempotentHint: true, openWorldHint: false },
     async run({ profile: name, sandbox: box, put, offset = 0, limit: count = 50 }) {
@@ -186,8 +177,8 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
     title: 'Reset the service',
     description:
       'Items as at the start (Profile A none, Profile B three), no rules of fail, an empty journal. Refuses to delete what is saved in a file or database.',
-    input: object({}, { profile: servedProfile, sandbox }),
-    output: object({ url, message: text() }, {}),
+    input: partial({ profile: servedProfile, sandbox }),
+    output: object({ url, message: text() }),
     annotations: { destructiveHint: true, idempotentHint: true, openWorldHint: false },
     async run(input) {
       const { service, baseUrl } = await services.connect(input.profile, input.sandbox)
@@ -205,19 +196,16 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
     name: 'requests',
     title: 'Read the journal of requests',
     description: `Returns what clients have sent lately, newest last: the response, what was wrong by member, the rules of the contract that the request broke, and what was simulated. Looks at the last ${maxJournalEntries} requests of the service or the sandbox.`,
-    input: object(
-      {},
-      {
-        profile: servedProfile,
-        sandbox,
-        since: integer('Only requests after the one with this id: pass lastId of the last call.', { minimum: 0 }),
-        before: integer('Only requests before the one with this id.', { minimum: 1 }),
-        rejected: boolean('Only those with a status of 400 or more, or without a response.'),
-        preflights: boolean('CORS preflights too.'),
-        id: integer('Only this request, with all headers and bodies.', { minimum: 1 }),
-        limit: limit(100, 20),
-      },
-    ),
+    input: partial({
+      profile: servedProfile,
+      sandbox,
+      since: integer('Only requests after the one with this id: pass lastId of the last call.', { minimum: 0 }),
+      before: integer('Only requests before the one with this id.', { minimum: 1 }),
+      rejected: boolean('Only those with a status of 400 or more, or without a response.'),
+      preflights: boolean('CORS preflights too.'),
+      id: integer('Only this request, with all headers and bodies.', { minimum: 1 }),
+      limit: limit(100, 20),
+    }),
     output: object(
       {
         url,
@@ -257,15 +245,12 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
     title: 'Make requests fail',
     description:
       'With rule, requests fail, wait or are answered slowly from now on, as it says; with clear, it replaces the earlier rules. Returns the rules and how often each was used. A rule without code, fault, delay and bytesPerSecond is a failure of the store. Example: {"profile":"a","rule":{"method":"POST","times":1,"code":503}}.',
-    input: object(
-      {},
-      {
-        profile: servedProfile,
-        sandbox,
-        rule: { ...ruleSchema, description: 'Which requests, and what happens to them.' },
-        clear: boolean('Remove all rules, but those of flags.'),
-      },
-    ),
+    input: partial({
+      profile: servedProfile,
+      sandbox,
+      rule: { ...ruleSchema, description: 'Which requests, and what happens to them.' },
+      clear: boolean('Remove all rules, but those of flags.'),
+    }),
     output: object({ url, rules: usedRulesSchema }, { more }),
     annotations: { destructiveHint: false, idempotentHint: false, openWorldHint: false },
     async run({ profile: name, sandbox: box, rule, clear }) {
@@ -284,19 +269,16 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
     title: 'Create a development token',
     description:
       'Returns a bearer token for /secret and /swagger/v1/swagger.json. Services in development mode that this user runs on this machine accept it, no others do.',
-    input: object(
-      {},
-      {
-        name: text('Name of the caller, which /secret greets; developer, where absent.', { pattern: '\\S' }),
-        scopes: { ...arrayOf(text()), description: 'Scopes of the token, an array of strings.' },
-        roles: { ...arrayOf(text()), description: 'Roles of the caller, an array of strings.' },
-        validForSeconds: integer(
-          `At most ${maxValidForSeconds} (ten years); 3600, where absent; a negative number for a token that has expired.`,
-          { minimum: -maxValidForSeconds, maximum: maxValidForSeconds },
-        ),
-      },
-    ),
-    output: object({ token: text(), expires: text() }, {}),
+    input: partial({
+      name: text('Name of the caller, which /secret greets; developer, where absent.', { pattern: '\\S' }),
+      scopes: { ...arrayOf(text()), description: 'Scopes of the token, an array of strings.' },
+      roles: { ...arrayOf(text()), description: 'Roles of the caller, an array of strings.' },
+      validForSeconds: integer(
+        `At most ${maxValidForSeconds} (ten years); 3600, where absent; a negative number for a token that has expired.`,
+        { minimum: -maxValidForSeconds, maximum: maxValidForSeconds },
+      ),
+    }),
+    output: object({ token: text(), expires: text() }),
     annotations: { destructiveHint: false, openWorldHint: false },
     async run(request) {
       const created = await createDevToken(directory, request)
