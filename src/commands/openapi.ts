@@ -1,27 +1,13 @@
 import { writeFileSync } from 'node:fs'
 import { profiles } from '../app.ts'
-import { baseUrlFormat, findUnknownVariables, readBaseUrl } from '../config/config.ts'
-import {
-  choice,
-  flagsOnly,
-  option,
-  optionsHelp,
-  readOptions,
-  rejectArguments,
-  text,
-  toggle,
-} from '../config/options.ts'
+import { baseUrl, findUnknownVariables } from '../config/config.ts'
+import { choice, flagsOnly, optionsHelp, readOptions, rejectArguments, text, toggle } from '../config/options.ts'
 import { openApiDocumentOf } from '../service/document.ts'
 import type { Command } from './command.ts'
 
 const options = {
   ...flagsOnly({ profile: choice('a|b', ['a', 'b'], 'contract to describe (a)') }),
-  'base-url': option(
-    'URL',
-    baseUrlFormat,
-    "server URL in the document (http://localhost with the profile's port)",
-    readBaseUrl,
-  ),
+  'base-url': baseUrl("server URL in the document (http://localhost with the profile's port)"),
   'require-auth': toggle('describe a service that requires a token for the to-do endpoints too'),
   ...flagsOnly({
     output: {
@@ -49,8 +35,8 @@ Examples
     rejectArguments(rest, problems)
     problems.push(...findUnknownVariables(env))
     if (problems.length > 0) return { problems }
-    const { profile: name = 'a', output = 'openapi.json', 'base-url': baseUrl } = values
-    const document = `${JSON.stringify(openApiDocumentOf(name, values['require-auth'], baseUrl), null, 2)}\n`
+    const { profile: name = 'a', output = 'openapi.json' } = values
+    const document = `${JSON.stringify(openApiDocumentOf(name, values['require-auth'], values['base-url']), null, 2)}\n`
     if (output === '-') {
       stdout.write(document)
       return 0

@@ -5,6 +5,7 @@ import { findUnknownVariables, readServerUrl } from '../config/config.ts'
 import {
   choice,
   file,
+  fileName,
   flagsOnly,
   integer,
   option,
@@ -41,7 +42,7 @@ const options = {
     contract: text('FILE', 'a JavaScript file', 'another contract, instead of --profile: a module that exports it'),
     only: ruleIds('ids of the rules to check, * is a wildcard: A8,S* (all)'),
     except: ruleIds('ids of rules that the server may break: their failures are counted apart'),
-    waivers: text('FILE', 'a file name', 'the same in a file, with reasons (verify.waivers.json, if there is one)'),
+    waivers: fileName('the same in a file, with reasons (verify.waivers.json, if there is one)'),
     strict: toggle('count deviations from choices as failures'),
     quick: toggle('check only what is specified, and leave out the checks that take long'),
     bail: toggle('stop at the first failure'),
@@ -53,11 +54,7 @@ const options = {
       'also check what only a fresh server shows, on a todo-service in development: resets it, restores its items',
     ),
     report: choice('FORMAT', ['pretty', 'json', 'junit', 'markdown'], 'pretty, json, junit or markdown (pretty)'),
-    out: text(
-      'FILE',
-      'a file name',
-      'file for the report; .xml (JUnit), .json and .md choose its format (standard output)',
-    ),
+    out: fileName('file for the report; .xml (JUnit), .json and .md choose its format (standard output)'),
     timeout: integer('MS', 1, 600_000, 'response timeout in milliseconds (10000)'),
     insecure: toggle('accept any certificate'),
     ca: file('a readable file in PEM format', 'certificates of the authorities to trust, PEM', (pem) =>

@@ -1,15 +1,15 @@
 import type { FaultRule, FlagRule } from '../control/schema.ts'
 import { type CorsPolicy, parseOrigin } from '../http/cors.ts'
-import { type ProxyTrust, parseProxyTrust } from '../http/proxy.ts'
-import { type LogLevel, logLevels } from '../log.ts'
+import { parseProxyTrust } from '../http/proxy.ts'
+import { logLevels } from '../log.ts'
 import type { ProfileName } from '../profiles/profile.ts'
 import { type Credentials, findCredentialsError, readCertificate, readPrivateKey } from '../server/dev-certificate.ts'
 import type { Runtime } from '../server/runtime.ts'
-import type { ServerLimits } from '../server/server.ts'
-import { type DatabaseSettings, databaseUrlFormat, readDatabaseUrl } from '../store/postgres/url.ts'
+import { databaseUrlFormat, readDatabaseUrl } from '../store/postgres/url.ts'
 import {
   choice,
   file,
+  fileName,
   integer,
   many,
   notThis,
@@ -19,18 +19,18 @@ import {
   readInteger,
   readOptions,
   rejectArguments,
-  text,
   toggle,
   unknownVariables,
 } from './options.ts'
 import { bearerToken, type Mode, readTokenSettings, type TokenSettings, tokenOptions } from './token-options.ts'
 
-export function readBaseUrl(url: string): string | undefined {
+function readBaseUrl(url: string): string | undefined {
   if (!/^https?:\/\/[^?#@]+$/i.test(url) || !URL.canParse(url)) return undefined
   return new URL(url).href.replace(/\/+$/, '')
 }
 
-export const baseUrlFormat = 'an http or https URL without credentials, query or fragment'
+const baseUrlFormat = 'an http or https URL without credentials, query or fragment'
+export const baseUrl = (help: string) => option('URL', baseUrlFormat, help, readBaseUrl)
 
 /** Reads the URL of a server that runs. */
 export function readServerUrl(sent: string): string | { readonly problem: string } {
@@ -69,14 +69,9 @@ export const serveOptions = {
     'N|auto',
     'a whole number from 1 to 64, or auto',
     'number of processes behind the ports, auto for one per core; not with items in memory (1)',
-    (count) => (count === 'auto' ? count : readInteger(1, 64)(count)),
+    (count): number | 'auto' | undefined => (count === 'auto' ? count : readInteger(1, 64)(count)),
   ),
-  'base-url': option(
-    'URL',
-    baseUrlFormat,
-    'public URL for Location headers (scheme and host of the request)',
-    readBaseUrl,
-  ),
+  'base-url': baseUrl('public URL for Location headers (scheme and host of the request)'),
   'body-limit': size(1, 2 ** 28, 'maximum size of a request body (1m)'),
   'log-level': choice('LEVEL', logLevels, 'what to log, see below (development: info; production: error)'),
   'https-port': port('HTTPS port of a single profile, 0 for any free port (A: 5081, B: 5001)'),
@@ -103,12 +98,8 @@ export const serveOptions = {
     'trust X-Forwarded-* from this many proxies, or from these networks (none)',
     parseProxyTrust,
   ),
-  data: text('FILE', 'a file name', 'SQLite file for the items, created if missing (none: items are in memory)'),
-  items: text(
-    'FILE',
-    'a file name',
-    'JSON file with the items to start with in memory, as items export writes it (A: none, B: three)',
-  ),
+  data: fileName('SQLite file for the items, created if missing (none: items are in memory)'),
+  items: fileName('JSON file with the items to start with in memory, as items export writes it (A: none, B: three)'),
   'database-url': {
     ...option(
       'URL',
@@ -177,64 +168,17 @@ export const serveOptions = {
 
 /** What clients control in development. */
 export interface ControlSettings {
-  /** The flags --fail and --delay have set these. */
   readonly rules: readonly FlagRule[]
   readonly maxSandboxes: number
   readonly sandboxTtlMs: number
 }
 
-interface PortSetting {
-  /** Undefined: the default of the profile. */
-  readonly port: number | undefined
-  /** The name of the flag that changes it. */
-  readonly flag: string
-}
+type ParsedServeOptions = ParsedOptions<typeof serveOptions>
+type OptionName = keyof typeof serveOptions
 
 interface HttpsConfig {
   /** Undefined: the development certificate. */
   readonly credentials: Credentials | undefined
-}
-
-export interface Config extends TokenSettings {
-  readonly profiles: readonly ProfileName[]
-  /** Undefined: all interfaces. */
-  readonly host: string | undefined
-  readonly ports: Readonly<Record<ProfileName, { readonly http: PortSetting; readonly https: PortSetting }>>
-  readonly baseUrl: string | undefined
-  readonly maxBodyBytes: number
-  readonly limits: ServerLimits
-  readonly maxItems: number
-  /** Undefined: a quarter of the heap limit. */
-  readonly maxMemoryBytes: number | undefined
-  readonly workers: number | 'auto'
-  /** Per client address; undefined: no limit. */
-  readonly maxRequestsPerSecond: number | undefined
-  readonly cors: CorsPolicy
-  readonly hsts: boolean
-  /** Undefined: no metrics. */
-  readonly metricsPort: number | undefined
-  readonly metricsHost: string
-  readonly logLevel: LogLevel
-  readonly requireAuth: boolean
-  /** Undefined: no control API, sandboxes, delays and failures, as always in production. */
-  readonly control: ControlSettings | undefined
-  /** Makes random numbers, ids and the clock repeat. */
-  readonly seed: number | undefined
-  readonly now: Date | undefined
-  /** Undefined: no HTTPS. */
-  readonly https: HttpsConfig | undefined
-  /** Undefined: the port of `https`, if any. */
-  readonly httpsRedirectPort: number | undefined
-  /** Undefined: none is trusted. */
-  readonly trustProxy: ProxyTrust | undefined
-  /** SQLite file; undefined: items are in memory or in the database. */
-  readonly dataFile: string | undefined
-  /** The items to start with in memory; undefined: those of each profile. */
-  readonly itemsFile: string | undefined
-  /** PostgreSQL; undefined: items are in memory or in the data file. */
-  readonly database: DatabaseSettings | undefined
-  readonly databaseSchema: string
-  readonly waitForDatabase: boolean
 }
 
 export function readConfig(
@@ -249,42 +193,63 @@ export function readConfig(
   problems.push(...findUnknownVariables(env))
   const ports = readPorts(parsed)
   const tokenSettings = readTokenSettings(parsed, env)
-  const { mode } = tokenSettings
-  const https = readHttpsConfig(parsed, mode, now)
-  if (sourceOf('data') && sourceOf('database-url'))
-    problems.push(`${sourceOf('data')} and ${sourceOf('database-url')} contradict each other.`)
+  const https = readHttpsConfig(parsed, tokenSettings.mode, now)
+  rejectContradictions(parsed, tokenSettings.mode)
+  for (const [name, value] of Object.entries(runtime ? values : {})) {
+    const source = sourceOf(name as OptionName)
+    const problem = source && runtime?.findProblem(name, value)
+    if (problem) problems.push(`The service runs on ${runtime?.nameAndVersion}, and ${source} ${problem}.`)
+  }
+  return problems.length > 0 ? { problems } : configOf(values, tokenSettings, ports, https)
+}
+
+const neededOptions = [
+  ['database-schema', 'database-url'],
+  ['wait-for-database', 'database-url'],
+  ['metrics-host', 'metrics-port'],
+] as const
+
+function rejectContradictions(parsed: ParsedServeOptions, mode: Mode): void {
+  const { values, problems, sourceOf } = parsed
+  rejectBoth(parsed, 'data', 'database-url')
   for (const name of ['data', 'database-url'] as const)
     if (sourceOf('items') && sourceOf(name))
       problems.push(
         `${sourceOf('items')} is for items in memory: with ${sourceOf(name)}, use the command "items import".`,
       )
-  for (const name of ['database-schema', 'wait-for-database'] as const)
-    if (sourceOf(name) && !sourceOf('database-url')) problems.push(`${sourceOf(name)} needs --database-url.`)
-  if (sourceOf('metrics-host') && !sourceOf('metrics-port'))
-    problems.push(`${sourceOf('metrics-host')} needs --metrics-port.`)
+  for (const [name, needed] of neededOptions)
+    if (sourceOf(name) && !sourceOf(needed)) problems.push(`${sourceOf(name)} needs --${needed}.`)
   if (values.cors.length > 1 && values.cors.some((origin) => origin === '*' || origin === 'none'))
     problems.push(`${sourceOf('cors')} must be origins, or * or none alone.`)
   const isDevelopment = mode === 'development'
-  for (const name of ['sandbox-ttl', 'delay', 'fail'] as const)
-    if (isDevelopment && values['no-admin'] && sourceOf(name))
-      problems.push(`${sourceOf('no-admin')} and ${sourceOf(name)} contradict each other.`)
-  if (values.workers !== undefined && values.workers !== 1) {
-    if (!sourceOf('data') && !sourceOf('database-url'))
-      problems.push(`${sourceOf('workers')} needs --data or --database-url: processes cannot share items in memory.`)
-    if (isDevelopment && !values['no-admin'])
-      problems.push(
-        `${sourceOf('workers')} needs --mode production or --no-admin: the control API works on a single process.`,
-      )
-  }
-  for (const [name, value] of Object.entries(runtime ? values : {})) {
-    const source = sourceOf(name as keyof typeof values)
-    const problem = source && runtime?.findProblem(name, value)
-    if (problem) problems.push(`The service runs on ${runtime?.nameAndVersion}, and ${source} ${problem}.`)
-  }
-  if (problems.length > 0) return { problems }
+  if (isDevelopment && values['no-admin'])
+    for (const name of ['sandbox-ttl', 'delay', 'fail'] as const) rejectBoth(parsed, 'no-admin', name)
+  if (values.workers === undefined || values.workers === 1) return
+  if (!sourceOf('data') && !sourceOf('database-url'))
+    problems.push(`${sourceOf('workers')} needs --data or --database-url: processes cannot share items in memory.`)
+  if (isDevelopment && !values['no-admin'])
+    problems.push(
+      `${sourceOf('workers')} needs --mode production or --no-admin: the control API works on a single process.`,
+    )
+}
+
+function rejectBoth({ problems, sourceOf }: ParsedServeOptions, one: OptionName, other: OptionName): void {
+  if (sourceOf(one) && sourceOf(other)) problems.push(`${sourceOf(one)} and ${sourceOf(other)} contradict each other.`)
+}
+
+export type Config = Readonly<ReturnType<typeof configOf>>
+
+function configOf(
+  values: ParsedServeOptions['values'],
+  tokenSettings: TokenSettings,
+  ports: ReturnType<typeof readPorts>,
+  https: HttpsConfig | undefined,
+) {
+  const isDevelopment = tokenSettings.mode === 'development'
   return {
     profiles: profileNames.filter((name) => values.profile === name || (values.profile ?? 'both') === 'both'),
     ...tokenSettings,
+    // Undefined: all interfaces.
     host: values.host ?? (isDevelopment ? 'localhost' : undefined),
     ports,
     baseUrl: values['base-url'],
@@ -302,12 +267,13 @@ export function readConfig(
     maxItems: values['max-items'] ?? 1_000_000,
     maxMemoryBytes: values['max-memory'],
     maxRequestsPerSecond: values['rate-limit'],
-    cors: readCorsPolicy(parsed, isDevelopment),
+    cors: readCorsPolicy(values.cors, isDevelopment),
     hsts: values.hsts ?? false,
     metricsPort: values['metrics-port'],
     metricsHost: values['metrics-host'] ?? '127.0.0.1',
     logLevel: values['log-level'] ?? (isDevelopment ? 'info' : 'error'),
     requireAuth: values['require-auth'] ?? false,
+    // Undefined: no control API, sandboxes, delays and failures.
     control: isDevelopment && !values['no-admin'] ? readControlSettings(values) : undefined,
     seed: isDevelopment ? values.seed : undefined,
     now: isDevelopment ? values.now : undefined,
@@ -328,25 +294,22 @@ const profileNames = ['a', 'b'] as const
 export const findUnknownVariables = (env: NodeJS.ProcessEnv) =>
   unknownVariables({ ...serveOptions, token: bearerToken(''), 'other-token': bearerToken('') }, env)
 
-function readPorts({ values, problems, sourceOf }: ParsedOptions<typeof serveOptions>): Config['ports'] {
+/** The ports of each profile, undefined for its default, with the flag that changes each. */
+function readPorts(parsed: ParsedServeOptions) {
+  const { values, problems, sourceOf } = parsed
   // An invalid --profile is reported once, not also as a conflict with a port.
   const profile = sourceOf('profile') ? values.profile : 'both'
   const seen = new Map<number, string>()
-  const contradict = (...sources: (string | undefined)[]) =>
-    problems.push(`${sources.join(' and ')} contradict each other.`)
-  const check = (name: keyof typeof serveOptions, port: number | undefined) => {
+  const check = (name: OptionName, port: number | undefined) => {
     const source = sourceOf(name)
     if (!source || !port) return
     if (seen.has(port)) problems.push(`${seen.get(port)} and ${source} must differ.`)
     seen.set(port, source)
   }
-  const read = (kind: 'port' | 'https-port', name: ProfileName): PortSetting => {
+  const read = (kind: 'port' | 'https-port', name: ProfileName) => {
     const own = `${kind}-${name}` as const
     const source = sourceOf(own)
-    if (source && profile && profile !== 'both') {
-      if (profile !== name) contradict(sourceOf('profile'), source)
-      else if (sourceOf(kind)) contradict(sourceOf(kind), source)
-    }
+    if (profile && profile !== 'both') rejectBoth(parsed, profile === name ? kind : 'profile', own)
     check(own, values[own])
     return { port: values[own] ?? values[kind], flag: source || profile === 'both' ? own : kind }
   }
@@ -378,7 +341,7 @@ function parseTime(text: string): Date | undefined {
   return /^\d{4}-\d\d-\d\dT/.test(text) && !Number.isNaN(time.getTime()) ? time : undefined
 }
 
-const readControlSettings = (values: ParsedOptions<typeof serveOptions>['values']): ControlSettings => ({
+const readControlSettings = (values: ParsedServeOptions['values']): ControlSettings => ({
   rules: [
     ...values.fail.map((rule) => ({ ...rule, flag: '--fail' as const })),
     ...(values.delay ? [{ ...values.delay, flag: '--delay' as const }] : []),
@@ -387,14 +350,13 @@ const readControlSettings = (values: ParsedOptions<typeof serveOptions>['values'
   sandboxTtlMs: 1000 * (values['sandbox-ttl'] ?? 600),
 })
 
-function readCorsPolicy({ values }: ParsedOptions<typeof serveOptions>, isDevelopment: boolean): CorsPolicy {
-  const { cors } = values
+function readCorsPolicy(cors: readonly string[], isDevelopment: boolean): CorsPolicy {
   if (cors.length === 0) return isDevelopment ? 'loopback' : []
   return cors.includes('*') ? 'any' : cors.filter((origin) => origin !== 'none')
 }
 
 function readHttpsConfig(
-  { values, problems, sourceOf }: ParsedOptions<typeof serveOptions>,
+  { values, problems, sourceOf }: ParsedServeOptions,
   mode: Mode,
   now: Date,
 ): HttpsConfig | undefined {

@@ -239,6 +239,8 @@ export const choice = <const T extends string>(takes: string, choices: readonly 
 export const text = (takes: string, expects: string, help: string) =>
   option(takes, expects, help, (value) => (value.trim() === '' ? undefined : value))
 
+export const fileName = (help: string) => text('FILE', 'a file name', help)
+
 /** A file that `read` understands; undefined if the file is unreadable or its content is invalid. */
 export const file = <T>(expects: string, help: string, read: (content: string) => T | undefined) =>
   option('FILE', expects, help, (path) => {

@@ -44,16 +44,16 @@ export const bearerToken = (help: string) => ({
   secret: true as const,
 })
 
-interface TokenConfig {
-  readonly keys: readonly VerificationKey[] | { readonly jwksUrl: string }
-  readonly issuers: readonly string[]
-  readonly audiences: readonly string[]
-}
-
 export interface TokenSettings {
   readonly mode: Mode
   /** Undefined: only development tokens are accepted. */
-  readonly tokens: TokenConfig | undefined
+  readonly tokens:
+    | {
+        readonly keys: readonly VerificationKey[] | { readonly jwksUrl: string }
+        readonly issuers: readonly string[]
+        readonly audiences: readonly string[]
+      }
+    | undefined
   /** Development tokens have a tolerance of their own. */
   readonly clockToleranceSeconds: number
 }
@@ -69,7 +69,7 @@ export function readTokenSettings(parsed: ParsedTokenOptions, env: NodeJS.Proces
   return { mode: mode ?? defaultMode, tokens: readTokenConfig(parsed), clockToleranceSeconds }
 }
 
-function readTokenConfig({ values, problems, sourceOf }: ParsedTokenOptions): TokenConfig | undefined {
+function readTokenConfig({ values, problems, sourceOf }: ParsedTokenOptions): TokenSettings['tokens'] {
   const [issuerSource, audienceSource] = [sourceOf('jwt-issuer'), sourceOf('jwt-audience')]
   const [keySource, ...otherKeySources] = [
     sourceOf('jwt-key'),
