@@ -2,7 +2,6 @@ import { basename, join, relative, sep } from 'node:path'
 import { runtime } from '../server/runtime.ts'
 import { quote } from '../service/shell.ts'
 
-/** The parts of `process` that commands use. */
 export type Process = Pick<
   NodeJS.Process,
   'argv' | 'argv0' | 'execArgv' | 'env' | 'stdin' | 'stdout' | 'stderr' | 'on' | 'once' | 'exit'

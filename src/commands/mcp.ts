@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio'
-import { findUnknownVariables, readServerUrl } from '../config/config.ts'
-import { flagsOnly, many, optionsHelp, readOptions, rejectArguments, text } from '../config/options.ts'
+import { readCommandLine, readServerUrl } from '../config/config.ts'
+import { flagsOnly, many, optionsHelp, text } from '../config/options.ts'
 import { bearerToken } from '../config/token-options.ts'
 import { configDirectory } from '../config-directory.ts'
 import { mcpServer } from '../mcp/server.ts'
@@ -38,11 +38,9 @@ Examples, in a checkout or in a project with this package
 `,
 
   async run(args, process) {
-    const { values, rest, problems } = readOptions(options, args, process.env)
+    const { values, problems } = readCommandLine(options, args, process.env)
     const urls = values.url.map(readServerUrl)
     for (const url of urls) if (typeof url === 'object') problems.push(url.problem)
-    rejectArguments(rest, problems)
-    problems.push(...findUnknownVariables(process.env))
     if (problems.length > 0) return { problems }
 
     const [a = [], b = []] = defaultUrlsByProfile

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { profiles } from '../app.ts'
-import { baseUrl, findUnknownVariables } from '../config/config.ts'
-import { choice, flagsOnly, optionsHelp, readOptions, rejectArguments, text, toggle } from '../config/options.ts'
+import { baseUrl, readCommandLine } from '../config/config.ts'
+import { choice, flagsOnly, optionsHelp, text, toggle } from '../config/options.ts'
 import { openApiDocumentOf } from '../service/document.ts'
 import type { Command } from './command.ts'
 
@@ -31,9 +31,7 @@ Examples
 `,
 
   async run(args, { env, stdout, stderr }) {
-    const { values, rest, problems } = readOptions(options, args, env)
-    rejectArguments(rest, problems)
-    problems.push(...findUnknownVariables(env))
+    const { values, problems } = readCommandLine(options, args, env)
     if (problems.length > 0) return { problems }
     const { profile: name = 'a', output = 'openapi.json' } = values
     const document = `${JSON.stringify(openApiDocumentOf(name, values['require-auth'], values['base-url']), null, 2)}\n`

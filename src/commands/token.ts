@@ -1,17 +1,7 @@
 import { userInfo } from 'node:os'
 import { escapeText } from '../common/escape.ts'
-import { findUnknownVariables } from '../config/config.ts'
-import {
-  choice,
-  flagsOnly,
-  many,
-  nearestWord,
-  option,
-  optionsHelp,
-  readOptions,
-  rejectArguments,
-  text,
-} from '../config/options.ts'
+import { readCommandLine } from '../config/config.ts'
+import { choice, flagsOnly, many, nearestWord, option, optionsHelp, rejectArguments, text } from '../config/options.ts'
 import { readTokenSettings, tokenOptions } from '../config/token-options.ts'
 import { configDirectory } from '../config-directory.ts'
 import { defaultUrls, findService } from '../service/find-service.ts'
@@ -63,11 +53,10 @@ Examples
 }
 
 async function create(args: readonly string[], { env, stdout, stderr }: Process) {
-  const { values, rest, problems } = readOptions(signOptions, args, env)
+  const { values, rest, problems } = readCommandLine(signOptions, args, env, args.length)
   const [action = ''] = rest
   if (nearestWord(action, ['verify'])) problems.push(`Unknown action ${action}. Did you mean verify?`)
   else rejectArguments(rest, problems)
-  problems.push(...findUnknownVariables(env))
   if (problems.length > 0) return { problems }
   const name = values.name ?? userName()
   const created = await createDevToken(configDirectory(env), {
@@ -101,13 +90,11 @@ async function create(args: readonly string[], { env, stdout, stderr }: Process)
 
 async function verify(args: readonly string[], process: Process) {
   const { env, stdout, stderr } = process
-  const parsed = readOptions(tokenOptions, args, env)
+  const parsed = readCommandLine(tokenOptions, args, env, 1)
   const { rest, problems } = parsed
   const settings = readTokenSettings(parsed, env)
-  const [text, ...extraArguments] = rest
+  const [text] = rest
   if (text === undefined) problems.push(`The token is missing: ${commandLine(process, 'token', 'verify', 'TOKEN')}`)
-  rejectArguments(extraArguments, problems)
-  problems.push(...findUnknownVariables(env))
   if (text === undefined || problems.length > 0) return { problems }
   const report = (message: string) => void stderr.write(`todo-service: ${message}\n`)
   const { verifyOptions, devKey, notes } = await createTokenVerification(settings, configDirectory(env), report)

@@ -1,20 +1,8 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { extname, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { findUnknownVariables, readServerUrl } from '../config/config.ts'
-import {
-  choice,
-  file,
-  fileName,
-  flagsOnly,
-  integer,
-  option,
-  optionsHelp,
-  readOptions,
-  rejectArguments,
-  text,
-  toggle,
-} from '../config/options.ts'
+import { readCommandLine, readServerUrl } from '../config/config.ts'
+import { choice, file, fileName, flagsOnly, integer, option, optionsHelp, text, toggle } from '../config/options.ts'
 import { bearerToken } from '../config/token-options.ts'
 import {
   CannotVerify,
@@ -91,16 +79,14 @@ Examples
 `,
 
   async run(args, process) {
-    const { values, rest, problems } = readOptions(options, args, process.env)
-    const [sent, ...more] = rest
+    const { values, rest, problems } = readCommandLine(options, args, process.env, 1)
+    const [sent] = rest
     const url = sent === undefined ? undefined : readServerUrl(sent)
     if (url === undefined)
       problems.push(
         `Which server? Pass its URL: ${commandLine(process, 'verify', 'http://localhost:5080', '--profile', 'a')}`,
       )
     else if (typeof url === 'object') problems.push(url.problem)
-    rejectArguments(more, problems)
-    problems.push(...findUnknownVariables(process.env))
     if (values.profile && values.contract)
       problems.push('--profile and --contract exclude each other: use one of them.')
     if (!values.profile && !values.contract && !problems.some((problem) => problem.startsWith('--profile')))
@@ -212,7 +198,6 @@ function createColorize({ stdout, env }: Process): Colorize {
   return (color, text) => (isPlain ? text : `\u001b[${colorCodes[color]}m${text}\u001b[0m`)
 }
 
-/** A line on the terminal that shows the current check. */
 function createProgressLine({ stderr }: Process) {
   if (!stderr.isTTY) return { show: () => {}, clear: () => {} }
   return {

@@ -1,9 +1,9 @@
-import type { FaultRule, FlagRule } from '../control/schema.ts'
+import type { FaultRule } from '../control/schema.ts'
 import { type CorsPolicy, parseOrigin } from '../http/cors.ts'
 import { parseProxyTrust } from '../http/proxy.ts'
 import { logLevels } from '../log.ts'
 import type { ProfileName } from '../profiles/profile.ts'
-import { type Credentials, findCredentialsError, readCertificate, readPrivateKey } from '../server/dev-certificate.ts'
+import { findCredentialsError, readCertificate, readPrivateKey } from '../server/dev-certificate.ts'
 import type { Runtime } from '../server/runtime.ts'
 import { databaseUrlFormat, readDatabaseUrl } from '../store/postgres/url.ts'
 import {
@@ -32,7 +32,6 @@ function readBaseUrl(url: string): string | undefined {
 const baseUrlFormat = 'an http or https URL without credentials, query or fragment'
 export const baseUrl = (help: string) => option('URL', baseUrlFormat, help, readBaseUrl)
 
-/** Reads the URL of a server that runs. */
 export function readServerUrl(sent: string): string | { readonly problem: string } {
   const url = readBaseUrl(sent)
   if (url === undefined) return { problem: `The URL must be ${baseUrlFormat}${notThis(sent)}.` }
@@ -166,20 +165,8 @@ export const serveOptions = {
   ...tokenOptions,
 } as const satisfies Options
 
-/** What clients control in development. */
-export interface ControlSettings {
-  readonly rules: readonly FlagRule[]
-  readonly maxSandboxes: number
-  readonly sandboxTtlMs: number
-}
-
 type ParsedServeOptions = ParsedOptions<typeof serveOptions>
 type OptionName = keyof typeof serveOptions
-
-interface HttpsConfig {
-  /** Undefined: the development certificate. */
-  readonly credentials: Credentials | undefined
-}
 
 export function readConfig(
   args: readonly string[],
@@ -187,10 +174,8 @@ export function readConfig(
   now: Date,
   runtime?: Pick<Runtime, 'nameAndVersion' | 'findProblem'>,
 ): Config | { problems: string[] } {
-  const parsed = readOptions(serveOptions, args, env)
-  const { values, problems, rest, sourceOf } = parsed
-  rejectArguments(rest, problems)
-  problems.push(...findUnknownVariables(env))
+  const parsed = readCommandLine(serveOptions, args, env)
+  const { values, problems, sourceOf } = parsed
   const ports = readPorts(parsed)
   const tokenSettings = readTokenSettings(parsed, env)
   const https = readHttpsConfig(parsed, tokenSettings.mode, now)
@@ -201,6 +186,19 @@ export function readConfig(
     if (problem) problems.push(`The service runs on ${runtime?.nameAndVersion}, and ${source} ${problem}.`)
   }
   return problems.length > 0 ? { problems } : configOf(values, tokenSettings, ports, https)
+}
+
+/** Reads the flags, variables and arguments of a command; more arguments are mistakes, as are variables of no command. */
+export function readCommandLine<O extends Options>(
+  options: O,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+  maxArguments = 0,
+): ParsedOptions<O> {
+  const parsed = readOptions(options, args, env)
+  rejectArguments(parsed.rest.slice(maxArguments), parsed.problems)
+  parsed.problems.push(...findUnknownVariables(env))
+  return parsed
 }
 
 const neededOptions = [
@@ -243,7 +241,7 @@ function configOf(
   values: ParsedServeOptions['values'],
   tokenSettings: TokenSettings,
   ports: ReturnType<typeof readPorts>,
-  https: HttpsConfig | undefined,
+  https: ReturnType<typeof readHttpsConfig>,
 ) {
   const isDevelopment = tokenSettings.mode === 'development'
   return {
@@ -341,7 +339,7 @@ function parseTime(text: string): Date | undefined {
   return /^\d{4}-\d\d-\d\dT/.test(text) && !Number.isNaN(time.getTime()) ? time : undefined
 }
 
-const readControlSettings = (values: ParsedServeOptions['values']): ControlSettings => ({
+const readControlSettings = (values: ParsedServeOptions['values']) => ({
   rules: [
     ...values.fail.map((rule) => ({ ...rule, flag: '--fail' as const })),
     ...(values.delay ? [{ ...values.delay, flag: '--delay' as const }] : []),
@@ -355,11 +353,7 @@ function readCorsPolicy(cors: readonly string[], isDevelopment: boolean): CorsPo
   return cors.includes('*') ? 'any' : cors.filter((origin) => origin !== 'none')
 }
 
-function readHttpsConfig(
-  { values, problems, sourceOf }: ParsedServeOptions,
-  mode: Mode,
-  now: Date,
-): HttpsConfig | undefined {
+function readHttpsConfig({ values, problems, sourceOf }: ParsedServeOptions, mode: Mode, now: Date) {
   const [cert, key] = [sourceOf('tls-cert'), sourceOf('tls-key')]
   const port = sourceOf('https-port') ?? sourceOf('https-port-a') ?? sourceOf('https-port-b')
   if (cert && !key) problems.push(`${cert} needs --tls-key: the private key of the certificate.`)

@@ -33,7 +33,6 @@ export interface ParsedOptions<O extends Options> {
   readonly problems: string[]
 }
 
-/** The unparsed values of an option. */
 interface OptionInput {
   readonly source: string
   readonly texts: readonly string[]
@@ -157,7 +156,6 @@ function unknownFlag(argument: string, known: readonly string[]): string {
   return nearest ? `Unknown flag ${flag}. Did you mean --${nearest}?` : `Unknown flag ${flag}.`
 }
 
-/** The word that was probably meant. */
 export function nearestWord(word: string, known: readonly string[]): string | undefined {
   const within = (edits: number) => known.find((one) => word.length > edits && isWithinEdits(word, one, edits))
   return within(0) ?? within(1) ?? within(2)
@@ -215,7 +213,6 @@ export const option = <T>(takes: string, expects: string, help: string, read: (t
   read,
 })
 
-/** A boolean flag. */
 export const toggle = (help: string) => ({
   expects: 'true or false',
   help,
@@ -253,6 +250,5 @@ export const file = <T>(expects: string, help: string, read: (content: string) =
 
 export const many = <O extends object>(repeated: O) => ({ ...repeated, many: true as const })
 
-/** Options without a variable. */
 export const flagsOnly = <O extends Options>(options: O) =>
   Object.fromEntries(Object.entries(options).map(([name, one]) => [name, { ...one, variable: 'none' }])) as O

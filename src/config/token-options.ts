@@ -33,7 +33,6 @@ export const tokenOptions = {
   'jwt-clock-tolerance': integer('SECONDS', 0, 3600, 'accepted clock difference, for tokens of these keys (60)'),
 } as const satisfies Options
 
-/** A token to send. */
 export const bearerToken = (help: string) => ({
   ...option(
     'TOKEN',

@@ -1,7 +1,7 @@
 import { randomInt, randomUUID, X509Certificate } from 'node:crypto'
 import { type AppSettings, appApi, profileApi, profiles } from '../app.ts'
 import { rules as contractRules } from '../common/rules.ts'
-import type { Config, ControlSettings } from '../config/config.ts'
+import type { Config } from '../config/config.ts'
 import { Control } from '../control/control.ts'
 import { Faults, ruleErrors } from '../control/faults.ts'
 import type { SandboxItems } from '../control/sandbox.ts'
@@ -12,7 +12,6 @@ import type { Stores } from '../store/store.ts'
 import type { Clock } from './clock.ts'
 import { controlBodyBytes, type OpenStores } from './stores.ts'
 
-/** What the controlled profiles of a service share. */
 export interface ControlledService {
   readonly config: Config
   readonly stores: Stores
@@ -21,11 +20,10 @@ export interface ControlledService {
   readonly serviceInfo: () => ServiceInfo
 }
 
-/** A profile under control of its clients. */
 export function controlledProfile<Name extends ProfileName>(
   profile: Profile<Name>,
   { config, stores, openAnother, serviceInfo }: ControlledService,
-  controlSettings: ControlSettings,
+  controlSettings: NonNullable<Config['control']>,
   settings: AppSettings,
   /** Returns PEM, maybe with the private key; undefined without HTTPS. */
   certificate: () => string | undefined,
