@@ -99,7 +99,7 @@ export interface TodoServer<Name extends keyof TodoItems> extends TodoSandbox<Na
 /** Starts a service in this process, for tests. Any number of them run side by side and share nothing. */
 export async function start<Name extends keyof TodoItems>(options: StartOptions<Name>): Promise<TodoServer<Name>> {
   const { url, control, newToken, destroy } = await startInProcess(options)
-  const readItems = arrayReader(control.main.itemSchema, 'id')
+  const readItems = arrayReader(control.itemSchema, 'id')
   let closed: Promise<void> | undefined
   const close = () => {
     closed ??= destroy()

@@ -33,7 +33,6 @@ export interface ControlledItems {
   list(): Awaitable<ListRepresentation>
   /** Restores the starting items. */
   reset(): Awaitable<ReplaceOutcome>
-  /** Replaces the items by exactly these. */
   putItems(items: ItemBodies, ifMatch?: IfMatch): Awaitable<ReplaceOutcome>
 }
 
@@ -41,27 +40,27 @@ export interface ControlledItems {
 export interface Controlled extends ControlledItems {
   readonly journal: Journal
   readonly faults: Faults
-  readonly itemSchema: ObjectSchema
-  /** Returns what the page says about this service. */
   info(): SandboxInfo
-  /** Signs a token. */
-  readonly newToken: SignToken | undefined
-  readonly codes: Codes
   clearJournal(): void
 }
 
-export type SignToken = (request?: { readonly scopes: readonly string[] }) => Promise<string>
+type SignToken = (request?: { readonly scopes: readonly string[] }) => Promise<string>
 
-/** A token for the control API has this scope. */
+/** What the control APIs of all sandboxes share. */
+export interface ControlApiSettings {
+  readonly itemSchema: ObjectSchema
+  readonly newToken: SignToken | undefined
+  readonly codes: Codes
+}
+
 export const controlScope = 'control'
 
 const heartbeatIntervalMs = 15_000
-/** The largest number of items that one PUT may have. */
-const maxItems = 100_000
+const maxPutItems = 100_000
 
 /** The control API has its routes, its document and the page that uses it. Errors are problem documents. */
-export function controlApi(api: Api, controlled: Controlled): Api {
-  const routes = controlRoutes(api, controlled)
+export function controlApi(api: Api, controlled: Controlled, settings: ControlApiSettings): Api {
+  const routes = controlRoutes(api, controlled, settings)
   const control: Api = {
     name: api.name,
     title: `Control of ${api.title}`,
@@ -152,8 +151,9 @@ const ruleId: NonNullable<Route['id']> = {
   parse: (segment = '') => (wholeNumberText.test(segment) ? Number(segment) : new Rejection('rule-missing')),
 }
 
-function controlRoutes(api: Api, controlled: Controlled): Route[] {
-  const { journal, faults, itemSchema } = controlled
+function controlRoutes(api: Api, controlled: Controlled, settings: ControlApiSettings): Route[] {
+  const { journal, faults } = controlled
+  const { itemSchema, newToken, codes } = settings
   const setFaults = (rules: readonly FaultRule[]) => {
     faults.set(rules)
     return noContent
@@ -175,7 +175,7 @@ function controlRoutes(api: Api, controlled: Controlled): Route[] {
             const { operation, method, path, secured = false } = each
             return { operation, method, path, secured, statuses: faults.statusesOf(each) }
           })
-        const token = isLocal ? await controlled.newToken?.() : undefined
+        const token = isLocal ? await newToken?.() : undefined
         const { name, title } = api
         const info: Info = { profile: name, title, ...controlled.info(), operations, token }
         return json(200, JSON.stringify(info))
@@ -197,7 +197,7 @@ function controlRoutes(api: Api, controlled: Controlled): Route[] {
       summary: 'Replace the items by exactly these',
       requestBody: itemsBody(false),
       errors: ['precondition-failed', ...storeErrors],
-      readBody: arrayReader(itemSchema, 'id', maxItems),
+      readBody: arrayReader(itemSchema, 'id', maxPutItems),
       execute: async (input) => respondToReplace(await controlled.putItems(input.body, ifMatch(input)), input.body),
     }),
     controlRoute('getRequests', 'GET', '/requests', {
@@ -267,7 +267,7 @@ function controlRoutes(api: Api, controlled: Controlled): Route[] {
       errors: ['rule-missing'],
       execute: ({ id }) => replaceFault(id),
     }),
-    ...(controlled.newToken ? tokenRoutes(controlled.codes, controlled.newToken) : []),
+    ...(newToken ? tokenRoutes(codes, newToken) : []),
   ]
 }
 
@@ -278,7 +278,11 @@ const newCode: ObjectSchema = {
   members: { code: codeText, expiresAt: { type: 'string', format: 'date-time' } },
   example: { ...sentCode.example, expiresAt: '2026-01-01T00:05:00.000Z' },
 }
-const newToken: ObjectSchema = { name: 'Token', members: { token: { type: 'string' } }, example: { token: 'eyJhb…' } }
+const signedToken: ObjectSchema = {
+  name: 'Token',
+  members: { token: { type: 'string' } },
+  example: { token: 'eyJhb…' },
+}
 
 /** A client elsewhere gets its token for a code that somebody who has access shows it. */
 function tokenRoutes(codes: Codes, signToken: SignToken): Route[] {
@@ -295,7 +299,7 @@ function tokenRoutes(codes: Codes, signToken: SignToken): Route[] {
       maxBodyBytes: 1_000,
       status: 201,
       requestBody: { schema: objectSchema(sentCode) },
-      body: { schema: objectSchema(newToken, true) },
+      body: { schema: objectSchema(signedToken, true) },
       errors: ['code-invalid', 'too-many-wrong-codes'],
       readBody: bodyReader(sentCode),
       async execute({ body: { code } }) {

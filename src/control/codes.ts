@@ -4,9 +4,7 @@ import { rateLimiter } from '../http/rate-limit.ts'
 export interface CodeSettings {
   /** Returns a whole number below `max` that nobody can predict. */
   randomInt(max: number): number
-  /** Returns the time of day. */
   now(): Date
-  /** Returns milliseconds of a monotonic clock. */
   monotonicNow(): number
 }
 

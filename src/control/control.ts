@@ -1,21 +1,21 @@
 import { isValid } from '../common/schema.ts'
 import type { RequestContext } from '../http/context.ts'
 import { type CorsPolicy, isOriginAllowed } from '../http/cors.ts'
-import type { HttpHandler } from '../http/dispatch.ts'
+import type { ApiHandler, HttpHandler } from '../http/dispatch.ts'
 import type { Request } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
+import type { ObjectSchema } from '../http/schema.ts'
 import { type Controlled, ownOrigin } from './api.ts'
 import { type CodeSettings, Codes } from './codes.ts'
 import { controlPattern, type FaultSettings, problem } from './faults.ts'
 import { JournalBudget } from './journal.ts'
-import { Sandbox, type SandboxItems, type SandboxSettings } from './sandbox.ts'
+import { Sandbox, type SandboxItems, type SandboxPart, type SandboxSettings } from './sandbox.ts'
 import { type ProfileInfo, sandboxName } from './schema.ts'
 
 export interface ControlOptions extends Omit<SandboxSettings, 'faults' | 'codes' | 'budget'> {
   readonly items: SandboxItems
   /** Undefined where there are no sandboxes, because the items are not in memory. */
   readonly openSandbox: (() => SandboxItems | 'memory-limit') | undefined
-  /** Returns what GET /__admin/info shows about the service. */
   readonly info: () => ProfileInfo
   /** Each start of the service has another one. */
   readonly instance: string
@@ -37,19 +37,21 @@ const maxSweepIntervalMs = 10_000
 export class Control implements HttpHandler {
   /** Requests that name no sandbox work on this. */
   readonly main: Sandbox
+  readonly itemSchema: ObjectSchema
   readonly #options: ControlOptions
   readonly #shared: SandboxSettings
   readonly #monotonicNow: () => number
   /** The least recently used one is the first. */
   readonly #sandboxes = new Map<string, Sandbox>()
   /** Handles requests to sandboxes that do not exist yet. */
-  readonly #opening: Sandbox['handlers']
+  readonly #opening: Readonly<Record<SandboxPart, ApiHandler>>
   readonly #sweep: NodeJS.Timeout
   #opened = 0
 
   constructor(options: ControlOptions) {
     const { monotonicNow } = options.settings
     this.#options = options
+    this.itemSchema = options.itemSchema
     this.#monotonicNow = monotonicNow
     this.#shared = {
       ...options,
@@ -74,12 +76,12 @@ export class Control implements HttpHandler {
     const part = controlPattern.test(path) ? 'control' : 'service'
     const found = name === undefined || request.protocolError ? this.main : this.#find(name)
     const rejection = found || name === undefined ? undefined : this.#findProblem(name)
-    if (rejection) this.main.handlers.service.reject(request, rejection)
-    else (found?.handlers ?? this.#opening)[part].dispatch(request, prefix)
+    if (rejection) this.main.parts.service.handler.reject(request, rejection)
+    else (found?.parts[part].handler ?? this.#opening[part]).dispatch(request, prefix)
   }
 
   malformed(status: number, reason: string, client: string): void {
-    this.main.handlers.service.malformed(status, reason, client)
+    this.main.parts.service.handler.malformed(status, reason, client)
   }
 
   /** Ends the streams of events. */
@@ -112,7 +114,6 @@ export class Control implements HttpHandler {
     return sandbox
   }
 
-  /** Says why there can be no sandbox of this name. */
   #findProblem(name: string): Response | undefined {
     if (!isValid(sandboxName, name))
       return problem(400, 'The name of a sandbox must have 1 to 64 of A-Z, a-z, 0-9, _ and -.')

@@ -20,7 +20,7 @@ type ActiveRule = { -readonly [Name in keyof UsedRule]: UsedRule[Name] }
 
 /** Each sandbox has its own rules for failures, delays and rates. */
 export class Faults {
-  readonly #api: Api
+  readonly api: Api
   readonly #settings: FaultSettings
   readonly #onChange: () => void
   /** Those of flags are the last. */
@@ -29,7 +29,7 @@ export class Faults {
   readonly #failures = new Map<Route, ReadonlyMap<number, ErrorCode | 'token-rejected'>>()
 
   constructor(api: Api, settings: FaultSettings, onChange = () => {}) {
-    this.#api = api
+    this.api = api
     this.#settings = settings
     this.#lastId = settings.rules.length
     this.#onChange = onChange
@@ -76,7 +76,6 @@ export class Faults {
     return true
   }
 
-  /** Restores the rules of the start. */
   reset(): void {
     this.#rules = this.#flagRules()
     this.#onChange()
@@ -88,11 +87,6 @@ export class Faults {
 
   #newRule(rule: FaultRule): ActiveRule {
     return { id: ++this.#lastId, ...rule, used: 0 }
-  }
-
-  /** Rules can be about these routes. */
-  get routes(): readonly Route[] {
-    return this.#api.routes
   }
 
   /** The failure, the delay and the rate, each of the first that has one: the preferences, then rule by rule. */
@@ -169,7 +163,7 @@ export class Faults {
     const codes = errorCodesOf({ ...route, secured }, true)
     const first = (['store-unavailable', 'internal'] as const).filter((code) => codes.includes(code))
     for (const code of [...first, ...codes]) {
-      const { status } = this.#api.errorResponse(new Rejection(code), route.operation, { traceId: '' })
+      const { status } = this.api.errorResponse(new Rejection(code), route.operation, { traceId: '' })
       if (!failures.has(status)) failures.set(status, code)
     }
     this.#failures.set(route, failures)
@@ -213,7 +207,6 @@ export class Faults {
   }
 }
 
-/** What the header Prefer asks for. */
 type Preferred = { [Name in Exclude<keyof Fault, 'description'>]: Fault[Name] | undefined }
 
 const rejectedPreference = (title: string) => problem(400, `Prefer: ${title}`)
@@ -271,7 +264,6 @@ export function readFaultRules(text: string, faults: Faults) {
   return errors.length > 0 ? new Rejection('body-invalid', Object.fromEntries(errors)) : (value as FaultRule[])
 }
 
-/** Returns the rule of POST /__admin/faults, or what is wrong with it. */
 export function readFaultRule(text: string, faults: Faults) {
   const rule: unknown = JSON.parse(text)
   const messages = ruleErrors(rule, faults)
@@ -283,7 +275,6 @@ const maxRules = 1_000
 /** So many rules with the longest paths take about 12 MB. */
 const maxRulesTogether = 10_000
 
-/** The checks of the members of a rule, by name. */
 const memberChecks = Object.fromEntries(Object.entries(ruleMembers).map(([name, schema]) => [name, checkOf(schema)]))
 
 const mistakeIn = (member: keyof FaultRule, value: unknown, name: string = member): string | undefined => {
@@ -302,7 +293,7 @@ export function ruleErrors(rule: unknown, faults: Faults): string[] {
   if (code !== undefined && fault !== undefined) return ['code and fault exclude each other.']
   if (maxDelay !== undefined && !(delay !== undefined && delay <= maxDelay))
     return ['maxDelay needs a delay that is not greater.']
-  const matching = faults.routes.filter(
+  const matching = faults.api.routes.filter(
     (route) =>
       (method === undefined || method === route.method) && (path === undefined || matchOf(path, route) !== undefined),
   )

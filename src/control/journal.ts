@@ -23,7 +23,6 @@ interface Recorded {
   itemEventId: number
 }
 
-/** How a request ended. */
 export type RequestOutcome = Pick<JournalEntry, 'state' | 'status' | 'reason' | 'isSimulated' | 'item'>
 
 interface RecordedMessage {
@@ -37,13 +36,11 @@ const nothing: RecordedMessage = { headers: undefined, body: undefined }
 
 /** The longest part of a body that is shown. */
 const maxBodyBytes = 16 * 1024
-/** The largest number of entries in one journal. */
 const maxEntries = 1_000
 /** The largest size of all journals together. */
 const maxJournalBytes = 16 * 2 ** 20
-/** An estimate of the objects and numbers of an entry. */
+/** Both are estimates. */
 const entryOverheadBytes = 500
-/** An estimate of a string without its characters. */
 const stringOverheadBytes = 24
 /** The largest number of clients that receive events, of all journals together. */
 export const maxSubscriptions = 100
@@ -60,7 +57,6 @@ export type RulesOf = (context: RequestContext, response: Response) => Pick<Jour
 export class JournalBudget {
   readonly journals = new Set<Journal>()
   bytes = 0
-  /** The number of the newest entry. */
   lastNumber = 0
   subscriptions = 0
 
@@ -262,7 +258,6 @@ export class Journal {
     for (const sendNew of this.#subscriptions.values()) sendNew()
   }
 
-  /** Returns the events in the order of their ids. */
   #eventsAfter(lastId: number): JournalEvent[] {
     const events: JournalEvent[] = [...this.#controlEvents].map(([event, id]) => ({ id, event, data: {} }))
     for (const entry of this.#entries) {

@@ -4,18 +4,16 @@ import { type Api, type ApiHandler, type DispatchHooks, type DispatchSettings, h
 import type { Ending } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import type { Route } from '../http/router.ts'
-import type { ObjectSchema } from '../http/schema.ts'
 import type { IfMatch, ReplaceOutcome } from '../store/store.ts'
 import {
+  type ControlApiSettings,
   type Controlled,
   type ControlledItems,
   controlAccess,
   controlApi,
   controlScope,
   type ItemBodies,
-  type SignToken,
 } from './api.ts'
-import type { Codes } from './codes.ts'
 import { type FaultSettings, Faults } from './faults.ts'
 import { itemChange, Journal, type JournalBudget, type RequestOutcome, type RulesOf } from './journal.ts'
 import type { ItemChange, SandboxInfo } from './schema.ts'
@@ -28,23 +26,27 @@ export interface SandboxItems extends ControlledItems {
 }
 
 /** What all sandboxes of a profile share. */
-export interface SandboxSettings {
-  readonly itemSchema: ObjectSchema
+export interface SandboxSettings extends ControlApiSettings {
   readonly rulesOf: RulesOf
   readonly settings: DispatchSettings
   /** Checks the tokens of the control API. */
   readonly verifyToken: DispatchSettings['verifyToken']
-  readonly newToken: SignToken | undefined
   /** A body for the control API may have this size. */
   readonly maxBodyBytes: number
   readonly faults: FaultSettings
-  readonly codes: Codes
   readonly budget: JournalBudget
   readonly now: () => Date
 }
 
 /** What a request is for: the profile, or the control of its sandbox. */
 export type SandboxPart = 'service' | 'control'
+
+interface ServedPart {
+  readonly api: Api
+  readonly hooks: DispatchHooks
+  readonly settings: DispatchSettings
+  readonly handler: ApiHandler
+}
 
 /** A body may have this many members and elements, more than the items that it may contain. */
 const maxJsonValues = 1_000_000
@@ -53,40 +55,29 @@ const maxJsonValues = 1_000_000
 export class Sandbox implements Controlled {
   readonly journal: Journal
   readonly faults: Faults
-  readonly itemSchema: ObjectSchema
-  readonly newToken: SignToken | undefined
-  readonly codes: Codes
-  /** Handles requests to the profile, and to the control API and its page. */
-  readonly handlers: Readonly<Record<SandboxPart, ApiHandler>>
+  readonly parts: Readonly<Record<SandboxPart, ServedPart>>
   usedAt: number
-  readonly #apis: Readonly<Record<SandboxPart, Api>>
-  readonly #hooks: Readonly<Record<SandboxPart, DispatchHooks>> = {
-    service: {
-      findFault: (context, route) => this.faults.find(context, route),
-      begin: (context) => this.#record(context),
-    },
-    control: controlAccess,
-  }
+  /** Whether its items are others than at the start. */
+  hasChanged = false
   readonly #items: SandboxItems
   readonly #shared: SandboxSettings
   readonly #info: () => Omit<SandboxInfo, 'hasChanged'>
-  #hasChanged = false
 
   constructor(items: SandboxItems, shared: SandboxSettings, info: () => Omit<SandboxInfo, 'hasChanged'>) {
     const { settings, budget, now, rulesOf } = shared
     this.#items = items
     this.#shared = shared
     this.#info = info
-    this.itemSchema = shared.itemSchema
-    this.newToken = shared.newToken
-    this.codes = shared.codes
     this.usedAt = settings.monotonicNow()
     this.journal = new Journal(budget, now, rulesOf)
     this.faults = new Faults(items.api, shared.faults, () => this.journal.notify('faults'))
-    this.#apis = { service: items.api, control: controlApi(items.api, this) }
-    this.handlers = {
-      service: httpHandler(this.#apis.service, this.#settingsOf('service')),
-      control: httpHandler(this.#apis.control, this.#settingsOf('control')),
+    const hooks: DispatchHooks = {
+      findFault: (context, route) => this.faults.find(context, route),
+      begin: (context) => this.#record(context),
+    }
+    this.parts = {
+      service: servedPart(items.api, settings, hooks),
+      control: servedPart(controlApi(items.api, this, shared), controlDispatchSettings(shared), controlAccess),
     }
   }
 
@@ -95,14 +86,14 @@ export class Sandbox implements Controlled {
    * there can be none, when nothing else is left to refuse the request.
    */
   opening(part: SandboxPart, open: (context: RequestContext) => Sandbox | Response): ApiHandler {
-    const opened = new WeakMap<object, Sandbox>()
-    const { [part]: api } = this.#apis
+    const { api, hooks, settings } = this.parts[part]
+    const opened = new WeakMap<object, ServedPart>()
+    const openedFor = (context: object = {}) => opened.get(context) as ServedPart
     // All sandboxes of a profile have the same routes in the same order.
-    const routeOf = (context: object, index: number) =>
-      (opened.get(context) as Sandbox).#apis[part].routes[index] as Route
+    const routeOf = (context: object | undefined, index: number) => openedFor(context).api.routes[index] as Route
     // The reader of a rule counts those of its own sandbox.
     const readerOf = (context: object | undefined, index: number) =>
-      routeOf(context ?? {}, index).readBody as NonNullable<Route['readBody']>
+      routeOf(context, index).readBody as NonNullable<Route['readBody']>
     const routes = api.routes.map(
       (route, index): Route => ({
         ...route,
@@ -111,29 +102,23 @@ export class Sandbox implements Controlled {
         respond: (outcome, input) => routeOf(input, index).respond(outcome, input),
       }),
     )
-    const hooksOf = (context: RequestContext) => (opened.get(context) as Sandbox).#hooks[part]
     const accept = (context: RequestContext) => {
       const sandbox = open(context)
       if ('status' in sandbox) return sandbox
-      opened.set(context, sandbox)
-      context.record = sandbox.#hooks[part].begin?.(context)
+      opened.set(context, sandbox.parts[part])
+      context.record = sandbox.parts[part].hooks.begin?.(context)
       return undefined
     }
     const findFault: DispatchHooks['findFault'] = (context, route) =>
-      hooksOf(context).findFault(context, routeOf(context, routes.indexOf(route)))
+      openedFor(context).hooks.findFault(context, routeOf(context, routes.indexOf(route)))
     // What is refused before it opens a sandbox is recorded in this one.
-    const { begin, ...rest } = this.#hooks[part]
-    const hooks = { ...rest, ...(begin && { beginLate: begin }), accept, findFault }
-    return httpHandler({ ...api, routes }, { ...this.#settingsOf(part), hooks })
-  }
-
-  /** Whether its items are others than at the start. */
-  get hasChanged(): boolean {
-    return this.#hasChanged
+    const { begin, ...rest } = hooks
+    const openingHooks = { ...rest, ...(begin && { beginLate: begin }), accept, findFault }
+    return httpHandler({ ...api, routes }, { ...settings, hooks: openingHooks })
   }
 
   info(): SandboxInfo {
-    return { ...this.#info(), hasChanged: this.#hasChanged }
+    return { ...this.#info(), hasChanged: this.hasChanged }
   }
 
   list() {
@@ -143,7 +128,7 @@ export class Sandbox implements Controlled {
   async reset(): Promise<ReplaceOutcome> {
     const outcome = await this.#items.reset()
     if (outcome !== 'replaced') return outcome
-    this.#hasChanged = false
+    this.hasChanged = false
     this.faults.reset()
     this.clearJournal()
     this.journal.notify('reset')
@@ -153,7 +138,7 @@ export class Sandbox implements Controlled {
   async putItems(sent: ItemBodies, ifMatch?: IfMatch): Promise<ReplaceOutcome> {
     const outcome = await this.#items.putItems(sent, ifMatch)
     if (outcome !== 'replaced') return outcome
-    this.#hasChanged = true
+    this.hasChanged = true
     this.journal.notify('reset')
     return outcome
   }
@@ -166,11 +151,6 @@ export class Sandbox implements Controlled {
   dispose(): void {
     this.journal.close()
     this.#items.dispose()
-  }
-
-  #settingsOf(part: SandboxPart): DispatchSettings {
-    const { [part]: hooks } = this.#hooks
-    return part === 'control' ? this.#controlSettings(hooks) : { ...this.#shared.settings, hooks }
   }
 
   /** Adds the request to the journal, and to the log when it has ended. */
@@ -194,35 +174,34 @@ export class Sandbox implements Controlled {
       sent = outcome
       if (outcome === 'reset') return
       item = itemChange(context, outcome)
-      this.#hasChanged ||= item !== undefined
+      this.hasChanged ||= item !== undefined
       // Its client did not wait for it.
       if (item && hasEnded && entry) this.journal.changed(entry, item)
     }
   }
-
-  #controlSettings(hooks: DispatchHooks): DispatchSettings {
-    const { settings, verifyToken, maxBodyBytes } = this.#shared
-    const { log } = settings
-    return {
-      ...settings,
-      cors: [],
-      reportOrigin: () => {},
-      hooks,
-      maxBodyBytes,
-      maxJsonValues,
-      verifyToken: requireScope(verifyToken, controlScope),
-      log: {
-        ...log,
-        // The page reads the items and rules again after each change, so only failures are logged.
-        request(profile, context, response, milliseconds) {
-          if (Number(response.status) >= 400) log.request(profile, context, response, milliseconds)
-        },
-      },
-    }
-  }
 }
 
-/** Tells how a request ended. */
+function servedPart(api: Api, shared: DispatchSettings, hooks: DispatchHooks): ServedPart {
+  const settings = { ...shared, hooks }
+  return { api, hooks, settings, handler: httpHandler(api, settings) }
+}
+
+const controlDispatchSettings = ({ settings, verifyToken, maxBodyBytes }: SandboxSettings): DispatchSettings => ({
+  ...settings,
+  cors: [],
+  reportOrigin: () => {},
+  maxBodyBytes,
+  maxJsonValues,
+  verifyToken: requireScope(verifyToken, controlScope),
+  log: {
+    ...settings.log,
+    // The page reads the items and rules again after each change, so only failures are logged.
+    request(profile, context, response, milliseconds) {
+      if (Number(response.status) >= 400) settings.log.request(profile, context, response, milliseconds)
+    },
+  },
+})
+
 function outcomeOf(
   context: RequestContext,
   sent: Response | 'reset' | undefined,

@@ -66,7 +66,6 @@ export interface FaultRule extends Partial<ObjectOf<typeof ruleMembers>> {}
 /** POST /__admin/faults takes such a rule. */
 export const ruleSchema: Schema<FaultRule> = { type: 'object', properties: ruleMembers, additionalProperties: false }
 
-/** PUT /__admin/faults takes these rules. */
 export const rulesSchema = arrayOf(ruleSchema)
 
 /** A rule in its sandbox. */
@@ -79,7 +78,6 @@ export type UsedRule = ValueOf<typeof usedRuleSchema>
 /** A rule that every sandbox has at the start. */
 export type FlagRule = Omit<UsedRule, 'id' | 'used'>
 
-/** GET /__admin/faults shows these rules. */
 export const usedRulesSchema = arrayOf(usedRuleSchema)
 
 const message = object(
