@@ -11,14 +11,10 @@ import type { listen } from '../server/listen.ts'
 import type { Address, Listening, ServerContext } from '../server/server.ts'
 import type { ControlledService } from './profile-control.ts'
 
-export interface RunningProfile {
+export interface RunningProfile extends Pick<Listening, 'close' | 'destroy'> {
   readonly urls: ProfileUrls
   /** Undefined where clients control nothing, as always in production. */
   readonly control: Control | undefined
-  /** Stops without failing a request. */
-  close(): Promise<void>
-  /** Stops at once: requests in flight get no response. */
-  destroy(): Promise<void>
 }
 
 /** What the profiles of a service share. */
@@ -43,6 +39,7 @@ export const describeUnusablePort = ({ port, needsPrivileges }: UnusablePort) =>
   `${port} ${needsPrivileges ? (port < 1024 ? 'needs privileges that this process does not have' : 'is reserved by the system') : 'is in use'}`
 
 export interface StartedProfile {
+  readonly title: string
   /** Undefined where its HTTP port is unusable, in production also its HTTPS port. */
   readonly running: RunningProfile | undefined
   readonly unusable: readonly UnusablePort[]
@@ -54,6 +51,7 @@ export async function startProfile<Name extends ProfileName>(
   shared: ProfileSettings,
 ): Promise<StartedProfile> {
   const { config, credentials } = shared
+  const { title } = profile
   const { host, mode, httpsRedirectPort } = config
   const { port = profile.defaultPort } = config.ports[profile.name].http
   const httpsPort = credentials && httpsPortOf(profile, config)
@@ -82,13 +80,12 @@ export async function startProfile<Name extends ProfileName>(
     const { unusable } = listeners
     if (!http || (mode === 'production' && unusable.length > 0)) {
       await stop('destroy')
-      return { running: undefined, unusable }
+      return { title, running: undefined, unusable }
     }
     const ports = { http: http.port, ...(https && { https: https.port }) }
     const running = {
       // Read again each time: a machine gets and loses its network addresses.
       get urls() {
-        const { title } = profile
         // In production the address that it listens on: `[::]` or `0.0.0.0` is every interface.
         if (mode === 'production') return { title, urls: urlsAt(http.host, ports) }
         return { title, ...urlsOf(host, ports, control !== undefined) }
@@ -97,7 +94,7 @@ export async function startProfile<Name extends ProfileName>(
       close: () => stop('close'),
       destroy: () => stop('destroy'),
     }
-    return { running, unusable }
+    return { title, running, unusable }
   } catch (error) {
     await stop('destroy').catch(() => {})
     throw error

@@ -48,18 +48,13 @@ export interface ServiceOptions extends DevTokenSettings {
 
 export type NewToken = (request?: DevTokenRequest) => Promise<string>
 
-/** A service that runs. */
-export interface Service {
+export interface Service extends Pick<RunningProfile, 'close' | 'destroy'> {
   readonly startMessage: StartMessage
   readonly profiles: readonly RunningProfile[]
   /** Makes a development token; undefined in production. */
   readonly newToken: NewToken | undefined
   /** False: what was written is gone when the process ends. */
   isInPlace(): boolean
-  /** Stops without failing a request. */
-  close(): Promise<void>
-  /** Stops at once: requests in flight get no response. */
-  destroy(): Promise<void>
 }
 
 /** What has to be ended when the service stops, or does not start. */
@@ -123,11 +118,11 @@ async function startParts(options: ServiceOptions, parts: StartedParts): Promise
       profiles: parts.profiles.map(({ urls }) => urls),
     }),
   }
-  const started: (StartedProfile & { readonly title: string })[] = []
+  const started: StartedProfile[] = []
   for (const name of config.profiles) {
     const profile = await startProfile(served[name], settings)
     if (profile.running) parts.profiles.push(profile.running)
-    started.push({ title: served[name].title, ...profile })
+    started.push(profile)
   }
   return {
     startMessage: {
@@ -147,7 +142,6 @@ async function startParts(options: ServiceOptions, parts: StartedParts): Promise
   }
 }
 
-/** The settings of the handler that all profiles share. */
 function appSettings(
   { config, clock, log, stop }: ServiceOptions,
   stores: OpenStores,
@@ -190,10 +184,10 @@ function createServerContext({ config, log, clock, processes = 1 }: ServiceOptio
 
 /** Where each profile is served, or why not. Throws where none is, and in production where any port is unusable. */
 async function describeProfiles(
-  started: readonly (StartedProfile & { readonly title: string })[],
+  started: readonly StartedProfile[],
   options: ServiceOptions,
 ): Promise<StartMessage['profiles']> {
-  const urlsOf = ({ title, running }: (typeof started)[number]) => running?.urls ?? { title, urls: [] }
+  const urlsOf = ({ title, running }: StartedProfile) => running?.urls ?? { title, urls: [] }
   const unusable = started.flatMap((one) => one.unusable)
   if (unusable.length === 0) return started.map(urlsOf)
   const running = started.flatMap((one) => one.running ?? [])
@@ -223,7 +217,6 @@ async function startMetrics(
   return { ...metrics, server: isWorker ? undefined : await serveMetrics(metrics.read, port, host) }
 }
 
-/** Which program uses them, and what to do. */
 async function explainPorts(
   unusable: readonly UnusablePort[],
   running: readonly RunningProfile[],
