@@ -12,10 +12,10 @@ export class UnacceptableJson extends Error {}
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Parses as `parseExact` does; returns undefined where that throws. */
-export function tryParse(text: string): unknown {
+/** Returns undefined for what cannot be parsed. */
+export function tryParse(text: string, parse = parseExact): unknown {
   try {
-    return parseExact(text)
+    return parse(text)
   } catch {
     return undefined
   }

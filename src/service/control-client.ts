@@ -1,12 +1,12 @@
 import { profiles } from '../app.ts'
 import { createClient, NoResponseError, type Response } from '../common/client.ts'
 import { escapeText } from '../common/escape.ts'
-import { parseBounded } from '../common/json.ts'
+import { parseBounded, tryParse } from '../common/json.ts'
 import type { Info } from '../control/schema.ts'
 import type { ProfileName } from '../profiles/profile.ts'
 import { commandHeader } from './find-service.ts'
 
-export interface ControlClientOptions {
+interface ControlClientOptions {
   readonly sandbox?: string | undefined
   readonly token?: string | undefined
   /** The command that makes a token, to be shown. */
@@ -64,7 +64,7 @@ export async function connectControl(
     throw describeRejection(response, client.url, tokenCommand)
   }
   const getItems = async (): Promise<readonly unknown[]> => {
-    const items = tryParseBounded((await send('GET', '/items')).text)
+    const items = tryParse((await send('GET', '/items')).text, parseBounded)
     if (Array.isArray(items)) return items
     throw new ControlError(`The server at ${url} sends items that cannot be read: is it a todo-service?`)
   }
@@ -97,19 +97,11 @@ export async function connectControl(
 
 /** Returns what GET /__admin/info of this service says; undefined for what another program sends. */
 function readInfo(text: string) {
-  const { profile, title, store, isPersistent, operations = [] }: Partial<Info> = Object(tryParseBounded(text))
+  const { profile, title, store, isPersistent, operations = [] }: Partial<Info> = Object(tryParse(text, parseBounded))
   if (typeof profile !== 'string' || !Object.hasOwn(profiles, profile)) return undefined
   // Where a service does not say it, its items may be in a file.
   const place = { title: printable(title), store: printable(store), isPersistent: isPersistent !== false }
   return { profile: profile as ProfileName, operations, ...place }
-}
-
-function tryParseBounded(text: string): unknown {
-  try {
-    return parseBounded(text)
-  } catch {
-    return undefined
-  }
 }
 
 function describeRejection({ status, headers, text }: Response, url: string, tokenCommand: string): ControlError {
@@ -130,7 +122,7 @@ const maxMistakes = 10
 
 /** The mistakes in the body, where the problem document has them, and its title otherwise. */
 function reasonOf(problem: string): string | undefined {
-  const { title, errors } = Object(tryParseBounded(problem))
+  const { title, errors } = Object(tryParse(problem, parseBounded))
   if (typeof title !== 'string') return undefined
   const mistakes = Object.values(Object(errors)).flat()
   const more = mistakes.length > maxMistakes ? [`${mistakes.length - maxMistakes} more mistakes.`] : []
