@@ -11,7 +11,7 @@ const pageFile = (name: string) => new URL(`../../../page/${name}`, import.meta.
 /** Compiled from page/, or copied there by scripts/build.mjs. */
 const scriptFile = (name: string) => new URL(`../../page/${name}`, import.meta.url)
 const pageFiles = (...names: readonly string[]) =>
-  Object.fromEntries(names.map((name) => [name, name.endsWith('.js') ? scriptFile(name) : pageFile(name)]))
+  Object.fromEntries(names.map((name) => [name, [name.endsWith('.js') ? scriptFile(name) : pageFile(name)]]))
 
 /** S5: this page lists and tries each operation. For local clients it contains a token from `newToken`. */
 export const swaggerPageRoutes = (newToken: () => Promise<string>, hasApp: boolean): Route[] => [
@@ -34,8 +34,8 @@ export const swaggerPageRoutes = (newToken: () => Promise<string>, hasApp: boole
   }),
   ...fileRoutes('/swagger', {
     ...pageFiles('page.js', 'design.css', 'page.css', 'icon.svg'),
-    'swagger-ui-bundle.js': scriptFile('swagger-ui/swagger-ui-bundle.js'),
-    'swagger-ui.css': scriptFile('swagger-ui/swagger-ui.css'),
+    'swagger-ui-bundle.js': [scriptFile('swagger-ui/swagger-ui-bundle.js')],
+    'swagger-ui.css': [scriptFile('swagger-ui/swagger-ui.css')],
   }),
 ]
 
@@ -50,7 +50,6 @@ export const appPageRoutes = (): Route[] => [
   }),
   ...fileRoutes('/app', {
     ...pageFiles('app.js', 'client.js', 'dom.js', 'format.js', 'qr.js', 'icon.svg'),
-    // The views.
     ...pageFiles('items.js', 'item-tools.js', 'traffic.js', 'switches.js', 'connect.js', 'contract.js'),
     'app.css': ['design', 'items', 'traffic', 'switches', 'connect', 'contract'].map((name) => pageFile(`${name}.css`)),
   }),
@@ -83,17 +82,14 @@ function encode(plain: Buffer, isKept: boolean): Encoded {
   return { etag: createHash('sha256').update(plain).digest('base64url').slice(0, 20), plain, compressed }
 }
 
-type Files = URL | readonly URL[]
-
 /** Files are read at their first request, once for all profiles and sandboxes. */
 const encodedFiles = new Map<string, Promise<Encoded>>()
 
-function encodedFile(files: Files): Promise<Encoded> {
+function encodedFile(files: readonly URL[]): Promise<Encoded> {
   const name = `${files}`
-  const all = Array.isArray(files) ? files : [files]
   const encoded =
     encodedFiles.get(name) ??
-    Promise.all(all.map((file) => readFile(file))).then((contents) => encode(Buffer.concat(contents), true))
+    Promise.all(files.map((file) => readFile(file))).then((contents) => encode(Buffer.concat(contents), true))
   encodedFiles.set(name, encoded)
   // A file that could not be read now may be read later.
   encoded.catch(() => encodedFiles.delete(name))
@@ -106,15 +102,15 @@ const types: Readonly<Record<string, string>> = {
   svg: 'image/svg+xml',
 }
 
-function fileRoutes(path: string, files: Readonly<Record<string, Files>>): Route[] {
-  return Object.entries(files).map(([name, file]) =>
+function fileRoutes(path: string, files: Readonly<Record<string, readonly URL[]>>): Route[] {
+  return Object.entries(files).map(([name, parts]) =>
     route({
       operation: `get ${name}`,
       method: 'GET',
       path: `${path}/${name}`,
       isPageFile: true,
       execute: async (input) =>
-        respond(input, types[name.slice(name.lastIndexOf('.') + 1)] ?? '', await encodedFile(file), 'no-cache'),
+        respond(input, types[name.slice(name.lastIndexOf('.') + 1)] ?? '', await encodedFile(parts), 'no-cache'),
     }),
   )
 }

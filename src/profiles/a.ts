@@ -107,26 +107,15 @@ const routes = (store: StoreA) => [
   }),
 ]
 
-/** Where each status is defined. */
-const sections: Record<number, string> = {
-  400: 'rfc9110#section-15.5.1',
-  404: 'rfc9110#section-15.5.5',
-  408: 'rfc9110#section-15.5.9',
-  412: 'rfc9110#section-15.5.13',
-  413: 'rfc9110#section-15.5.14',
-  415: 'rfc9110#section-15.5.16',
-  417: 'rfc9110#section-15.5.18',
-  429: 'rfc6585#section-4',
-  431: 'rfc6585#section-5',
-  500: 'rfc9110#section-15.6.1',
-  503: 'rfc9110#section-15.6.4',
-  505: 'rfc9110#section-15.6.6',
-}
+/** Section 15 of RFC 9110 defines the statuses in their order, 400 in 15.5.1 and 500 in 15.6.1, but for these. */
+const otherSections: Record<number, string> = { 429: 'rfc6585#section-4', 431: 'rfc6585#section-5' }
+const sectionOf = (status: number) =>
+  otherSections[status] ?? `rfc9110#section-15.${status < 500 ? 5 : 6}.${(status % 100) + 1}`
 
 /** A13: the problem details (RFC 9457) of each error, without their end, which differs from request to request. */
 const problemStarts: Readonly<Record<string, string>> = Object.fromEntries(
   Object.entries(errors).map(([code, { status, title }]) => {
-    const type = `https://www.rfc-editor.org/rfc/${sections[status] ?? 'rfc9110#section-15'}`
+    const type = `https://www.rfc-editor.org/rfc/${sectionOf(status)}`
     return [code, JSON.stringify({ type, title, status }).slice(0, -1)]
   }),
 )

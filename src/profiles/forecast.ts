@@ -11,17 +11,10 @@ export const summaries = [
   'Scorching',
 ] as const
 
-export interface Forecast {
-  readonly date: string
-  readonly temperatureC: number
-  readonly temperatureF: number
-  readonly summary: string
-}
-
 const dayMs = 24 * 60 * 60 * 1000
 
 /** S1: five successive days from tomorrow. `random` gives numbers in [0, 1). Days are counted in UTC, where each has 24 hours. */
-export function forecast(now: Date, random: () => number): Forecast[] {
+export function forecast(now: Date, random: () => number) {
   const below = (limit: number) => Math.floor(random() * limit)
   return [1, 2, 3, 4, 5].map((days) => {
     const temperatureC = below(75) - 20
@@ -29,7 +22,7 @@ export function forecast(now: Date, random: () => number): Forecast[] {
       date: new Date(now.getTime() + days * dayMs).toISOString().replace('Z', '+00:00'),
       temperatureC,
       temperatureF: 32 + Math.trunc(temperatureC / 0.5556),
-      summary: summaries[below(summaries.length)] as string,
+      summary: summaries[below(summaries.length)],
     }
   })
 }

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { seededRandom } from '../common/random.ts'
 
-/** Clock and random numbers of a service. */
 export interface Clock {
   readonly random: () => number
   readonly newId: () => string
@@ -12,13 +11,8 @@ export interface Clock {
 }
 
 /** With a seed, random numbers and ids repeat; with a time, the clock stands still. */
-export function createClock({
-  seed,
-  now,
-}: {
-  readonly seed?: number | undefined
-  readonly now?: Date | undefined
-}): Clock {
+export function createClock(options: { readonly seed?: number | undefined; readonly now?: Date | undefined }): Clock {
+  const { seed, now } = options
   const random = seed === undefined ? Math.random : seededRandom(seed)
   return {
     random,

@@ -10,7 +10,6 @@ interface Settings {
   readonly commandWith: (flags: Readonly<Record<string, string>>) => string
 }
 
-/** Who uses a port. */
 interface Lookup {
   readonly findHolder?: (port: number) => ReturnType<typeof findPortHolder>
   readonly responseTimeoutMs?: number | undefined
@@ -67,11 +66,10 @@ const isAirPlay = (port: number, program: string) => [5000, 7000].includes(port)
 
 const step = 5
 const maxAttempts = 20
-/** What needs no privileges, and is known for it: 8080, 8443. */
-const withoutPrivileges = (port: number) => (port < 1024 ? port + 8000 : port)
 
 async function findFreePort(host: string | undefined, port: number, taken: readonly number[]): Promise<number> {
-  const first = withoutPrivileges(port)
+  // 8080 and 8443 need no privileges, and are known for it.
+  const first = port < 1024 ? port + 8000 : port
   const candidates = Array.from({ length: maxAttempts }, (_, index) => first + index * step)
   for (const candidate of [...candidates.filter((one) => one <= 65_535 && !taken.includes(one)), 0])
     try {

@@ -84,7 +84,6 @@ interface RunningWorker {
   readonly started: Promise<StartMessage>
   /** It was asked to stop, and still serves. */
   readonly stopping: Promise<'stopping'>
-  /** How it ended. */
   readonly ended: Promise<string>
 }
 
@@ -118,13 +117,11 @@ async function keepRunning(
 ): Promise<void> {
   const replaced: Promise<unknown>[] = []
   let pauseMs = 0
-  for (let current = worker; ; current = startWorker(handover, stop)) {
+  let current = worker
+  for (;;) {
     const startedAt = monotonicNow()
     const how = await Promise.race([current.ended, current.stopping])
-    if (stop.aborted) {
-      await Promise.all([current.ended, ...replaced])
-      return
-    }
+    if (stop.aborted) break
     const hasFailed = how !== 'stopping' && monotonicNow() - startedAt < minLifeMs
     pauseMs = hasFailed ? Math.min(maxPauseMs, Math.max(minPauseMs, 2 * pauseMs)) : 0
     const when = pauseMs === 0 ? 'now' : `in ${pauseMs / 1000} s`
@@ -132,9 +129,8 @@ async function keepRunning(
     log.notice(`Worker ${current.id} ${what}; another one starts ${when}.`)
     if (how === 'stopping') replaced.push(current.ended)
     await sleep(pauseMs, undefined, { signal: stop }).catch(() => {})
-    if (stop.aborted) {
-      await Promise.all(replaced)
-      return
-    }
+    if (stop.aborted) break
+    current = startWorker(handover, stop)
   }
+  await Promise.all([current.ended, ...replaced])
 }
