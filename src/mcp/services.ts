@@ -20,7 +20,6 @@ export interface ServiceConnection {
   readonly service: ControlClient
   /** Clients use it; it has the prefix of the sandbox. */
   readonly baseUrl: string
-  /** It runs in this process. */
   readonly isStartedHere: boolean
 }
 
@@ -78,7 +77,6 @@ export class Services {
     return isLocal(url) || this.#settings.urls.some((named) => new URL(named).origin === new URL(url).origin)
   }
 
-  /** Stops the services of this process. */
   async close(): Promise<void> {
     await Promise.allSettled([...this.#started.values()].map(async (started) => (await started).destroy()))
   }

@@ -13,7 +13,6 @@ export interface Tool<Input = object> {
   run(input: Input, call: ToolCall): Promise<ToolResult>
 }
 
-/** A call of a tool by a client. */
 interface ToolCall {
   /** Aborted when the client cancels the call or leaves. */
   readonly signal: AbortSignal

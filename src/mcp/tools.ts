@@ -76,7 +76,6 @@ export interface ToolSettings {
   readonly services: Services
   /** The user's configuration directory, with the key of development tokens. */
   readonly directory: string | undefined
-  /** What to type for a command of this program. */
   commandLine(...args: readonly string[]): string
 }
 

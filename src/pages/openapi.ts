@@ -7,7 +7,6 @@ import { bodyReader, type ObjectSchema } from '../http/schema.ts'
 
 type DocumentPart = Readonly<Record<string, unknown>>
 
-/** The document shows these settings of a service. */
 interface DocumentedSettings {
   readonly isRateLimited?: boolean
   /** B12: plain HTTP is redirected. */

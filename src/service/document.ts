@@ -3,7 +3,6 @@ import { openApiDocument } from '../pages/openapi.ts'
 import type { ProfileName } from '../profiles/profile.ts'
 import { memoryStores } from '../store/memory.ts'
 
-/** The OpenAPI document of a profile, without a service. */
 export function openApiDocumentOf(name: ProfileName, requireAuth = false, baseUrl?: string) {
   const settings = { requireAuth, now: () => new Date(), random: Math.random }
   const api = profileApi(profiles[name], memoryStores(profiles, ''), settings)
