@@ -19,7 +19,7 @@ export interface ApiSettings {
   readonly requireAuth: boolean
 }
 
-export interface AppSettings extends ApiSettings, DispatchSettings {
+export interface AppSettings extends ApiSettings, Omit<DispatchSettings, 'space'> {
   /** B12: on this or another port of the profile. */
   readonly redirectsToHttps: boolean
   /** The control API accepts no other tokens; undefined in production. */
@@ -33,26 +33,19 @@ export interface AppSettings extends ApiSettings, DispatchSettings {
 }
 
 /** What the OpenAPI document describes: the profile's to-do endpoints, then the samples. */
-export function profileApi<Name extends ProfileName>(
-  profile: Profile<Name>,
-  stores: Stores,
-  settings: ApiSettings,
-): Api {
+export function profileApi(profile: Profile<ProfileName>, settings: ApiSettings): Api {
   const { name, title, description, errorResponse } = profile
   const secured = settings.requireAuth
-  const items = profile.routes(stores[name]).map((route): Route => ({ ...route, secured, isSecurable: true }))
+  const items = profile.routes.map((route): Route => ({ ...route, secured, isSecurable: true }))
   return { name, title, description, errorResponse, routes: [...items, ...samples(settings.now, settings.random)] }
 }
 
-/** Everything that a profile serves. */
-export const app = <Name extends ProfileName>(
-  profile: Profile<Name>,
-  stores: Stores,
-  settings: AppSettings,
-): HttpHandler => httpHandler(appApi(profile, stores, settings), settings)
+/** Serves everything of a profile on these stores. */
+export const app = (profile: Profile<ProfileName>, stores: Stores, settings: AppSettings): HttpHandler =>
+  httpHandler(appApi(profile, settings), { ...settings, space: { stores } })
 
-export function appApi<Name extends ProfileName>(profile: Profile<Name>, stores: Stores, settings: AppSettings): Api {
-  const api = profileApi(profile, stores, settings)
+export function appApi(profile: Profile<ProfileName>, settings: AppSettings): Api {
+  const api = profileApi(profile, settings)
   const routes = [
     ...api.routes,
     documentRoute(api, {

@@ -3,10 +3,10 @@ import type { RequestContext } from '../http/context.ts'
 import type { Api, DispatchHooks } from '../http/dispatch.ts'
 import { describeError, errors, Rejection } from '../http/errors.ts'
 import { isJson } from '../http/json-body.ts'
-import type { HandlerInput } from '../http/request.ts'
+import type { HandlerInput, Space } from '../http/request.ts'
 import { hasRetryAfter, json, noContent, type Response, retryAfter, withHeaders } from '../http/response.ts'
 import { type Route, readerRoute, type Success } from '../http/router.ts'
-import { arrayReader, bodyReader, type FromSchema, type ObjectSchema } from '../http/schema.ts'
+import { arrayReader, bodyReader, type FromSchema, type ObjectSchema, type SentBody } from '../http/schema.ts'
 import { documentRoute, objectSchema } from '../pages/openapi.ts'
 import { appPageRoutes } from '../pages/pages.ts'
 import type { Awaitable, IfMatch, ListRepresentation, ReplaceOutcome } from '../store/store.ts'
@@ -37,7 +37,7 @@ export interface ControlledItems {
 }
 
 /** The control API of a sandbox works on this. Its `reset` also restores the rules and empties the journal. */
-export interface Controlled extends ControlledItems {
+export interface Controlled extends ControlledItems, Space {
   readonly journal: Journal
   readonly faults: Faults
   info(): SandboxInfo
@@ -59,8 +59,8 @@ const heartbeatIntervalMs = 15_000
 const maxPutItems = 100_000
 
 /** The control API has its routes, its document and the page that uses it. Errors are problem documents. */
-export function controlApi(api: Api, controlled: Controlled, settings: ControlApiSettings): Api {
-  const routes = controlRoutes(api, controlled, settings)
+export function controlApi(api: Api, settings: ControlApiSettings): Api {
+  const routes = controlRoutes(api, settings)
   const control: Api = {
     name: api.name,
     title: `Control of ${api.title}`,
@@ -109,7 +109,7 @@ interface ControlOperation<Body>
     Pick<Route, 'id' | 'secured' | 'maxBodyBytes'> {
   /** 200, where absent, or 204 without a body. */
   readonly status?: number
-  readBody?(text: string): Body | Rejection
+  readBody?(text: string, input: SentBody & Input): Body | Rejection
   execute(input: HandlerInput<unknown, Body>): Awaitable<Response | Rejection>
 }
 
@@ -151,15 +151,20 @@ const ruleId: NonNullable<Route['id']> = {
   parse: (segment = '') => (wholeNumberText.test(segment) ? Number(segment) : new Rejection('rule-missing')),
 }
 
-function controlRoutes(api: Api, controlled: Controlled, settings: ControlApiSettings): Route[] {
-  const { journal, faults } = controlled
-  const { itemSchema, newToken, codes } = settings
-  const setFaults = (rules: readonly FaultRule[]) => {
-    faults.set(rules)
-    return noContent
-  }
-  const replaceFault = (id: unknown, rule?: FaultRule) =>
-    faults.replace(id as number, rule) ? noContent : new Rejection('rule-missing')
+type Input = Pick<HandlerInput<unknown, unknown>, 'space'>
+
+/** Requests to the control API work on a sandbox. */
+const sandboxOf = ({ space }: Input) => space as Controlled
+
+function setFaults(input: Input, rules: readonly FaultRule[]): Response {
+  sandboxOf(input).faults.set(rules)
+  return noContent
+}
+
+const replaceFault = (input: Input, id: unknown, rule?: FaultRule) =>
+  sandboxOf(input).faults.replace(id as number, rule) ? noContent : new Rejection('rule-missing')
+
+function controlRoutes(api: Api, { itemSchema, newToken, codes }: ControlApiSettings): Route[] {
   const itemsBody = (isResponse: boolean) => ({
     schema: { type: 'array', items: objectSchema(itemSchema, isResponse) },
     example: [itemSchema.example],
@@ -168,52 +173,56 @@ function controlRoutes(api: Api, controlled: Controlled, settings: ControlApiSet
     controlRoute('getInfo', 'GET', '/info', {
       summary: 'Addresses, operations and rules of this service',
       body: { schema: { type: 'object' } },
-      async execute({ isLocal }) {
+      async execute(input) {
+        const sandbox = sandboxOf(input)
         const operations = api.routes
           .filter(({ docs }) => docs)
           .map((each) => {
             const { operation, method, path, secured = false } = each
-            return { operation, method, path, secured, statuses: faults.statusesOf(each) }
+            return { operation, method, path, secured, statuses: sandbox.faults.statusesOf(each) }
           })
-        const token = isLocal ? await newToken?.() : undefined
+        const token = input.isLocal ? await newToken?.() : undefined
         const { name, title } = api
-        const info: Info = { profile: name, title, ...controlled.info(), operations, token }
+        const info: Info = { profile: name, title, ...sandbox.info(), operations, token }
         return json(200, JSON.stringify(info))
       },
     }),
     controlRoute('reset', 'POST', '/reset', {
       summary: 'Items and rules as at the start, an empty journal',
       errors: storeErrors,
-      execute: async () => respondToReplace(await controlled.reset(), []),
+      execute: async (input) => respondToReplace(await sandboxOf(input).reset(), []),
     }),
     controlRoute('getItems', 'GET', '/items', {
       summary: 'The items',
       body: itemsBody(true),
       headers: { ETag: 'The entity tag of these items, for If-Match of a PUT.' },
       errors: ['precondition-failed', 'store-unavailable'],
-      execute: async (input) => respondWith(input, await controlled.list()),
+      execute: async (input) => respondWith(input, await sandboxOf(input).list()),
     }),
     controlRoute<ItemBodies>('putItems', 'PUT', '/items', {
       summary: 'Replace the items by exactly these',
       requestBody: itemsBody(false),
       errors: ['precondition-failed', ...storeErrors],
       readBody: arrayReader(itemSchema, 'id', maxPutItems),
-      execute: async (input) => respondToReplace(await controlled.putItems(input.body, ifMatch(input)), input.body),
+      async execute(input) {
+        const { body } = input
+        return respondToReplace(await sandboxOf(input).putItems(body, ifMatch(input)), body)
+      },
     }),
     controlRoute('getRequests', 'GET', '/requests', {
       summary: 'The last requests, newest last',
       body: { schema: entriesSchema },
       parameters: journalParameters,
       errors: ['query-invalid'],
-      execute({ query }) {
-        const wanted = readJournalQuery(query)
-        return wanted instanceof Rejection ? wanted : json(200, JSON.stringify(journal.list(wanted)))
+      execute(input) {
+        const wanted = readJournalQuery(input.query)
+        return wanted instanceof Rejection ? wanted : json(200, JSON.stringify(sandboxOf(input).journal.list(wanted)))
       },
     }),
     controlRoute('deleteRequests', 'DELETE', '/requests', {
       summary: 'Empty the journal',
-      execute() {
-        controlled.clearJournal()
+      execute(input) {
+        sandboxOf(input).clearJournal()
         return noContent
       },
     }),
@@ -222,50 +231,53 @@ function controlRoutes(api: Api, controlled: Controlled, settings: ControlApiSet
       body: { type: 'text/event-stream', schema: { type: 'string' } },
       parameters: [{ name: 'Last-Event-ID', in: 'header', schema: { type: 'integer' } }],
       errors: ['too-many-event-streams'],
-      execute: ({ request }) =>
-        journal.hasRoom
-          ? eventStream(journal, request.header('last-event-id'))
-          : new Rejection('too-many-event-streams', undefined, `at most ${maxSubscriptions} at a time.`),
+      execute(input) {
+        const { journal } = sandboxOf(input)
+        return journal.hasRoom
+          ? eventStream(journal, input.request.header('last-event-id'))
+          : new Rejection('too-many-event-streams', undefined, `at most ${maxSubscriptions} at a time.`)
+      },
     }),
     controlRoute('getFaults', 'GET', '/faults', {
       summary: 'The rules and how often each was used',
       body: { schema: usedRulesSchema, example: [exampleUsedRule] },
-      execute: () => json(200, JSON.stringify(faults.rules)),
+      execute: (input) => json(200, JSON.stringify(sandboxOf(input).faults.rules)),
     }),
     controlRoute<FaultRule>('postFault', 'POST', '/faults', {
       summary: 'Add a rule behind the others, before those of flags',
       requestBody: { schema: ruleSchema, example: exampleRule },
       status: 201,
       body: { schema: usedRuleSchema, example: exampleUsedRule },
-      readBody(text) {
+      readBody(text, input) {
+        const { faults } = sandboxOf(input)
         const limit = faults.findProblem(faults.count + 1)
         return limit ? new Rejection('body-invalid', { '': [limit] }) : readFaultRule(text, faults)
       },
-      execute: ({ body }) => json(201, JSON.stringify(faults.add(body))),
+      execute: (input) => json(201, JSON.stringify(sandboxOf(input).faults.add(input.body))),
     }),
-    controlRoute('putFaults', 'PUT', '/faults', {
+    controlRoute<readonly FaultRule[]>('putFaults', 'PUT', '/faults', {
       summary: 'Replace the rules but those of flags',
       requestBody: { schema: rulesSchema, example: [exampleRule] },
-      readBody: (text) => readFaultRules(text, faults),
-      execute: ({ body }) => setFaults(body),
+      readBody: (text, input) => readFaultRules(text, sandboxOf(input).faults),
+      execute: (input) => setFaults(input, input.body),
     }),
     controlRoute('deleteFaults', 'DELETE', '/faults', {
       summary: 'Remove the rules but those of flags',
-      execute: () => setFaults([]),
+      execute: (input) => setFaults(input, []),
     }),
     controlRoute<FaultRule>('putFault', 'PUT', '/faults/{id}', {
       summary: 'Replace a rule',
       id: ruleId,
       requestBody: { schema: ruleSchema, example: exampleRule },
       errors: ['rule-missing'],
-      readBody: (text) => readFaultRule(text, faults),
-      execute: ({ id, body }) => replaceFault(id, body),
+      readBody: (text, input) => readFaultRule(text, sandboxOf(input).faults),
+      execute: (input) => replaceFault(input, input.id, input.body),
     }),
     controlRoute('deleteFault', 'DELETE', '/faults/{id}', {
       summary: 'Remove a rule, until the next reset if it is of a flag',
       id: ruleId,
       errors: ['rule-missing'],
-      execute: ({ id }) => replaceFault(id),
+      execute: (input) => replaceFault(input, input.id),
     }),
     ...(newToken ? tokenRoutes(codes, newToken) : []),
   ]

@@ -1,18 +1,32 @@
 import { isValid } from '../common/schema.ts'
+import { requireScope } from '../http/auth.ts'
 import type { RequestContext } from '../http/context.ts'
 import { type CorsPolicy, isOriginAllowed } from '../http/cors.ts'
-import type { ApiHandler, HttpHandler } from '../http/dispatch.ts'
+import {
+  type ApiHandler,
+  type DispatchHooks,
+  type DispatchSettings,
+  type HttpHandler,
+  httpHandler,
+} from '../http/dispatch.ts'
 import type { Request } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import type { ObjectSchema } from '../http/schema.ts'
-import { type Controlled, ownOrigin } from './api.ts'
+import { type ControlApiSettings, type Controlled, controlAccess, controlApi, controlScope, ownOrigin } from './api.ts'
 import { type CodeSettings, Codes } from './codes.ts'
 import { controlPattern, type FaultSettings, problem } from './faults.ts'
 import { JournalBudget } from './journal.ts'
-import { Sandbox, type SandboxItems, type SandboxPart, type SandboxSettings } from './sandbox.ts'
+import { Sandbox, type SandboxItems, type SandboxSettings } from './sandbox.ts'
 import { type ProfileInfo, sandboxName } from './schema.ts'
 
-export interface ControlOptions extends Omit<SandboxSettings, 'faults' | 'codes' | 'budget'> {
+export interface ControlOptions
+  extends Omit<SandboxSettings, 'settings' | 'faults' | 'budget'>,
+    Omit<ControlApiSettings, 'codes'> {
+  readonly settings: Omit<DispatchSettings, 'space'>
+  /** Checks the tokens of the control API. */
+  readonly verifyToken: DispatchSettings['verifyToken']
+  /** A body for the control API may have this size. */
+  readonly maxBodyBytes: number
   readonly items: SandboxItems
   /** Undefined where there are no sandboxes, because the items are not in memory. */
   readonly openSandbox: (() => SandboxItems | 'memory-limit') | undefined
@@ -32,6 +46,11 @@ const noSandboxes =
 /** A sandbox whose items have changed is kept for a minute before an empty one takes its place. */
 const keptMs = 60_000
 const maxSweepIntervalMs = 10_000
+/** A body may have this many members and elements, more than the items that it may contain. */
+const maxJsonValues = 1_000_000
+
+/** What a request is for: the profile, or the control of its sandbox. */
+type Handlers = Readonly<Record<'service' | 'control', ApiHandler>>
 
 /** Serves a profile in development: with sandboxes, faults, a journal of requests, and the API that controls them. */
 export class Control implements HttpHandler {
@@ -43,8 +62,9 @@ export class Control implements HttpHandler {
   readonly #monotonicNow: () => number
   /** The least recently used one is the first. */
   readonly #sandboxes = new Map<string, Sandbox>()
+  readonly #handlers: Handlers
   /** Handles requests to sandboxes that do not exist yet. */
-  readonly #opening: Readonly<Record<SandboxPart, ApiHandler>>
+  readonly #opening: Handlers
   readonly #sweep: NodeJS.Timeout
   #opened = 0
 
@@ -56,12 +76,25 @@ export class Control implements HttpHandler {
     this.#shared = {
       ...options,
       faults: { ...options.faults, countRules: () => this.#countRules() },
-      codes: new Codes({ ...options.codes, monotonicNow }),
       budget: new JournalBudget(),
     }
     this.main = this.#create(options.items)
-    const open = (context: RequestContext) => this.#openFor(context)
-    this.#opening = { service: this.main.opening('service', open), control: this.main.opening('control', open) }
+    const { api } = options
+    const service = {
+      ...options.settings,
+      space: this.main,
+      hooks: {
+        findFault: (context, route) => sandboxOf(context).faults.find(context, route),
+        begin: (context) => sandboxOf(context).record(context),
+      },
+    } satisfies DispatchSettings
+    const controlled = controlApi(api, { ...options, codes: new Codes({ ...options.codes, monotonicNow }) })
+    const control = controlSettings(options, this.main)
+    this.#handlers = { service: httpHandler(api, service), control: httpHandler(controlled, control) }
+    this.#opening = {
+      service: httpHandler(api, { ...service, hooks: this.#openingHooks(service.hooks) }),
+      control: httpHandler(controlled, { ...control, hooks: this.#openingHooks(controlAccess) }),
+    }
     this.#sweep = setInterval(() => this.#dropExpired(), Math.min(options.sandboxTtlMs, maxSweepIntervalMs))
     this.#sweep.unref()
   }
@@ -76,12 +109,13 @@ export class Control implements HttpHandler {
     const part = controlPattern.test(path) ? 'control' : 'service'
     const found = name === undefined || request.protocolError ? this.main : this.#find(name)
     const rejection = found || name === undefined ? undefined : this.#findProblem(name)
-    if (rejection) this.main.parts.service.handler.reject(request, rejection)
-    else (found?.parts[part].handler ?? this.#opening[part]).dispatch(request, prefix)
+    if (rejection) this.#handlers.service.reject(request, rejection)
+    else if (found) this.#handlers[part].dispatch(request, prefix, found)
+    else this.#opening[part].dispatch(request, prefix)
   }
 
   malformed(status: number, reason: string, client: string): void {
-    this.main.parts.service.handler.malformed(status, reason, client)
+    this.#handlers.service.malformed(status, reason, client)
   }
 
   /** Ends the streams of events. */
@@ -118,6 +152,24 @@ export class Control implements HttpHandler {
     if (!isValid(sandboxName, name))
       return problem(400, 'The name of a sandbox must have 1 to 64 of A-Z, a-z, 0-9, _ and -.')
     return this.#options.openSandbox ? undefined : problem(400, noSandboxes)
+  }
+
+  /**
+   * The sandbox is made when nothing else is left to refuse the request. What is refused before is recorded in the main
+   * sandbox.
+   */
+  #openingHooks({ begin, ...hooks }: DispatchHooks): DispatchHooks {
+    return {
+      ...hooks,
+      ...(begin && { beginLate: begin }),
+      accept: (context) => {
+        const sandbox = this.#openFor(context)
+        if ('status' in sandbox) return sandbox
+        context.space = sandbox
+        context.record = begin?.(context)
+        return undefined
+      },
+    }
   }
 
   #openFor(context: RequestContext): Sandbox | Response {
@@ -160,6 +212,29 @@ export class Control implements HttpHandler {
       if (now - sandbox.usedAt >= this.#options.sandboxTtlMs) this.#drop(name, sandbox)
   }
 }
+
+const sandboxOf = ({ space }: RequestContext) => space as Sandbox
+
+const controlSettings = (
+  { settings, verifyToken, maxBodyBytes }: ControlOptions,
+  space: Sandbox,
+): DispatchSettings => ({
+  ...settings,
+  space,
+  hooks: controlAccess,
+  cors: [],
+  reportOrigin: () => {},
+  maxBodyBytes,
+  maxJsonValues,
+  verifyToken: requireScope(verifyToken, controlScope),
+  log: {
+    ...settings.log,
+    // The page reads the items and rules again after each change, so only failures are logged.
+    request(profile, context, response, milliseconds) {
+      if (Number(response.status) >= 400) settings.log.request(profile, context, response, milliseconds)
+    },
+  },
+})
 
 /** Tells whether a page of an origin that is not allowed sent this. One that cannot read the response sends no Origin. */
 function isFromOtherSite(context: RequestContext, cors: CorsPolicy): boolean {

@@ -1,6 +1,6 @@
 import type { Rejection } from './errors.ts'
 import { clientAddress, isLoopbackHost, type ProxyTrust, trustedOrigin } from './proxy.ts'
-import type { Claims, HandlerInput, Request } from './request.ts'
+import type { Claims, HandlerInput, Request, Space } from './request.ts'
 import type { Response } from './response.ts'
 import type { Route } from './router.ts'
 import type { FromSchema, ObjectSchema } from './schema.ts'
@@ -21,6 +21,8 @@ export interface Fault {
 }
 
 export interface ContextSettings {
+  /** Requests that name no space work on this. */
+  readonly space: Space
   /** Undefined: no proxy is trusted. */
   readonly trustProxy: ProxyTrust | undefined
   /** The public URL; undefined: the origin that each request names. */
@@ -38,6 +40,7 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
   /** The query has its question mark; empty where there is none. */
   readonly query: string
   readonly startedAt: number
+  space: Space
   route: Route | undefined
   id: unknown
   body: FromSchema<ObjectSchema>
@@ -56,9 +59,16 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
   readonly #settings: ContextSettings
   #traceId: string | undefined
 
-  constructor(request: Request, settings: ContextSettings, startedAt: number, pathPrefix: string) {
+  constructor(
+    request: Request,
+    settings: ContextSettings,
+    startedAt: number,
+    pathPrefix = '',
+    space: Space = settings.space,
+  ) {
     this.request = request
     this.startedAt = startedAt
+    this.space = space
     this.route = undefined
     this.id = undefined
     this.body = noMembers

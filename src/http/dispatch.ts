@@ -6,7 +6,7 @@ import { allowsOtherOrigins, type CorsPolicy, isOriginAllowed, withCors } from '
 import { closesConnection, describeError, Rejection } from './errors.ts'
 import { isJson, parseJson } from './json-body.ts'
 import { isAuthority } from './proxy.ts'
-import type { Delay, Request } from './request.ts'
+import type { Delay, Request, Space } from './request.ts'
 import { empty, type Response, withHeaders } from './response.ts'
 import { type Match, type Route, router } from './router.ts'
 
@@ -68,13 +68,15 @@ export interface DispatchHooks {
 
 /** What a server hands requests to. */
 export interface HttpHandler {
-  /** Calls `request.respond` once, at once or later; never throws. `pathPrefix` is ignored in the path. */
-  dispatch(request: Request, pathPrefix?: string): void
+  /** Calls `request.respond` once, at once or later; never throws. */
+  dispatch(request: Request): void
   /** Called for bytes that are no HTTP request, which the server answers itself. */
   malformed(status: number, reason: string, client: string): void
 }
 
 export interface ApiHandler extends HttpHandler {
+  /** `pathPrefix` is ignored in the path. Without a space, the request works on that of the settings. */
+  dispatch(request: Request, pathPrefix?: string, space?: Space): void
   /** Sends this response, whatever the request. */
   reject(request: Request, response: Response): void
 }
@@ -91,8 +93,8 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
    * The life of a request, top to bottom. Results are passed on by callback, not by `await`: with items in memory a request
    * needs no promise. With `async` functions here, requests took 6 to 9 % more CPU time.
    */
-  function dispatch(request: Request, pathPrefix = ''): void {
-    const context = new RequestContext(request, settings, isObserved ? monotonicNow() : 0, pathPrefix)
+  function dispatch(request: Request, pathPrefix?: string, space?: Space): void {
+    const context = new RequestContext(request, settings, isObserved ? monotonicNow() : 0, pathPrefix, space)
     const match = findMatch(context.path)
     const route = typeof match === 'object' ? match.resource.methods.get(request.method) : undefined
     context.route = route
@@ -271,7 +273,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
   return {
     dispatch,
     reject(request, response) {
-      const context = new RequestContext(request, settings, monotonicNow(), '')
+      const context = new RequestContext(request, settings, monotonicNow())
       context.record = hooks?.begin?.(context)
       finish(context, response)
     },

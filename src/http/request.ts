@@ -1,3 +1,4 @@
+import type { Stores } from '../store/store.ts'
 import type { ErrorCode } from './errors.ts'
 import type { Response } from './response.ts'
 
@@ -47,8 +48,14 @@ export interface Request {
 /** Claims of a verified token. */
 export type Claims = Readonly<Record<string, unknown>>
 
+/** A set of items that no other request sees than those to this space. */
+export interface Space {
+  readonly stores: Stores
+}
+
 /** What a handler gets: the request, authenticated, its id and body checked. */
 export interface HandlerInput<Id, Body> {
+  readonly space: Space
   readonly id: Id
   readonly body: Body
   /** Whether the body had all members of its schema, and no others. */

@@ -2,7 +2,14 @@ import type { Awaitable } from '../store/store.ts'
 import type { ErrorCode, Rejection } from './errors.ts'
 import type { HandlerInput } from './request.ts'
 import type { Response } from './response.ts'
-import { type BodyReader, bodyReader, type FromSchema, type MemberSchema, type ObjectSchema } from './schema.ts'
+import {
+  type BodyReader,
+  bodyReader,
+  type FromSchema,
+  type MemberSchema,
+  type ObjectSchema,
+  type SentBody,
+} from './schema.ts'
 
 /** A body by its JSON schema. */
 interface DescribedBody {
@@ -74,7 +81,7 @@ export const route = <Id, S extends ObjectSchema, Outcome>(
 /** A route whose body, if it has one, no schema describes. */
 export const readerRoute = <Body, Outcome>(
   stated: Omit<Route<unknown, ObjectSchema, Outcome>, 'body' | 'readBody' | 'execute' | 'respond'> & {
-    readBody?(text: string): Body | Rejection
+    readBody?(text: string, input: SentBody & Pick<HandlerInput<unknown, Body>, 'space'>): Body | Rejection
     execute(input: HandlerInput<unknown, Body>): Awaitable<Outcome | Rejection>
     respond(outcome: Outcome, input: HandlerInput<unknown, Body>): Response | Rejection
   },

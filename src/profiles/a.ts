@@ -4,7 +4,7 @@ import { int64 } from '../http/int64.ts'
 import { hasRetryAfter, jsonType, noContent, retryAfter } from '../http/response.ts'
 import { route } from '../http/router.ts'
 import type { FromSchema, ObjectSchema } from '../http/schema.ts'
-import type { ItemA, StoreA } from '../store/store.ts'
+import type { ItemA } from '../store/store.ts'
 import { etagHeader, itemsPath, itemsTag, listRoute, outcomeErrors, type Profile } from './profile.ts'
 
 const id = { type: 'integer', format: 'int64' } as const
@@ -31,8 +31,8 @@ const item = {
   id: { schema: id, parse: (segment: string | undefined) => int64(segment) ?? new Rejection('id-malformed') },
 }
 
-const routes = (store: StoreA) => [
-  listRoute(store, storedItem, 'id'),
+const routes = [
+  listRoute('a', storedItem, 'id'),
   route({
     operation: 'createItem',
     docs: {
@@ -49,7 +49,7 @@ const routes = (store: StoreA) => [
     method: 'POST',
     path: itemsPath,
     body: newItem,
-    execute: ({ body }) => store.create(body),
+    execute: ({ body, space }) => space.stores.a.create(body),
     respond(created, input) {
       if (created === 'unstorable') return unstorableName
       if (typeof created === 'string') return outcomeErrors[created]
@@ -67,7 +67,7 @@ const routes = (store: StoreA) => [
       errors: ['id-malformed', 'item-missing', 'precondition-failed', 'store-unavailable'],
     },
     method: 'GET',
-    execute: ({ id }) => store.get(id),
+    execute: ({ id, space }) => space.stores.a.get(id),
     respond: (found, input) => (found === 'not-found' ? outcomeErrors[found] : respondWith(input, found)),
   }),
   route({
@@ -86,7 +86,9 @@ const routes = (store: StoreA) => [
     method: 'PUT',
     body: fullItem,
     execute: (input) =>
-      input.body.id === input.id ? store.update(input.id, input.body, ifMatch(input)) : new Rejection('ids-differ'),
+      input.body.id === input.id
+        ? input.space.stores.a.update(input.id, input.body, ifMatch(input))
+        : new Rejection('ids-differ'),
     respond(outcome, input) {
       if (outcome === 'unstorable') return unstorableName
       return typeof outcome === 'string' ? outcomeErrors[outcome] : respondToPut(input, outcome)
@@ -102,7 +104,7 @@ const routes = (store: StoreA) => [
       errors: ['id-malformed', 'item-missing', 'precondition-failed', 'store-unavailable'],
     },
     method: 'DELETE',
-    execute: (input) => store.delete(input.id, ifMatch(input)),
+    execute: (input) => input.space.stores.a.delete(input.id, ifMatch(input)),
     respond: (outcome) => (outcome === 'deleted' ? noContent : outcomeErrors[outcome]),
   }),
 ]

@@ -3,7 +3,7 @@ import { type ErrorCode, errors, Rejection } from '../http/errors.ts'
 import { empty, json, noContent, type Response, retryAfter, text } from '../http/response.ts'
 import { route } from '../http/router.ts'
 import type { FromSchema, ObjectSchema } from '../http/schema.ts'
-import type { ItemB, StoreB } from '../store/store.ts'
+import type { ItemB } from '../store/store.ts'
 import { itemsPath, itemsTag, listRoute, outcomeErrors, type Profile } from './profile.ts'
 
 const maxIdLength = 1024
@@ -26,8 +26,8 @@ const storedItem: ObjectSchema = { ...sentItem, name: 'TodoItem' }
 const serialize = ({ id, name, notes, done }: ItemB) =>
   `{"id":${JSON.stringify(id)},"name":${JSON.stringify(name)},"notes":${JSON.stringify(notes)},"done":${done}}`
 
-const routes = (store: StoreB) => [
-  listRoute(store, storedItem, 'creation'),
+const routes = [
+  listRoute('b', storedItem, 'creation'),
   route({
     operation: 'createItem',
     docs: {
@@ -39,7 +39,7 @@ const routes = (store: StoreB) => [
     method: 'POST',
     path: itemsPath,
     body: sentItem,
-    execute: ({ body }) => store.create(body),
+    execute: ({ body, space }) => space.stores.b.create(body),
     respond: (outcome) => (typeof outcome === 'string' ? outcomeErrors[outcome] : json(200, outcome.json)),
   }),
   route({
@@ -53,7 +53,7 @@ const routes = (store: StoreB) => [
     method: 'PUT',
     path: itemsPath,
     body: sentItem,
-    execute: ({ body }) => store.replace(body),
+    execute: ({ body, space }) => space.stores.b.replace(body),
     respond: (outcome) => (outcome === 'replaced' ? noContent : outcomeErrors[outcome]),
   }),
   route({
@@ -67,7 +67,7 @@ const routes = (store: StoreB) => [
     method: 'DELETE',
     path: `${itemsPath}/{id}`,
     id: { schema: id, parse: parseId },
-    execute: ({ id }) => store.delete(id),
+    execute: ({ id, space }) => space.stores.b.delete(id),
     respond: (outcome) => (outcome === 'deleted' ? noContent : outcomeErrors[outcome]),
   }),
 ]

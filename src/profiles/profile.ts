@@ -22,7 +22,7 @@ export interface Profile<Name extends ProfileName> {
   readonly defaultHttpsPort: number
   readonly startingItems: Serializers[Name]['startingItems']
   readonly serialize: Serializers[Name]['serialize']
-  routes(store: Stores[Name]): Route[]
+  readonly routes: readonly Route[]
   /** An item as clients send it, with its id. */
   readonly itemSchema: ObjectSchema
   replaceAll(
@@ -95,7 +95,7 @@ export const outcomeErrors = {
 export const etagHeader = { ETag: 'The entity tag of this state, for If-None-Match and If-Match.' }
 
 /** The list of all items has the same route in each profile, but for its order. */
-export const listRoute = (store: Pick<Stores[ProfileName], 'list'>, itemSchema: ObjectSchema, order: string) =>
+export const listRoute = (profile: ProfileName, itemSchema: ObjectSchema, order: string) =>
   route({
     operation: 'listItems',
     docs: {
@@ -106,6 +106,6 @@ export const listRoute = (store: Pick<Stores[ProfileName], 'list'>, itemSchema: 
     },
     method: 'GET',
     path: itemsPath,
-    execute: () => store.list(),
+    execute: ({ space }) => space.stores[profile].list(),
     respond: (list, input) => respondWith(input, list),
   })

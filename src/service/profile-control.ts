@@ -7,7 +7,6 @@ import { Faults, ruleErrors } from '../control/faults.ts'
 import type { SandboxItems } from '../control/sandbox.ts'
 import type { ServiceInfo } from '../control/schema.ts'
 import { type Profile, type ProfileName, rulesOf } from '../profiles/profile.ts'
-import { memoryStores } from '../store/memory.ts'
 import type { Stores } from '../store/store.ts'
 import type { Clock } from './clock.ts'
 import { controlBodyBytes, type OpenStores } from './stores.ts'
@@ -28,19 +27,20 @@ export function controlledProfile<Name extends ProfileName>(
   /** Returns PEM, maybe with the private key; undefined without HTTPS. */
   certificate: () => string | undefined,
 ): Control {
-  const itemsOf = (all: Stores, dispose: () => void): SandboxItems => {
-    const store = all[profile.name]
+  const itemsOf = (stores: Stores, dispose: () => void): SandboxItems => {
+    const store = stores[profile.name]
     return {
+      stores,
       list: () => store.list(),
       reset: () => store.replaceAll(profile.startingItems as never),
       putItems: (items, ifMatch) => profile.replaceAll(store, items, ifMatch),
-      api: appApi(profile, all, { ...settings, hasApp: true }),
       dispose,
     }
   }
   const { random, now, newId, newPageToken, requireAuth } = settings
   const rulesOfProfile = contractRules.filter(({ id }) => ['G', 'S', profile.name.toUpperCase()].includes(id.charAt(0)))
   return new Control({
+    api: appApi(profile, { ...settings, hasApp: true }),
     items: itemsOf(stores, () => {}),
     openSandbox:
       openAnother &&
@@ -75,7 +75,7 @@ export function findFailProblems(
   clock: Pick<Clock, 'now' | 'random'>,
 ): string[] {
   const { rules = [] } = settings ?? {}
-  const apis = names.map((name) => profileApi(profiles[name], memoryStores(profiles, ''), { ...clock, requireAuth }))
+  const apis = names.map((name) => profileApi(profiles[name], { ...clock, requireAuth }))
   return rules.flatMap(({ flag, ...rule }) => {
     const name = [rule.method, rule.code].filter((part) => part !== undefined).join(':')
     const problems = apis.map((api) => {

@@ -629,7 +629,7 @@ suite('rules that would never be applied are refused with the reason', { concurr
 
 test('the failures of an operation are found once, however many rules and requests there are', () => {
   const random = () => 0.5
-  const api = profileApi(profiles.a, memoryStores(profiles, ''), { now: () => new Date(), random, requireAuth: false })
+  const api = profileApi(profiles.a, { now: () => new Date(), random, requireAuth: false })
   let found = 0
   const errorResponse: typeof api.errorResponse = (...args) => {
     found++
@@ -638,11 +638,9 @@ test('the failures of an operation are found once, however many rules and reques
   const faults = new Faults({ ...api, errorResponse }, { rules: [], random, countRules: () => 0 })
   const [list] = api.routes as [Route]
   const request = { method: 'GET', target: itemsPath, header: () => undefined } as unknown as Request
-  const find = () =>
-    faults.find(
-      new RequestContext(request, { trustProxy: undefined, baseUrl: undefined, newId: () => '' }, 0, ''),
-      list,
-    )
+  const space = { stores: memoryStores(profiles, '') }
+  const settings = { space, trustProxy: undefined, baseUrl: undefined, newId: () => '' }
+  const find = () => faults.find(new RequestContext(request, settings, 0), list)
   faults.set([{ code: 404 }])
   assert.equal(find(), undefined)
   const foundOnce = found

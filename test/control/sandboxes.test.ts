@@ -296,7 +296,7 @@ suite('end of a sandbox', { concurrency: true }, () => {
   })
 
   test('B2 starts only where its starting items fit into the memory', async (t) => {
-    const { url } = await serve(t, ['--max-memory', '100k'], {}, 'b')
+    const { url } = await serve(t, ['--max-memory', '22k'], {}, 'b')
     const statuses = []
     for (const name of ['x', 'y', 'z']) {
       const { status, text } = await createClient(`${url}/~${name}`).send('GET', itemsPath)
