@@ -36,6 +36,12 @@ export const byteLengthOf = (body: string | readonly Buffer[]): number =>
 export const buffersOf = (body: string | readonly Buffer[]): readonly Buffer[] =>
   typeof body === 'string' ? [Buffer.from(body)] : body
 
+/** The bytes of a body, in buffers of at most this size. */
+export function* piecesOf(buffers: readonly Buffer[], maxBytes: number): Generator<Buffer, void> {
+  for (const buffer of buffers)
+    for (let start = 0; start < buffer.length; start += maxBytes) yield buffer.subarray(start, start + maxBytes)
+}
+
 export const empty = (status: number, headers?: Record<string, string>): Response =>
   headers ? { status, headers } : { status }
 

@@ -3,7 +3,7 @@ import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority } from '../http/proxy.ts'
 import type { Delay, Ending, Request } from '../http/request.ts'
-import { buffersOf, byteLengthOf, jsonType, noContent, type Response, type Stream } from '../http/response.ts'
+import { buffersOf, byteLengthOf, jsonType, noContent, piecesOf, type Response, type Stream } from '../http/response.ts'
 import type { HeldMemory, MemoryHolder } from './held-memory.ts'
 import { runtime } from './runtime.ts'
 import { atRate, type Listening, type ServerContext, type ServerState, shutDown, type Turns, wait } from './server.ts'
@@ -294,8 +294,7 @@ async function receivePieces(pieces: AsyncIterable<Uint8Array>, upload: Upload, 
 
 /** Sends the buffers piece by piece, as the client reads them: they are shared with other responses. */
 function streamOf(buffers: readonly Buffer[], held: HeldMemory, ended: (how: Ending) => void): ReadableStream {
-  let index = 0
-  let start = 0
+  const pieces = piecesOf(buffers, pieceBytes)
   let holder: MemoryHolder
   return new ReadableStream(
     {
@@ -309,13 +308,12 @@ function streamOf(buffers: readonly Buffer[], held: HeldMemory, ended: (how: End
         held.addBuffers(holder, buffers)
       },
       pull(controller) {
-        const buffer = buffers[index] as Buffer
-        controller.enqueue(buffer.subarray(start, start + pieceBytes))
-        start += pieceBytes
-        if (start < buffer.length) return
-        held.removeBuffer(holder, buffer)
-        start = 0
-        if (++index < buffers.length) return
+        const { value: piece } = pieces.next()
+        if (piece) {
+          controller.enqueue(piece)
+          return
+        }
+        held.release(holder)
         controller.close()
         ended('sent')
       },

@@ -53,10 +53,10 @@ export class HeldMemory {
     this.#makeRoom(held)
   }
 
-  removeBuffer(holder: MemoryHolder, buffer: Buffer): void {
+  removeBuffers(holder: MemoryHolder, buffers: readonly Buffer[]): void {
     const held = this.#holders.get(holder)
-    if (!held?.buffers.delete(buffer)) return
-    this.#dereference(buffer)
+    if (!held) return
+    for (const buffer of buffers) if (held.buffers.delete(buffer)) this.#dereference(buffer)
     this.#forgetIfEmpty(holder, held)
   }
 

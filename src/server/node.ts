@@ -11,7 +11,7 @@ import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority, unmapped } from '../http/proxy.ts'
 import type { Delay, Ending, Request } from '../http/request.ts'
-import { buffersOf, byteLengthOf, type Response, type Stream } from '../http/response.ts'
+import { buffersOf, byteLengthOf, piecesOf, type Response, type Stream } from '../http/response.ts'
 import type { Credentials } from './dev-certificate.ts'
 import { atRate, headBytesOf, type ServerContext, type ServerState, shutDown, wait } from './server.ts'
 import { Upload } from './uploads.ts'
@@ -470,8 +470,6 @@ class NodeRequest implements Request {
   isChunked: boolean
   hasUpgrade: boolean
   readonly #connection: ClientConnection
-  /** Called when the whole response was handed to the operating system; undefined where nobody listens. */
-  #sent: (() => void) | undefined
 
   constructor(
     incoming: IncomingMessage,
@@ -642,15 +640,9 @@ class NodeRequest implements Request {
     this.#connection.unsent ??= new Set()
     const { unsent } = this.#connection
     unsent.add(ended)
-    const sent = this.#sent
-    this.#sent = () => {
-      sent?.()
-      if (unsent.delete(ended)) ended('sent')
-    }
-    if (sent) return
     this.outgoing.once('finish', () => {
       // Node emits it for what it could not write, too.
-      if (!this.incoming.socket.destroyed) this.#sent?.()
+      if (!this.incoming.socket.destroyed && unsent.delete(ended)) ended('sent')
     })
   }
 
@@ -724,27 +716,14 @@ class NodeRequest implements Request {
   async #writeInPieces(body: readonly Buffer[], discards: boolean): Promise<void> {
     const { outgoing } = this
     const { held } = this.#connection.state
-    let corkedBytes = 0
-    let isDrained = true
-    const flush = async () => {
-      outgoing.socket?.uncork()
-      if (!isDrained) await new Promise((drained) => outgoing.once('drain', drained))
-      corkedBytes = 0
-    }
+    const drained = () => new Promise((resolve) => outgoing.once('drain', resolve))
     held.addBuffers(this.#connection, body)
-    for (const part of body) {
-      for (let start = 0; start < part.length; start += writeSizeBytes) {
-        const piece = part.subarray(start, start + writeSizeBytes)
-        if (corkedBytes === 0) outgoing.socket?.cork()
-        // A client that has it all may close the connection before the response is ended.
-        const isLast = part === body.at(-1) && start + writeSizeBytes >= part.length
-        isDrained = outgoing.write(piece, this.#sent && isLast ? (error) => !error && this.#sent?.() : undefined)
-        corkedBytes += piece.length
-        if (corkedBytes >= writeSizeBytes) await flush()
-      }
-      held.removeBuffer(this.#connection, part)
+    for (const piece of piecesOf(body, writeSizeBytes)) {
+      outgoing.write(piece)
+      if (outgoing.writableLength >= writeSizeBytes) await drained()
     }
-    await flush()
+    if (outgoing.writableNeedDrain) await drained()
+    held.removeBuffers(this.#connection, body)
     if (discards) this.#discardBody()
     else outgoing.end()
   }

@@ -63,7 +63,7 @@ suite('memory of waiting requests and unread responses', () => {
     const buffer = Buffer.alloc(80)
     memory.addBuffers(one, [buffer])
     memory.addBuffers(two, [buffer])
-    memory.removeBuffer(one, buffer)
+    memory.removeBuffers(one, [buffer])
     memory.release(two)
     memory.add(one, 90)
     memory.remove(one, 90)
