@@ -54,7 +54,7 @@ export const ruleMembers = {
   ),
   delay: integer('Milliseconds.', waitLimits),
   maxDelay: integer('With `delay` as the minimum: a random time between.', waitLimits),
-  bytesPerSecond: integer("The rate of the response's body, for ten minutes at most.", {
+  bytesPerSecond: integer("The rate of the response's body.", {
     minimum: 1,
     maximum: 10_000_000,
   }),

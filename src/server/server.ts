@@ -102,8 +102,6 @@ export function wait(request: Request, { delayMs, bodyBytes, isKept, done }: Del
 
 /** Bodies at a rate are sent in pieces of this duration. */
 const pieceSeconds = 0.1
-/** The connection is closed when a body at a rate is not sent by then. */
-const maxRateMs = 10 * 60_000
 
 /** The body, or the first half of it, at a rate; a client that reads more slowly determines it. */
 export const atRate =
@@ -136,7 +134,6 @@ export const atRate =
       // It must not keep a process from ending.
       timer = setTimeout(sendPiece, (1000 * pieceLength()) / bytesPerSecond).unref()
     }
-    const deadline = setTimeout(destroy, maxRateMs).unref()
     held.addBuffers(holder, buffers)
     wait()
     return {
@@ -145,7 +142,6 @@ export const atRate =
       },
       onClose() {
         clearTimeout(timer)
-        clearTimeout(deadline)
         held.release(holder)
       },
     }

@@ -7,7 +7,7 @@ import type { Request } from '../../src/http/request.ts'
 import { noContent } from '../../src/http/response.ts'
 import { HeldMemory, type MemoryHolder } from '../../src/server/held-memory.ts'
 import { nodeServer } from '../../src/server/node.ts'
-import { atRate, wait } from '../../src/server/server.ts'
+import { wait } from '../../src/server/server.ts'
 import { Upload, Uploads } from '../../src/server/uploads.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { listen } from '../support/listen.ts'
@@ -206,47 +206,5 @@ suite('a delayed request', () => {
     assert.deepEqual(endings, [''])
     t.mock.timers.tick(1_000)
     assert.deepEqual(endings, ['over'])
-  })
-})
-
-suite('a body at a rate', () => {
-  /** Whether it was sent completely, or cut off, and how many bytes were sent, after so many seconds. */
-  function send(t: TestContext, bytes: number, bytesPerSecond: number, seconds: number) {
-    t.mock.timers.enable({ apis: ['setTimeout'] })
-    const state = { sent: 0, ended: false, destroyed: false }
-    const { onClose } = atRate(
-      'x'.repeat(bytes),
-      false,
-      bytesPerSecond,
-      new HeldMemory(mebibyte),
-    )(
-      ({ length }) => {
-        state.sent += length
-        return true
-      },
-      () => {
-        state.ended = true
-        onClose()
-      },
-      () => {
-        state.destroyed = true
-        onClose()
-      },
-    )
-    for (let second = 0; second < seconds; second++) t.mock.timers.tick(1_000)
-    return state
-  }
-
-  test('is cut off after ten minutes, not earlier', (t) => {
-    const { sent: _, ...before } = send(t, 1_000, 1, 599)
-    assert.deepEqual(before, { ended: false, destroyed: false })
-    t.mock.timers.reset()
-    const { sent, ...after } = send(t, 1_000, 1, 700)
-    assert.deepEqual(after, { ended: false, destroyed: true })
-    assert.ok(sent >= 599 && sent <= 600, `${sent}`)
-  })
-
-  test('that was sent within ten minutes is not cut off', (t) => {
-    assert.deepEqual(send(t, 595, 1, 700), { sent: 595, ended: true, destroyed: false })
   })
 })
