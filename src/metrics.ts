@@ -26,8 +26,6 @@ interface MetricsSettings {
   readonly isWorker: boolean
 }
 
-const timeoutMs = 10_000
-
 /** Measures requests and store operations of this process. No label is taken from what a client sends. */
 export function createMetrics({ stores, itemCounts, monotonicNow, isWorker }: MetricsSettings): Metrics {
   const { registry, observeRequest, observeStore } = createRegistry(itemCounts)
@@ -63,7 +61,7 @@ export function serveWorkerMetrics(port: number, host: string): Promise<MetricsS
 
 /** Serves metrics at /metrics on a port of their own; throws a `StartError` where the port cannot be used. */
 export async function serveMetrics(read: () => Promise<string>, port: number, host: string): Promise<MetricsServer> {
-  const server = createServer({ headersTimeout: timeoutMs, requestTimeout: timeoutMs }, async (request, response) => {
+  const server = createServer(async (request, response) => {
     if (request.url?.split('?')[0] !== '/metrics' || request.method !== 'GET') return void response.writeHead(404).end()
     try {
       const text = await read()

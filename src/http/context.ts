@@ -30,6 +30,7 @@ export interface ContextSettings {
   readonly newId: () => string
 }
 
+const noMembers = {}
 const absoluteForm = /^https?:\/\/([^/?#]*)(.*)$/is
 
 /** One request on its way through dispatch. */
@@ -43,11 +44,11 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
   space: Space
   route: Route | undefined
   id: unknown
-  body: FromSchema<ObjectSchema>
+  body: FromSchema<ObjectSchema> = noMembers
   bodyBytes: Buffer | undefined
-  hasAllMembers: boolean
+  hasAllMembers = false
   /** Whether a page or one of its files was asked for. */
-  isPage: boolean
+  isPage = false
   /** What takes the place of the handler, or of its response. */
   fault: Fault | undefined
   caller: Claims | undefined
@@ -69,18 +70,8 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
     this.request = request
     this.startedAt = startedAt
     this.space = space
-    this.route = undefined
-    this.id = undefined
-    this.body = noMembers
-    this.bodyBytes = undefined
-    this.hasAllMembers = false
-    this.isPage = false
-    this.fault = undefined
     this.pathPrefix = pathPrefix
-    this.caller = undefined
-    this.record = undefined
     this.#settings = settings
-    this.#traceId = undefined
     let { target } = request
     if (target.charCodeAt(0) !== slash) {
       const [, authority, path] = absoluteForm.exec(target) ?? []
@@ -101,9 +92,8 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
 
   get origin(): { isSecure: boolean; authority: string | undefined } {
     const { trustProxy } = this.#settings
-    const authority = this.targetAuthority ?? this.request.header('host')
-    if (!trustProxy) return { isSecure: this.request.isEncrypted, authority }
-    return trustedOrigin(this.request, authority, trustProxy)
+    if (trustProxy) return trustedOrigin(this.request, this.authority, trustProxy)
+    return { isSecure: this.request.isEncrypted, authority: this.authority }
   }
 
   get baseUrl(): string {
@@ -125,7 +115,7 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
 
   /** The trace id of `traceparent` (W3C Trace Context), else a new one; made only for requests that fail or are logged. */
   get traceId(): string {
-    this.#traceId ??= traceIdIn(this.request.header('traceparent')) ?? this.#settings.newId()
+    this.#traceId ??= traceparent.exec(this.request.header('traceparent') ?? '')?.[1] ?? this.#settings.newId()
     return this.#traceId
   }
 
@@ -145,18 +135,8 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
 }
 
 const slash = 0x2f
-const noMembers = {}
-/**
- * The trace id of a `traceparent` (W3C Trace Context, 3.2): version, trace id, parent id and flags in hexadecimal. Ids of
- * zeros are invalid, as is version ff; version 00 ends there, and a later one may go on after another hyphen.
- */
-function traceIdIn(traceparent: string | undefined): string | undefined {
-  const [, version, traceId, parentId, rest] = traceparentParts.exec(traceparent ?? '') ?? []
-  if (version === undefined || version === 'ff' || (version === '00' && rest !== '')) return undefined
-  return isZero(traceId) || isZero(parentId) ? undefined : traceId
-}
-const traceparentParts = /^([\da-f]{2})-([\da-f]{32})-([\da-f]{16})-[\da-f]{2}(|-.*)$/
-const isZero = (digits: string | undefined) => /^0*$/.test(digits ?? '')
+/** W3C Trace Context, 3.2: version, trace id, parent id and flags. Ids of zeros are invalid, as is version ff. */
+const traceparent = /^(?!ff)[\da-f]{2}-(?!0{32})([\da-f]{32})-(?!0{16})[\da-f]{16}-[\da-f]{2}(?:-|$)/
 
 /** The names of headers that proxies add. */
 const proxyHeader =

@@ -39,12 +39,9 @@ function malformedUtf8In(text: string, bytes: Buffer): number {
   return index
 }
 
-const maxMediaTypeLength = 1_000
-
 /** A JSON media type, its charset absent or UTF-8. */
 export function isJson(contentType = ''): boolean {
   if (contentType === 'application/json') return true
-  if (contentType.length > maxMediaTypeLength) return false
   try {
     const { essence, params } = new MIMEType(contentType)
     return (

@@ -65,14 +65,8 @@ const maxAddressLength = 100
 
 /** The last values of a comma-separated header; a client can send thousands in front of them. */
 function lastValues(request: Request, name: string): string[] {
-  const values: string[] = []
-  let rest = request.header(name)
-  while (rest !== undefined && values.length < maxHops) {
-    const comma = rest.lastIndexOf(',')
-    values.unshift(rest.slice(comma + 1).trim())
-    rest = comma < 0 ? undefined : rest.slice(0, comma)
-  }
-  return values
+  const values = request.header(name)?.split(',') ?? []
+  return values.slice(-maxHops).map((value) => value.trim())
 }
 
 /** RFC 3986, 3.2, without user information. */
