@@ -20,12 +20,10 @@ const statuses: Partial<Record<number, string>> = {
   412: 'Precondition Failed',
   413: 'Content Too Large',
   415: 'Unsupported Media Type',
-  417: 'Expectation Failed',
   429: 'Too Many Requests',
   431: 'Request Header Fields Too Large',
   500: 'Internal Server Error',
   503: 'Service Unavailable',
-  505: 'HTTP Version Not Supported',
 }
 
 export const describeStatus = (status: Status) =>

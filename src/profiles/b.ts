@@ -93,9 +93,7 @@ const responses: Partial<Record<ErrorCode, Response>> = {
   // The request was not received, so no operation failed.
   'request-incomplete': empty(400),
   'request-timeout': empty(408),
-  'expectation-failed': empty(417),
   'headers-too-many': empty(431),
-  'version-unsupported': empty(505),
 }
 
 const codes: Partial<Record<string, string>> = {

@@ -51,21 +51,15 @@ export interface NodeServer {
   destroy(): Promise<void>
 }
 
-interface NodeServerState extends ServerState {
-  /** Nearly every request names the same host as the one before it. */
-  lastHost: string | undefined
-}
-
 /** Hands requests to `handler`, by node:http; HTTPS with credentials. */
 export function nodeServer(handler: HttpHandler, context: ServerContext, credentials?: Credentials): NodeServer {
   const { limits } = context
   const { load } = context.overload
-  const state: NodeServerState = {
+  const state: ServerState = {
     ...context,
     handler,
     isEncrypted: credentials !== undefined,
     isDraining: false,
-    lastHost: undefined,
   }
   /** The key is `incoming.socket`, which with TLS is the TLSSocket, not the TCP socket below it. */
   const connections = new Map<Socket, ClientConnection>()
@@ -175,23 +169,21 @@ function httpServer(connections: ReadonlyMap<Socket, ClientConnection>): HttpSer
   })
   // Node drops what is beyond: one more than allowed tells that there are too many.
   server.maxHeadersCount = maxHeaders + 1
-  server.on('request', (incoming: IncomingMessage, outgoing: ServerResponse) =>
-    connections.get(incoming.socket)?.receive(incoming, outgoing),
+  const receive = (incoming: IncomingMessage, outgoing: ServerResponse) =>
+    connections.get(incoming.socket)?.receive(incoming, outgoing, false)
+  server.on('request', receive)
+  // Other expectations than 100-continue are ignored.
+  server.on('checkExpectation', receive)
+  server.on('checkContinue', (incoming: IncomingMessage, outgoing: ServerResponse) =>
+    connections.get(incoming.socket)?.receive(incoming, outgoing, true),
   )
-  server.on('checkContinue', (incoming: IncomingMessage, outgoing: ServerResponse) => {
-    const isOnlyExpectation = incoming.headers.expect?.toLowerCase() === '100-continue'
-    const error = isOnlyExpectation ? undefined : 'expectation-failed'
-    connections.get(incoming.socket)?.receive(incoming, outgoing, true, error)
-  })
-  server.on('checkExpectation', (incoming: IncomingMessage, outgoing: ServerResponse) =>
-    connections.get(incoming.socket)?.receive(incoming, outgoing, true, 'expectation-failed'),
-  )
-  server.on('clientError', (error: ParserError, socket: Socket) => {
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     // Behind a request with `Connection: close`: Node closes the connection after the response.
     if (error.code === 'HPE_CLOSED_CONNECTION') return
     const connection = connections.get(socket)
+    const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : 400
     if (connection && socket.writable)
-      connection.fail(...parserFailure(error), error.message.replace('Parse Error: ', ''))
+      connection.fail({ status, code: 'request-incomplete', reason: error.message.replace('Parse Error: ', '') })
     else socket.destroy()
   })
   return server
@@ -211,23 +203,11 @@ function hasTooManyRequests(packet: Buffer): boolean {
 
 const endOfRequestLine = Buffer.from(' HTTP/1.1\r\n')
 
-/** `clientError`: what the parser rejected, and where. */
-interface ParserError extends NodeJS.ErrnoException {
-  readonly rawPacket?: Buffer
-  readonly bytesParsed?: number
-}
-
-/** By error code: the status where there is no request to answer, and the error of one whose body is being received. */
-const parserFailures: Record<string, [status: number, code: ErrorCode]> = {
-  HPE_HEADER_OVERFLOW: [431, 'request-incomplete'],
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, 'body-too-large'],
-}
-
-function parserFailure({ code = '', rawPacket, bytesParsed = 0 }: ParserError): [status: number, code: ErrorCode] {
-  const line = rawPacket?.toString('latin1', rawPacket.lastIndexOf('\n', bytesParsed - 1) + 1) ?? ''
-  const isUnknownMethod = code === 'HPE_INVALID_METHOD' && /^[A-Z]+ [/*]/.test(line)
-  const isUnknownVersion = code === 'HPE_INVALID_VERSION' && /^[^\n]* HTTP\/\d\.\d\r/.test(line)
-  return parserFailures[code] ?? [isUnknownMethod ? 501 : isUnknownVersion ? 505 : 400, 'request-incomplete']
+/** Bytes that are no HTTP request: the response to them, what happens to a body of which they are part, and for the log. */
+interface Failure {
+  readonly status: number
+  readonly code: ErrorCode
+  readonly reason: string
 }
 
 /**
@@ -235,7 +215,7 @@ function parserFailure({ code = '', rawPacket, bytesParsed = 0 }: ParserError): 
  * its response, and none behind a response that closes the connection.
  */
 class ClientConnection {
-  readonly state: NodeServerState
+  readonly state: ServerState
   readonly #socket: Socket
   /** Beyond the limit of connections: its requests get 503. */
   readonly isSurplus: boolean
@@ -255,22 +235,20 @@ class ClientConnection {
   #idleMs = 0
   /** The request that was handled last, or is being handled. */
   #last: NodeRequest | undefined
-  /** What is wrong with the bytes behind the requests in the queue, as status and for the log. */
-  #failure: { readonly status: number; readonly reason: string } | undefined
   hasReceived = false
-  /** Set where the rest of the bytes cannot be parsed. */
-  parseError: ErrorCode | undefined
+  /** What is wrong with the bytes behind the requests in the queue: they are not parsed. */
+  failure: Failure | undefined
   upload: Upload | undefined
   /** Called when the connection closes: for responses that have not been sent by then, in development. */
   unsent: Set<(how: Ending) => void> | undefined
 
-  constructor(socket: Socket, state: NodeServerState, isSurplus: boolean) {
+  constructor(socket: Socket, state: ServerState, isSurplus: boolean) {
     this.#socket = socket
     this.state = state
     this.isSurplus = isSurplus
   }
 
-  receive(incoming: IncomingMessage, outgoing: ServerResponse, expects?: boolean, protocolError?: ErrorCode): void {
+  receive(incoming: IncomingMessage, outgoing: ServerResponse, expectsContinue: boolean): void {
     const { bytesRead } = this.#socket
     // Requests of one packet are received at the same count of bytes.
     this.#packetRequests = bytesRead === this.#requestBytes ? this.#packetRequests + 1 : 0
@@ -280,7 +258,7 @@ class ClientConnection {
     const overloadReason = this.isSurplus
       ? 'the limit of connections is reached (--max-connections)'
       : this.state.overload.reason
-    const request = new NodeRequest(incoming, outgoing, this, overloadReason, expects, protocolError)
+    const request = new NodeRequest(incoming, outgoing, this, overloadReason, expectsContinue)
     if (!this.#isBusy) this.#handle(request)
     else this.#enqueue(request)
   }
@@ -297,13 +275,12 @@ class ClientConnection {
   }
 
   /** The bytes on the connection are no HTTP request, or were not received in time. */
-  fail(status: number, code: ErrorCode, reason: string): void {
-    if (this.#isClosing || this.parseError) return
-    this.parseError = code
-    this.#failure = { status, reason }
+  fail(failure: Failure): void {
+    if (this.#isClosing || this.failure) return
+    this.failure = failure
     this.#socket.pause()
-    if (this.#last?.incoming.complete === false) this.upload?.settle(code)
-    if (!this.#isBusy && !this.#isClosing) this.#respondToFailure(this.#failure)
+    if (this.#last?.incoming.complete === false) this.upload?.settle(failure.code)
+    if (!this.#isBusy && !this.#isClosing) this.#respondToFailure(failure)
   }
 
   /** The peer is gone. */
@@ -321,7 +298,7 @@ class ClientConnection {
     const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, stalledTimeoutMs } = this.state.limits
     this.#headChecks = this.#isReceivingHead ? this.#headChecks + 1 : 0
     if ((this.#headChecks - 1) * checkIntervalMs >= Math.min(headersTimeoutMs, requestTimeoutMs))
-      this.fail(408, 'request-timeout', 'the request was not received in time')
+      this.fail({ status: 408, code: 'request-timeout', reason: 'the request was not received in time' })
     const { bytesWritten, writableLength } = this.#socket
     const sentBytes = bytesWritten - writableLength
     const isIdle = sentBytes === this.#sentBytes && (writableLength > 0 || !this.#isBusy)
@@ -386,7 +363,7 @@ class ClientConnection {
         this.state.held.remove(this, bytes)
         this.#handleNext()
       })
-    } else if (this.#isInLoop || (this.#queue.length === 0 && !this.#failure)) this.#isBusy = false
+    } else if (this.#isInLoop || (this.#queue.length === 0 && !this.failure)) this.#isBusy = false
     else this.#handleNext()
   }
 
@@ -412,10 +389,10 @@ class ClientConnection {
       this.#handle(request)
     }
     this.#isInLoop = false
-    if (this.#failure && !this.#isBusy && !this.#isClosing) this.#respondToFailure(this.#failure)
+    if (this.failure && !this.#isBusy && !this.#isClosing) this.#respondToFailure(this.failure)
   }
 
-  #respondToFailure({ status, reason }: { readonly status: number; readonly reason: string }): void {
+  #respondToFailure({ status, reason }: Failure): void {
     this.#isClosing = true
     const { incoming, outgoing } = this.#last ?? {}
     // The rest of a body whose request has its response already.
@@ -459,9 +436,8 @@ class NodeRequest implements Request {
   readonly hasBody: boolean
   /** Whether the client waits for 100 Continue. Node closes the connection after another response. */
   expectsContinue: boolean
-  contentLength: number
-  isChunked: boolean
-  hasUpgrade: boolean
+  contentLength = 0
+  isChunked = false
   readonly #connection: ClientConnection
 
   constructor(
@@ -469,8 +445,7 @@ class NodeRequest implements Request {
     outgoing: ServerResponse,
     connection: ClientConnection,
     overloadReason: string | undefined,
-    expectsContinue = false,
-    protocolError?: ErrorCode,
+    expectsContinue: boolean,
   ) {
     this.incoming = incoming
     this.outgoing = outgoing
@@ -481,34 +456,26 @@ class NodeRequest implements Request {
     this.isEncrypted = connection.state.isEncrypted
     this.isHttp10 = incoming.httpVersionMinor === 0
     this.expectsContinue = expectsContinue
-    this.contentLength = 0
-    this.isChunked = false
-    this.hasUpgrade = false
-    const headError = this.#inspectHead()
-    this.protocolError = protocolError ?? headError
+    this.protocolError = this.#inspectHead()
     this.hasBody = this.contentLength > 0 || this.isChunked
   }
 
   #inspectHead(): ErrorCode | undefined {
-    const { httpVersionMajor, httpVersionMinor, rawHeaders, headers } = this.incoming
+    const { httpVersionMajor, rawHeaders, headers } = this.incoming
     let headerCount = 0
     for (const _ in headers) headerCount++
     let error: ErrorCode | undefined
-    if (httpVersionMajor !== 1 || httpVersionMinor > 1) error = 'version-unsupported'
+    if (httpVersionMajor !== 1) error = 'request-incomplete'
     else if (rawHeaders.length > 2 * maxHeaders) error = 'headers-too-many'
     else if (rawHeaders.length !== 2 * headerCount && isSingletonRepeated(rawHeaders)) error = 'header-repeated'
     const { host, 'content-length': contentLength, 'transfer-encoding': coding } = headers
     if (contentLength !== undefined) this.contentLength = Number(contentLength)
-    if (headers.upgrade !== undefined) this.hasUpgrade = true
     if (coding !== undefined) {
       this.isChunked = true
       // Another coding, or chunked in HTTP/1.0, is read differently by different servers (RFC 9112, 6.1).
       if (this.isHttp10 || coding.toLowerCase() !== 'chunked') error ??= 'framing-ambiguous'
     }
-    const { state } = this.#connection
-    if (host === undefined ? this.isHttp10 : host === state.lastHost) return error
-    if (host === undefined || !isAuthority(host)) return error ?? 'host-malformed'
-    state.lastHost = host
+    if (host === undefined ? !this.isHttp10 : !isAuthority(host)) error ??= 'host-malformed'
     return error
   }
 
@@ -530,10 +497,10 @@ class NodeRequest implements Request {
   }
 
   readBody(limitBytes: number, done: (body: Buffer | ErrorCode) => void): void {
-    const { parseError, state } = this.#connection
+    const { failure, state } = this.#connection
     const { incoming, contentLength } = this
     if (contentLength > limitBytes) done('body-too-large')
-    else if (parseError && !incoming.complete) done(parseError)
+    else if (failure && !incoming.complete) done(failure.code)
     else {
       if (this.expectsContinue) this.outgoing.writeContinue()
       this.expectsContinue = false
@@ -594,7 +561,7 @@ class NodeRequest implements Request {
     const isIncomplete = this.hasBody && !incoming.complete
     const closes = this.#isLast(response, isIncomplete)
     if (closes) connection.close()
-    const discards = isIncomplete && closes && !connection.parseError
+    const discards = isIncomplete && closes && !connection.failure
     try {
       if (!incoming.socket.destroyed) this.#write(response, closes, discards)
     } catch {
@@ -611,8 +578,6 @@ class NodeRequest implements Request {
     if (connection.state.isDraining && !connection.hasWaiting) return true
     // Node cannot keep an HTTP/1.0 connection open after a response without Content-Length.
     if (this.isHttp10) return true
-    // Node does not parse what follows a request with Upgrade in the same packet.
-    if (this.hasUpgrade) return true
     // The client may send the body, or not.
     if (this.expectsContinue) return true
     // What is left of the body would take too long to read.

@@ -494,7 +494,7 @@ suite('log', { concurrency: true }, () => {
       'Malformed request: 400 \\(a\\): Invalid header value char',
       'Malformed request: 408 \\(a\\): the request was not received in time',
       'Malformed request: 431 \\(a\\): Header overflow',
-      'Malformed request: 501 \\(a\\): Invalid method encountered',
+      'Malformed request: 400 \\(a\\): Invalid method encountered',
     ])
       await running.prints(new RegExp(`^${line}\n`, 'm'))
     assert.doesNotMatch(running.stdout, /canary/)

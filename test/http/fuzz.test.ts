@@ -113,7 +113,7 @@ suite('random bytes', () => {
     ),
   )
 
-  test('get no 5xx but 501 and 505, and the next client gets 200', async (t) => {
+  test('get no 5xx, and the next client gets 200', async (t) => {
     const service = await transports['over a socket'](t, 'a')
     const port = Number(new URL(service.url).port)
     await fc.assert(
@@ -121,7 +121,7 @@ suite('random bytes', () => {
         const raw = new RawConnection(t, port)
         raw.socket.end(parts.join(''), 'latin1')
         await raw.closed
-        for (const status of raw.statuses) assert.ok(status < 500 || status === 501 || status === 505, `${status}`)
+        for (const status of raw.statuses) assert.ok(status < 500, `${status}`)
       }),
       { numRuns: 300 },
     )
