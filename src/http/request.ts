@@ -27,7 +27,7 @@ export interface Request {
   readonly overloadReason: string | undefined
   readonly isEncrypted: boolean
   /** Undefined where the runtime does not tell the version. */
-  readonly isHttp10: boolean | undefined
+  readonly isHttp10?: boolean
   readonly remoteAddress: string
   readonly localPort: number
   readonly hasBody: boolean

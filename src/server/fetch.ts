@@ -52,8 +52,8 @@ export abstract class FetchRequest implements Request {
   readonly protocolError: ErrorCode | undefined
   protected readonly server: FetchServer
   /** Whether the connection is closed after the response. */
-  protected isLast: boolean
-  #contentLength: string | null
+  protected isLast = false
+  #contentLength: string | null = null
   #response: FetchResponse | undefined
   #resolve: ((response: FetchResponse) => void) | undefined
   /** Undefined in production, and when it was called. */
@@ -64,11 +64,6 @@ export abstract class FetchRequest implements Request {
     this.method = request.method
     this.target = target
     this.server = server
-    this.isLast = false
-    this.#response = undefined
-    this.#resolve = undefined
-    this.#ended = undefined
-    this.#contentLength = null
     let error: ErrorCode | undefined
     if (host !== undefined && !isAuthority(host)) error = 'host-malformed'
     // fetch knows no body of these methods: the runtime discards it.
@@ -107,11 +102,6 @@ export abstract class FetchRequest implements Request {
 
   get isEncrypted(): boolean {
     return this.server.isEncrypted
-  }
-
-  /** A fetch Request has no version. */
-  get isHttp10(): undefined {
-    return undefined
   }
 
   get localPort(): number {

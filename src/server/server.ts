@@ -49,17 +49,9 @@ interface ServerSettings extends Pick<ServerContext, 'limits' | 'overload' | 'no
   readonly heapLimitBytes: number
 }
 
-export const serverContext = ({
-  limits,
-  overload,
-  now,
-  maxBodyBytes,
-  heapLimitBytes,
-}: ServerSettings): ServerContext => ({
-  limits,
-  overload,
-  now,
-  uploads: new Uploads(maxBodyBytes, limits.requestTimeoutMs),
+export const serverContext = ({ maxBodyBytes, heapLimitBytes, ...settings }: ServerSettings): ServerContext => ({
+  ...settings,
+  uploads: new Uploads(maxBodyBytes, settings.limits.requestTimeoutMs),
   held: new HeldMemory(Math.max(minHeldBytes, heldShare * heapLimitBytes)),
   turns: new Turns(),
 })
