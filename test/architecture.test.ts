@@ -54,7 +54,7 @@ const allowedImports: Record<string, readonly string[]> = {
   http: ['log.ts', 'common', 'store/store.ts'],
   'metrics.ts': ['http', 'common', 'store/store.ts'],
   tokens: ['config-directory.ts', 'common'],
-  store: [],
+  store: ['common'],
   'config-directory.ts': [],
   'log.ts': ['common'],
   'version.ts': [],

@@ -69,13 +69,9 @@ export async function openFileStores(
   { log, monotonicNow }: Pick<StoreContext, 'log' | 'monotonicNow'>,
   access: 'exclusive' | 'shared',
 ): Promise<SqliteStores> {
-  const { sqliteStores, DataFileError } = await import('../store/sqlite/store.ts')
-  try {
-    const notice = limitNotices(log.notice, monotonicNow)
-    return sqliteStores(resolve(path), serializers, { random, access, monotonicNow, notice })
-  } catch (error) {
-    throw error instanceof DataFileError ? new StartError(error.message) : error
-  }
+  const { sqliteStores } = await import('../store/sqlite/store.ts')
+  const notice = limitNotices(log.notice, monotonicNow)
+  return sqliteStores(resolve(path), serializers, { random, access, monotonicNow, notice })
 }
 
 /** Opens items in PostgreSQL; throws a `StartError` where that is not possible. */

@@ -103,6 +103,13 @@ export interface Snapshot {
   readonly b?: { readonly items: readonly ItemB[] }
 }
 
+/** The entity tag of a version that a database has stored. */
+export const etagOf = (version: string) => `"${version}"`
+
+/** Returns the versions in entity tags. A longer number would be too large for a database. */
+export const versionsIn = (etags: readonly string[]) =>
+  etags.flatMap((etag) => /^"(\d{1,18})"$/.exec(etag)?.[1] ?? []).join(',')
+
 /** The highest id. */
 export const maxInt64 = `${2n ** 63n - 1n}`
 

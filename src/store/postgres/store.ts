@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Client } from 'pg'
 import {
+  etagOf,
   highestId,
   type IfMatch,
   type ItemA,
@@ -11,6 +12,7 @@ import {
   type Snapshot,
   type StoreA,
   type StoreB,
+  versionsIn,
 } from '../store.ts'
 import { findPrimary, selectIfSupported, statementTimeoutMs, withConnection } from './connection.ts'
 import { sqlStateOf } from './errors.ts'
@@ -178,12 +180,6 @@ const namedList = ({ named }: Tables) => `
 /** SQLSTATE */
 const uniqueViolation = '23505'
 
-const etagOf = (version: string) => `"${version}"`
-
-/** The versions in entity tags, as a PostgreSQL array literal. */
-const versionsIn = (etags: readonly string[]) =>
-  `{${etags.flatMap((etag) => /^"(\d{1,18})"$/.exec(etag)?.[1] ?? []).join(',')}}`
-
 /** The lists have the text that `serialize` makes, too: to_json() escapes as JSON.stringify() does. */
 function createStoreA(
   pool: Pool,
@@ -241,7 +237,7 @@ function createStoreA(
     etags: IfMatch,
   ) {
     if (!etags) return (await pool.query(statement, parameters)).rowCount === 0 ? 'not-found' : 'done'
-    const { rows } = await pool.query(conditional, [...parameters, versionsIn(etags)])
+    const { rows } = await pool.query(conditional, [...parameters, `{${versionsIn(etags)}}`])
     return rows[0].changed ? 'done' : rows[0].exists ? 'changed' : 'not-found'
   }
 

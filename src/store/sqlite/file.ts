@@ -1,12 +1,10 @@
-import { closeSync, lstatSync, openSync, readlinkSync, readSync, realpathSync, statSync } from 'node:fs'
+import { closeSync, lstatSync, openSync, readlinkSync, readSync, realpathSync, type Stats, statSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import Libsql from 'libsql'
+import { StartError } from '../../common/start-error.ts'
 import { Failures, type Notice } from '../notices.ts'
 import { UnavailableError } from '../store.ts'
 import { ReadFailures } from './read-failures.ts'
-
-/** The file cannot be used; the message says why and what to do, in one sentence. */
-export class DataFileError extends Error {}
 
 /** A value as libsql reads and writes it. A boolean parameter would abort the process. */
 export type SqlValue = string | number | Buffer | null
@@ -15,7 +13,7 @@ export type SqlValue = string | number | Buffer | null
  * One that writes needs a transaction: libsql loses errors of its commit, and if it cannot get the write lock, leaves it
  * unfinished, so that the connection reads old items from then on.
  */
-export interface Statement {
+interface Statement {
   /** Returns the first row, in half the time of `all`. */
   get(parameters: readonly SqlValue[]): SqlValue[] | undefined
   all(parameters: readonly SqlValue[]): SqlValue[][]
@@ -23,43 +21,15 @@ export interface Statement {
   run(parameters: readonly SqlValue[]): number
 }
 
-/** Every error of SQLite that is not a bug in a statement becomes an UnavailableError. */
-export interface Database {
-  /** Executes any number of statements. */
-  exec(sql: string): void
-  prepare(sql: string): Statement
-  /** Begins to read (deferred) or to write (immediate), and rolls back when `execute` throws. */
-  transaction<T>(kind: 'deferred' | 'immediate', execute: () => T): T
-}
-
 /** Another process holds a lock; nothing was read or written. */
 export class BusyError extends UnavailableError {}
-
-export interface DataFile extends Database {
-  /** The path without symbolic links. */
-  readonly path: string
-  readonly writes: Failures
-  /** Tells whether the path still names the file that was opened. */
-  isInPlace(): boolean
-  /** Throws when the file is not in place, damaged or unreadable. */
-  check(): void
-  close(): void
-}
 
 interface OpenOptions {
   readonly access: Access
   readonly monotonicNow: () => number
   readonly notice: Notice
   /** Inserts the starting items into a new file. */
-  initialize(db: Database): void
-}
-
-/** Watches a file that is open. */
-interface Watch {
-  readonly reads: ReadFailures
-  readonly writes: Failures
-  /** Is called before each write. */
-  assertInPlace(): void
+  initialize(file: DataFile): void
 }
 
 /** "todo" in the header tells the file from other databases. */
@@ -106,139 +76,170 @@ function triggers(table: string, profile: string): string {
 /** One process at a time has exclusive access, and creates the file. Shared access is possible at any time. */
 export type Access = 'exclusive' | 'shared'
 
-/** Throws DataFileError. */
-export function openDataFile(path: string, { access, monotonicNow, notice, initialize }: OpenOptions): DataFile {
-  // The lock and the files of SQLite stand beside the file itself, whatever links lead to it.
-  const file = realFile(path)
-  checkFile(file, access)
-  const lock = access === 'exclusive' ? lockFile(file) : undefined
-  createPrivateFile(file)
-  const { dev, ino } = statSync(file)
-  const isInPlace = () => {
-    const stats = statSync(file, { throwIfNoEntry: false })
-    return stats?.ino === ino && stats.dev === dev
+const placeCheckIntervalMs = 1_000
+
+/** An SQLite file. Every error of SQLite that is not a bug in a statement becomes an UnavailableError. */
+export class DataFile {
+  /** The path without symbolic links. */
+  readonly path: string
+  readonly writes: Failures
+  readonly #reads: ReadFailures
+  readonly #lock: Libsql.Database | undefined
+  readonly #opened: Stats
+  readonly #connection: Libsql.Database
+  readonly #selectVersions: Statement
+  readonly #placeCheck: NodeJS.Timeout
+
+  /** Throws a StartError when the file cannot be used. */
+  constructor(path: string, { access, monotonicNow, notice, initialize }: OpenOptions) {
+    // The lock and the files of SQLite stand beside the file itself, whatever links lead to it.
+    this.path = realFile(path)
+    checkFile(this.path, access)
+    this.#lock = access === 'exclusive' ? lockFile(this.path) : undefined
+    createPrivateFile(this.path)
+    this.#opened = statSync(this.path)
+    this.#connection = new Libsql(this.path)
+    this.#reads = new ReadFailures(notice, monotonicNow)
+    this.writes = new Failures('Writes', notice)
+    try {
+      this.exec(`pragma busy_timeout = ${lockTimeoutMs[access]}`)
+      checkContents(this)
+      if (versionOf(this) < migrations.length) this.transaction('immediate', () => migrate(this, initialize))
+      this.exec('pragma journal_mode = wal')
+      this.exec('pragma synchronous = full')
+      this.exec(`pragma busy_timeout = ${busyTimeoutMs}`)
+    } catch (error) {
+      this.#disconnect()
+      throw error instanceof UnavailableError ? new StartError(`${error.message} ${chooseAnother}`) : error
+    }
+    this.#selectVersions = this.prepare('select version from lists')
+    this.#placeCheck = setInterval(() => {
+      if (this.isInPlace()) return
+      clearInterval(this.#placeCheck)
+      // The process with exclusive access speaks for its workers, too.
+      if (access === 'exclusive')
+        notice(
+          `The data file ${this.path} was deleted, moved or replaced while the service runs. Writes are rejected. The items can be read until the service stops: save them, stop it, and start it again.`,
+        )
+    }, placeCheckIntervalMs)
+    this.#placeCheck.unref()
   }
-  const connection = new Libsql(file)
-  const db = database(connection, file)
-  const close = () => {
-    connection.close()
-    lock?.close()
+
+  /** Executes any number of statements. */
+  exec(sql: string): void {
+    translateErrors(() => this.#connection.exec(sql), this.path)
   }
-  try {
-    db.exec(`pragma busy_timeout = ${lockTimeoutMs[access]}`)
-    checkContents(db, file)
-    if (versionOf(db) < migrations.length) db.transaction('immediate', () => migrate(db, initialize))
-    db.exec('pragma journal_mode = wal')
-    db.exec('pragma synchronous = full')
-    db.exec(`pragma busy_timeout = ${busyTimeoutMs}`)
-  } catch (error) {
-    close()
-    if (!(error instanceof UnavailableError)) throw error
-    throw new DataFileError(`${error.message} ${chooseAnother}`)
-  }
-  const reads = new ReadFailures(notice, monotonicNow)
-  const writes = new Failures('Writes', notice)
-  const assertInPlace = () => {
-    if (!isInPlace()) throw new UnavailableError(`The data file ${file} is gone.`)
-  }
-  const watched = database(connection, file, { reads, writes, assertInPlace })
-  const selectVersions = watched.prepare('select version from lists')
-  return {
-    ...watched,
-    path: file,
-    writes,
-    isInPlace,
-    check() {
-      assertInPlace()
-      if (reads.isFailing) throw new UnavailableError('Reads fail.')
-      // Pages in memory would hide that the file is damaged.
-      db.exec('pragma shrink_memory')
-      selectVersions.get([])
-    },
-    close() {
-      reads.close()
-      // SQLite would delete the -wal of another file that is at the path now.
-      if (!isInPlace()) return
+
+  prepare(sql: string): Statement {
+    const statement = translateErrors(() => this.#connection.prepare(sql), this.path)
+    if (statement.reader) statement.raw()
+    const isRead = /^\s*select\b/.test(sql)
+    // libsql leaves a failed statement with its parameters: `get` would use them again, `all` does not.
+    let hasFailed = false
+    const attempt = <T>(parameters: readonly SqlValue[], execute: () => T): T => {
       try {
-        // This leaves one file, without -wal and -shm.
-        db.exec('pragma journal_mode = delete')
-      } catch {
-        // Another program is reading the file.
+        return translateErrors(execute, this.path)
+      } catch (error) {
+        hasFailed = true
+        if (isRead && error instanceof UnavailableError)
+          this.#reads.failed(error.message, () => {
+            // A damaged page may be in memory.
+            this.#connection.exec('pragma shrink_memory')
+            statement.all(parameters)
+          })
+        throw error
       }
-      close()
-    },
+    }
+    const all = (parameters: readonly SqlValue[]) =>
+      attempt(parameters, () => statement.all(parameters) as SqlValue[][])
+    return {
+      all,
+      get: (parameters) =>
+        hasFailed ? all(parameters)[0] : attempt(parameters, () => statement.get(parameters) as SqlValue[] | undefined),
+      run: (parameters) => attempt(parameters, () => statement.run(parameters).changes),
+    }
+  }
+
+  /** Begins to read (deferred) or to write (immediate), and rolls back when `execute` throws. */
+  transaction<T>(kind: 'deferred' | 'immediate', execute: () => T): T {
+    this.exec(`begin ${kind}`)
+    try {
+      const result = execute()
+      if (!this.#connection.inTransaction)
+        throw new UnavailableError(`The data file ${this.path} cannot be used: SQLite has rolled back the transaction.`)
+      this.exec('commit')
+      return result
+    } catch (error) {
+      if (this.#connection.inTransaction) this.exec('rollback')
+      throw error
+    }
+  }
+
+  /** Executes a write transaction. The log says when these begin to fail, and when one has changed something again. */
+  write<T>(execute: () => T): T {
+    this.#assertInPlace()
+    const changesBefore = this.writes.isFailing ? this.#totalChanges() : 0
+    try {
+      const result = this.transaction('immediate', execute)
+      if (this.writes.isFailing && this.#totalChanges() > changesBefore) this.writes.succeeded()
+      return result
+    } catch (error) {
+      if (error instanceof UnavailableError && !(error instanceof BusyError)) this.writes.failed(error.message)
+      throw error
+    }
+  }
+
+  /** Tells whether the path still names the file that was opened. */
+  isInPlace(): boolean {
+    const stats = statSync(this.path, { throwIfNoEntry: false })
+    return stats?.ino === this.#opened.ino && stats.dev === this.#opened.dev
+  }
+
+  /** Throws when the file is not in place, damaged or unreadable. */
+  check(): void {
+    this.#assertInPlace()
+    if (this.#reads.isFailing) throw new UnavailableError('Reads fail.')
+    // Pages in memory would hide that the file is damaged.
+    this.exec('pragma shrink_memory')
+    this.#selectVersions.get([])
+  }
+
+  close(): void {
+    clearInterval(this.#placeCheck)
+    this.#reads.close()
+    // SQLite would delete the -wal of another file that is at the path now.
+    if (!this.isInPlace()) return
+    try {
+      // This leaves one file, without -wal and -shm.
+      this.exec('pragma journal_mode = delete')
+    } catch {
+      // Another program is reading the file.
+    }
+    this.#disconnect()
+  }
+
+  #assertInPlace(): void {
+    if (!this.isInPlace()) throw new UnavailableError(`The data file ${this.path} is gone.`)
+  }
+
+  #totalChanges(): number {
+    return Number(this.prepare('select total_changes()').get([])?.[0])
+  }
+
+  #disconnect(): void {
+    this.#connection.close()
+    this.#lock?.close()
   }
 }
 
 /** The caller has begun a write transaction. */
-function migrate(db: Database, initialize: (db: Database) => void): void {
-  const version = versionOf(db)
+function migrate(file: DataFile, initialize: (file: DataFile) => void): void {
+  const version = versionOf(file)
   if (version === migrations.length) return
-  for (const migration of migrations.slice(version)) db.exec(migration)
-  db.exec(`pragma application_id = ${applicationId}`)
-  db.exec(`pragma user_version = ${migrations.length}`)
-  if (version === 0) initialize(db)
-}
-
-function database(connection: Libsql.Database, file: string, watch?: Watch): Database {
-  const changes = () => Number((connection.prepare('select total_changes()').raw().get([]) as SqlValue[])[0])
-  const exec = (sql: string) => translateErrors(() => connection.exec(sql), file)
-  return {
-    exec,
-    prepare(sql) {
-      const statement = translateErrors(() => connection.prepare(sql), file)
-      if (statement.reader) statement.raw()
-      const isRead = /^\s*select\b/.test(sql)
-      // libsql leaves a failed statement with its parameters: `get` would use them again, `all` does not.
-      let hasFailed = false
-      const failed = (cause: unknown, parameters: readonly SqlValue[]) => {
-        hasFailed = true
-        const error = toStoreError(cause, file)
-        if (isRead && error instanceof UnavailableError)
-          watch?.reads.failed(error.message, () => {
-            // A damaged page may be in memory.
-            connection.exec('pragma shrink_memory')
-            statement.all(parameters)
-          })
-        return error
-      }
-      return {
-        get(parameters) {
-          try {
-            return (hasFailed ? statement.all(parameters)[0] : statement.get(parameters)) as SqlValue[] | undefined
-          } catch (error) {
-            throw failed(error, parameters)
-          }
-        },
-        all(parameters) {
-          try {
-            return statement.all(parameters) as SqlValue[][]
-          } catch (error) {
-            throw failed(error, parameters)
-          }
-        },
-        run: (parameters) => translateErrors(() => statement.run(parameters).changes, file),
-      }
-    },
-    transaction(kind, execute) {
-      const writes = kind === 'immediate' ? watch?.writes : undefined
-      if (writes) watch?.assertInPlace()
-      const changesBefore = writes?.isFailing ? changes() : 0
-      try {
-        exec(`begin ${kind}`)
-        const result = execute()
-        if (!connection.inTransaction)
-          throw new UnavailableError(`The data file ${file} cannot be used: SQLite has rolled back the transaction.`)
-        exec('commit')
-        if (writes?.isFailing && changes() > changesBefore) writes.succeeded()
-        return result
-      } catch (error) {
-        if (connection.inTransaction) exec('rollback')
-        if (error instanceof UnavailableError && !(error instanceof BusyError)) writes?.failed(error.message)
-        throw error
-      }
-    },
-  }
+  for (const migration of migrations.slice(version)) file.exec(migration)
+  file.exec(`pragma application_id = ${applicationId}`)
+  file.exec(`pragma user_version = ${migrations.length}`)
+  if (version === 0) initialize(file)
 }
 
 const chooseAnother = 'Set another file with --data.'
@@ -248,15 +249,15 @@ function realFile(path: string): string {
   const folder = dirname(path)
   try {
     if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
-      throw new DataFileError(
+      throw new StartError(
         `The folder of the data file, ${folder}, does not exist. Create it, or set another file with --data.`,
       )
     if (statSync(path, { throwIfNoEntry: false })) return realpathSync(path)
     const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()
     return isLink ? realFile(resolve(folder, readlinkSync(path))) : join(realpathSync(folder), basename(path))
   } catch (error) {
-    if (error instanceof DataFileError) throw error
-    throw new DataFileError(`${path} cannot be opened (${(error as NodeJS.ErrnoException).code}). ${chooseAnother}`)
+    if (error instanceof StartError) throw error
+    throw new StartError(`${path} cannot be opened (${(error as NodeJS.ErrnoException).code}). ${chooseAnother}`)
   }
 }
 
@@ -265,26 +266,26 @@ function createPrivateFile(file: string): void {
   try {
     closeSync(openSync(file, 'a', 0o600))
   } catch {
-    throw new DataFileError(`No file can be created in ${dirname(file)} by this user. ${chooseAnother}`)
+    throw new StartError(`No file can be created in ${dirname(file)} by this user. ${chooseAnother}`)
   }
 }
 
 /** Checks what it can without SQLite, which may change a file when it opens it. */
 function checkFile(file: string, access: Access): void {
   const stats = statSync(file, { throwIfNoEntry: false })
-  if (!stats && access === 'shared') throw new DataFileError(`There is no data file ${file}. ${chooseAnother}`)
-  if (stats && !stats.isFile()) throw new DataFileError(`${file} is not a file. ${chooseAnother}`)
+  if (!stats && access === 'shared') throw new StartError(`There is no data file ${file}. ${chooseAnother}`)
+  if (stats && !stats.isFile()) throw new StartError(`${file} is not a file. ${chooseAnother}`)
   // https://www.sqlite.org/howtocorrupt.html#_multiple_links_to_the_same_file
   if (stats && stats.nlink > 1)
-    throw new DataFileError(
+    throw new StartError(
       `${file} has ${stats.nlink} names (hard links), under which two programs would not notice each other. Remove the others, or copy it and set the copy with --data.`,
     )
   if (!stats || stats.size === 0) return
   const header = readHeader(file)
   if (header.toString('latin1', 0, 16) !== 'SQLite format 3\0')
-    throw new DataFileError(`${file} is not a data file of this service; it is left as it is. ${chooseAnother}`)
+    throw new StartError(`${file} is not a data file of this service; it is left as it is. ${chooseAnother}`)
   if (header.readUInt32BE(68) !== applicationId)
-    throw new DataFileError(`${file} is a database of another program; it is left as it is. ${chooseAnother}`)
+    throw new StartError(`${file} is a database of another program; it is left as it is. ${chooseAnother}`)
   checkVersion(header.readUInt32BE(60), file)
 }
 
@@ -297,13 +298,13 @@ function readHeader(file: string): Buffer {
     closeSync(descriptor)
     return header
   } catch {
-    throw new DataFileError(`${file} cannot be read and written by this user. ${chooseAnother}`)
+    throw new StartError(`${file} cannot be read and written by this user. ${chooseAnother}`)
   }
 }
 
 function checkVersion(version: number, file: string): void {
   if (version > migrations.length)
-    throw new DataFileError(
+    throw new StartError(
       `The data file ${file} has version ${version}, but this program supports versions up to ${migrations.length}. Run the newer program that wrote it, or set another file with --data.`,
     )
 }
@@ -318,25 +319,25 @@ function lockFile(file: string): Libsql.Database {
     return lock
   } catch {
     lock.close()
-    throw new DataFileError(
+    throw new StartError(
       `The data file ${file} is in use by another process. Stop that one, or set another file with --data.`,
     )
   }
 }
 
-function checkContents(db: Database, file: string): void {
-  const result = findDamage(db)
+function checkContents(file: DataFile): void {
+  const result = findDamage(file)
   if (result !== 'ok')
-    throw new DataFileError(
-      `The data file ${file} is damaged: ${result}. Restore a backup, or set another file with --data.`,
+    throw new StartError(
+      `The data file ${file.path} is damaged: ${result}. Restore a backup, or set another file with --data.`,
     )
-  checkVersion(versionOf(db), file)
+  checkVersion(versionOf(file), file.path)
 }
 
-function findDamage(db: Database): string {
+function findDamage(file: DataFile): string {
   try {
     // Its messages have several lines, the first of which names the database "main".
-    return `${db.prepare('pragma quick_check(1)').get([])?.[0]}`.replace(/^\*.*\n/, '').replaceAll('\n', ' ')
+    return `${file.prepare('pragma quick_check(1)').get([])?.[0]}`.replace(/^\*.*\n/, '').replaceAll('\n', ' ')
   } catch (error) {
     const { cause } = error as Error
     if (cause instanceof Libsql.SqliteError && isDamage(cause)) return cause.message
@@ -344,7 +345,7 @@ function findDamage(db: Database): string {
   }
 }
 
-const versionOf = (db: Database) => Number(db.prepare('pragma user_version').get([])?.[0])
+const versionOf = (file: DataFile) => Number(file.prepare('pragma user_version').get([])?.[0])
 
 /** A file that was truncated has no tables. */
 const isDamage = ({ code, message }: { readonly code: string; readonly message: string }) =>

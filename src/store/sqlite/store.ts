@@ -1,5 +1,6 @@
 import type { Notice } from '../notices.ts'
 import {
+  etagOf,
   highestId,
   type IfMatch,
   type ItemA,
@@ -12,11 +13,10 @@ import {
   type StoreA,
   type StoreB,
   type Stores,
+  versionsIn,
 } from '../store.ts'
-import { type Access, type Database, lockTimeoutMs, openDataFile, type SqlValue, type Statement } from './file.ts'
+import { type Access, DataFile, lockTimeoutMs, type SqlValue } from './file.ts'
 import { WriteQueue } from './write-queue.ts'
-
-export { DataFileError } from './file.ts'
 
 export interface SqliteStores extends PersistentStores {
   counts(): { a: number; b: number }
@@ -32,28 +32,28 @@ interface SqliteOptions {
 }
 
 interface ReplaceableItems<Item> {
-  readonly operations: { list(): ListRepresentation }
+  list(): ListRepresentation
   /** The caller has begun a write transaction. */
   replaceAll(items: readonly Item[]): void
 }
 
-const placeCheckIntervalMs = 1_000
-
-/** Opens stores in an SQLite file. Throws DataFileError. */
+/** Opens stores in an SQLite file. Throws a StartError. */
 export function sqliteStores(
   path: string,
   { a, b }: Serializers,
   { random, access, monotonicNow, notice }: SqliteOptions,
 ): SqliteStores {
-  // Entity tags are versions: those of another file differ.
-  const firstVersion = Math.floor(random() * 2 ** 48)
-  const initialize = (db: Database) => {
-    db.prepare('update lists set version = ?').run([firstVersion])
-    numberedItems(db, a).replaceAll(a.startingItems)
-    namedItems(db, b).replaceAll(b.startingItems)
+  const initialize = (file: DataFile) => {
+    // Entity tags are versions: those of another file differ.
+    file.prepare('update lists set version = ?').run([Math.floor(random() * 2 ** 48)])
+    numberedItems(file, a).replaceAll(a.startingItems)
+    namedItems(file, b).replaceAll(b.startingItems)
   }
-  const file = openDataFile(path, { access, monotonicNow, notice, initialize })
+  const file = new DataFile(path, { access, monotonicNow, notice, initialize })
   const queue = new WriteQueue(lockTimeoutMs[access], monotonicNow, file.writes)
+  const itemsOfA = numberedItems(file, a)
+  const itemsOfB = namedItems(file, b)
+  const selectCounts = file.prepare('select (select count(*) from numbered_items), (select count(*) from named_items)')
   const skip = file.prepare('update lists set version = version + ?')
   let hasSkipped = false
   /**
@@ -64,49 +64,41 @@ export function sqliteStores(
     if (!hasSkipped) skip.run([1 + Math.floor(random() * 2 ** 32)])
   }
   /** Executes the operation in a transaction, maybe later. */
-  const writing = <Parameters extends unknown[], Outcome>(operation: (...parameters: Parameters) => Outcome) =>
+  const transaction = <Parameters extends unknown[], Outcome>(operation: (...parameters: Parameters) => Outcome) =>
     queue.wrap((...parameters: Parameters) => {
-      const outcome = file.transaction('immediate', () => operation(...parameters))
+      const outcome = file.write(() => operation(...parameters))
       // There may have been no change.
       if (outcome !== 'changed') hasSkipped = true
       return outcome
     })
-  const itemsOfA = numberedItems(file, a, skipVersions)
-  const itemsOfB = namedItems(file, b, skipVersions)
-  const selectCounts = file.prepare('select (select count(*) from numbered_items), (select count(*) from named_items)')
+  const writing = <Parameters extends unknown[], Outcome>(operation: (...parameters: Parameters) => Outcome) =>
+    transaction((...parameters: Parameters) => {
+      skipVersions()
+      return operation(...parameters)
+    })
   /** Entity tags are compared before versions are skipped. */
-  const replacing = <Item>({ operations, replaceAll }: ReplaceableItems<Item>) =>
-    writing((items: readonly Item[], ifMatch?: IfMatch) => {
-      if (ifMatch && !ifMatch.includes(operations.list().etag)) return 'changed'
+  const replacing = <Item>({ list, replaceAll }: ReplaceableItems<Item>) =>
+    transaction((items: readonly Item[], ifMatch?: IfMatch) => {
+      if (ifMatch && !ifMatch.includes(list().etag)) return 'changed'
       skipVersions()
       replaceAll(items)
       return 'replaced'
     })
-  const checkPlace = setInterval(() => {
-    if (file.isInPlace()) return
-    clearInterval(checkPlace)
-    // The process with exclusive access speaks for its workers, too.
-    if (access === 'exclusive')
-      notice(
-        `The data file ${file.path} was deleted, moved or replaced while the service runs. Writes are rejected. The items can be read until the service stops: save them, stop it, and start it again.`,
-      )
-  }, placeCheckIntervalMs)
-  checkPlace.unref()
   return {
-    isInPlace: file.isInPlace,
+    isInPlace: () => file.isInPlace(),
     a: {
-      list: itemsOfA.operations.list,
-      get: itemsOfA.operations.get,
-      create: writing(itemsOfA.operations.create),
-      update: writing(itemsOfA.operations.update),
-      delete: writing(itemsOfA.operations.delete),
+      list: itemsOfA.list,
+      get: itemsOfA.get,
+      create: writing(itemsOfA.create),
+      update: writing(itemsOfA.update),
+      delete: writing(itemsOfA.delete),
       replaceAll: replacing(itemsOfA),
     },
     b: {
-      list: itemsOfB.operations.list,
-      create: writing(itemsOfB.operations.create),
-      replace: writing(itemsOfB.operations.replace),
-      delete: writing(itemsOfB.operations.delete),
+      list: itemsOfB.list,
+      create: writing(itemsOfB.create),
+      replace: writing(itemsOfB.replace),
+      delete: writing(itemsOfB.delete),
       replaceAll: replacing(itemsOfB),
     },
     counts() {
@@ -115,7 +107,6 @@ export function sqliteStores(
     },
     exportItems: () => file.transaction('deferred', () => ({ a: itemsOfA.readAll(), b: itemsOfB.readAll() })),
     importItems: writing(({ a, b }: Snapshot) => {
-      skipVersions()
       if (a) itemsOfA.replaceAll(a.items, a.lastId)
       if (b) itemsOfB.replaceAll(b.items)
       return 'imported'
@@ -124,62 +115,57 @@ export function sqliteStores(
       file.check()
     },
     async close() {
-      clearInterval(checkPlace)
       queue.close()
       file.close()
     },
   }
 }
 
-const etagOf = (version: SqlValue | undefined) => `"${version}"`
-
-/** Returns the versions in entity tags as a JSON array. */
-const versionsIn = (etags: IfMatch) =>
-  etags ? `[${etags.flatMap((etag) => /^"(\d{1,15})"$/.exec(etag)?.[1] ?? []).join(',')}]` : null
+/** The versions in entity tags as a JSON array. */
+const jsonVersions = (etags: IfMatch) => (etags ? `[${versionsIn(etags)}]` : null)
 
 /** json_object() would write a column with 0 or 1 as a number. */
 const jsonBoolean = (column: string) => `json(iif(${column} = 1, 'true', 'false'))`
 
 /** Reads the list again when its version has changed. It is read as bytes: libsql aborts on a text of 512 MiB. */
-function listReader(db: Database, profile: keyof Stores, selectJson: string): () => ListRepresentation {
-  const select = db.prepare(`
+function listReader(file: DataFile, profile: keyof Stores, selectJson: string): () => ListRepresentation {
+  const select = file.prepare(`
     select version, iif(version = ?, null, (select cast(json as blob) from (${selectJson})))
     from lists where profile = '${profile}'`)
   let last: ListRepresentation & { readonly version: SqlValue } = { version: null, etag: '', json: '' }
   return () => {
     const [version, json] = select.get([last.version]) as [SqlValue, Buffer | null]
-    if (json) last = { version, etag: etagOf(version), json: [json] }
+    if (json) last = { version, etag: etagOf(`${version}`), json: [json] }
     return last
   }
 }
 
-function numberedItems(db: Database, { serialize }: Serializers['a'], beforeChange = () => {}) {
+function numberedItems(file: DataFile, { serialize }: Serializers['a']) {
   const nextVersion = "(select version + 1 from lists where profile = 'a')"
   const fields = `'name', name, 'isComplete', ${jsonBoolean('is_complete')}`
   const item = `json_object('id', id, ${fields})`
-  const selectOne = db.prepare(`select ${item}, version from numbered_items where id = ?`)
-  const selectAll = db.prepare(`
+  const selectOne = file.prepare(`select ${item}, version from numbered_items where id = ?`)
+  const selectAll = file.prepare(`
     select json_object('id', cast(id as text), ${fields}, 'secret', secret) from numbered_items order by id`)
-  const selectId = db.prepare('select 1 from numbered_items where id = ?')
-  const selectLastId = db.prepare("select cast(seq as text) from sqlite_sequence where name = 'numbered_items'")
-  const insert = db.prepare(`
+  const selectId = file.prepare('select 1 from numbered_items where id = ?')
+  const selectLastId = file.prepare("select cast(seq as text) from sqlite_sequence where name = 'numbered_items'")
+  const insert = file.prepare(`
     insert into numbered_items (name, is_complete, version) values (?, ?, ${nextVersion})
     returning cast(id as text), version`)
-  const insertWithId = db.prepare(`
+  const insertWithId = file.prepare(`
     insert into numbered_items (id, name, is_complete, secret, version) values (?, ?, ?, ?, ${nextVersion})`)
   const matches = 'id = ?1 and (?2 is null or version in (select value from json_each(?2)))'
-  const update = db.prepare(`
+  const update = file.prepare(`
     update numbered_items set name = ?3, is_complete = ?4, version = ${nextVersion} where ${matches} returning version`)
-  const remove = db.prepare(`delete from numbered_items where ${matches}`)
-  const removeAll = db.prepare('delete from numbered_items')
-  const removeLastId = db.prepare("delete from sqlite_sequence where name = 'numbered_items'")
-  const insertLastId = db.prepare(
+  const remove = file.prepare(`delete from numbered_items where ${matches}`)
+  const removeAll = file.prepare('delete from numbered_items')
+  const removeLastId = file.prepare("delete from sqlite_sequence where name = 'numbered_items'")
+  const insertLastId = file.prepare(
     "insert into sqlite_sequence (name, seq) values ('numbered_items', cast(? as integer))",
   )
 
   const lastId = () => `${selectLastId.get([])?.[0] ?? 0}`
 
-  /** The caller has begun a write transaction. */
   function replaceAll(items: readonly ItemA[], last?: string): void {
     removeAll.run([])
     for (const { id, name, isComplete, secret } of items) insertWithId.run([id, name, isComplete ? 1 : 0, secret])
@@ -191,17 +177,16 @@ function numberedItems(db: Database, { serialize }: Serializers['a'], beforeChan
   const mismatch = (id: string, ifMatch: IfMatch) => (ifMatch && selectId.get([id]) ? 'changed' : 'not-found')
 
   const operations = {
-    list: listReader(db, 'a', `select json_group_array(${item} order by id) as json from numbered_items`),
+    list: listReader(file, 'a', `select json_group_array(${item} order by id) as json from numbered_items`),
     get(id) {
       const row = selectOne.get([id])
-      return row ? { json: `${row[0]}`, etag: etagOf(row[1]) } : 'not-found'
+      return row ? { json: `${row[0]}`, etag: etagOf(`${row[1]}`) } : 'not-found'
     },
     create({ name, isComplete }) {
-      beforeChange()
       try {
         const [id, version] = insert.get([name, isComplete ? 1 : 0]) ?? []
         const item = { id: `${id}`, name, isComplete, secret: null }
-        return { id: item.id, json: serialize(item), etag: etagOf(version) }
+        return { id: item.id, json: serialize(item), etag: etagOf(`${version}`) }
       } catch (error) {
         // SQLite reports both as SQLITE_FULL: no room for data, and no next id.
         if (lastId() === maxInt64) return 'item-limit'
@@ -209,18 +194,16 @@ function numberedItems(db: Database, { serialize }: Serializers['a'], beforeChan
       }
     },
     update(id, { name, isComplete }, ifMatch) {
-      beforeChange()
-      const row = update.get([id, versionsIn(ifMatch), name, isComplete ? 1 : 0])
+      const row = update.get([id, jsonVersions(ifMatch), name, isComplete ? 1 : 0])
       if (!row) return mismatch(id, ifMatch)
-      return { etag: etagOf(row[0]) }
+      return { etag: etagOf(`${row[0]}`) }
     },
     delete(id, ifMatch) {
-      beforeChange()
-      return remove.run([id, versionsIn(ifMatch)]) > 0 ? 'deleted' : mismatch(id, ifMatch)
+      return remove.run([id, jsonVersions(ifMatch)]) > 0 ? 'deleted' : mismatch(id, ifMatch)
     },
   } satisfies Omit<StoreA, 'replaceAll'>
   return {
-    operations,
+    ...operations,
     replaceAll,
     readAll: (): NonNullable<Snapshot['a']> => ({
       items: selectAll.all([]).map(([json]) => JSON.parse(`${json}`)),
@@ -229,40 +212,33 @@ function numberedItems(db: Database, { serialize }: Serializers['a'], beforeChan
   }
 }
 
-function namedItems(db: Database, { serialize }: Serializers['b'], beforeChange = () => {}) {
+function namedItems(file: DataFile, { serialize }: Serializers['b']) {
   const item = `json_object('id', id, 'name', name, 'notes', notes, 'done', ${jsonBoolean('done')})`
-  const selectAll = db.prepare(`select ${item} from named_items order by place`)
-  const insert = db.prepare(
+  const selectAll = file.prepare(`select ${item} from named_items order by place`)
+  const insert = file.prepare(
     'insert into named_items (id, name, notes, done) values (?, ?, ?, ?) on conflict (id) do nothing',
   )
-  const update = db.prepare('update named_items set name = ?, notes = ?, done = ? where id = ?')
-  const remove = db.prepare('delete from named_items where id = ?')
-  const removeAll = db.prepare('delete from named_items')
+  const update = file.prepare('update named_items set name = ?, notes = ?, done = ? where id = ?')
+  const remove = file.prepare('delete from named_items where id = ?')
+  const removeAll = file.prepare('delete from named_items')
 
-  /** Tells whether the statement has changed an item. */
-  function change(statement: Statement, parameters: SqlValue[]): boolean {
-    beforeChange()
-    return statement.run(parameters) > 0
-  }
-
-  /** The caller has begun a write transaction. */
   function replaceAll(items: readonly ItemB[]): void {
     removeAll.run([])
     for (const { id, name, notes, done } of items) insert.run([id, name, notes, done ? 1 : 0])
   }
 
   const operations = {
-    list: listReader(db, 'b', `select json_group_array(${item} order by place) as json from named_items`),
+    list: listReader(file, 'b', `select json_group_array(${item} order by place) as json from named_items`),
     create(item) {
       const { id, name, notes, done } = item
-      return change(insert, [id, name, notes, done ? 1 : 0]) ? { json: serialize(item) } : 'in-use'
+      return insert.run([id, name, notes, done ? 1 : 0]) > 0 ? { json: serialize(item) } : 'in-use'
     },
     replace: ({ id, name, notes, done }) =>
-      change(update, [name, notes, done ? 1 : 0, id]) ? 'replaced' : 'not-found',
-    delete: (id) => (change(remove, [id]) ? 'deleted' : 'not-found'),
+      update.run([name, notes, done ? 1 : 0, id]) > 0 ? 'replaced' : 'not-found',
+    delete: (id) => (remove.run([id]) > 0 ? 'deleted' : 'not-found'),
   } satisfies Omit<StoreB, 'replaceAll'>
   return {
-    operations,
+    ...operations,
     replaceAll,
     readAll: (): NonNullable<Snapshot['b']> => ({ items: selectAll.all([]).map(([json]) => JSON.parse(`${json}`)) }),
   }
