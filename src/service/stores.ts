@@ -89,7 +89,7 @@ export async function openDatabaseStores(
   { monotonicNow, log, stop }: Omit<StoreContext, 'newId'>,
   env = process.env,
 ): Promise<PersistentStores> {
-  const { postgresStores, describeDatabaseError, isPermanent } = await import('../store/postgres/store.ts')
+  const { postgresStores, describeDatabaseError } = await import('../store/postgres/store.ts')
   const notice = limitNotices(log.notice, monotonicNow)
   const password = database.password ?? env.PGPASSWORD
   const options = { database: { ...database, password }, schema, stop, monotonicNow, random, notice }
@@ -98,8 +98,9 @@ export async function openDatabaseStores(
     try {
       return await postgresStores(options, serializers)
     } catch (error) {
+      if (error instanceof StartError) throw error
       const message = describeDatabaseError(error, database, advice)
-      if (!waitForDatabase || isPermanent(error) || stop.aborted) throw new StartError(message)
+      if (!waitForDatabase || stop.aborted) throw new StartError(message)
       if (!logged.has(message)) log.notice(`Waiting for the database. ${message}`)
       logged.add(message)
       await sleep(retryIntervalMs, undefined, { signal: stop }).catch(() => {})

@@ -233,7 +233,7 @@ test('the driver reads inherited members of a query config, and prepares the sta
   const client = new Client({ connectionString: (await newDatabase()).url })
   await client.connect()
   cleanUp(t, () => client.end())
-  const { named, unnamed } = prepared({ name: 'greeting', text: 'select $1::text as greeting', command: 'SELECT' })
+  const { named, unnamed } = prepared('greeting', 'select $1::text as greeting')
   for (const query of [named, unnamed]) {
     assert.deepEqual(Object.keys(query), [])
     const { rows } = await new Promise<QueryResult>((resolve, reject) => {

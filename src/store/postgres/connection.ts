@@ -3,8 +3,8 @@ import { isIP, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ConnectionOptions, connect as startTls } from 'node:tls'
 import { Client } from 'pg'
-import { UnavailableError } from '../store.ts'
-import { CommitLostError, isOutcomeUnknown, isUnsupported, ReadOnlyError, sqlStateOf } from './errors.ts'
+import { OutcomeUnknownError, UnavailableError } from '../store.ts'
+import { isOutcomeUnknown, isUnsupported, ReadOnlyError, sqlStateOf } from './errors.ts'
 import { DriverStream, ProtocolError } from './stream.ts'
 import type { DatabaseSettings, Host } from './url.ts'
 
@@ -162,7 +162,7 @@ export const withConnection = <T>(
         await endClient(client)
       }
     } catch (error) {
-      if (!isLate || error instanceof CommitLostError) throw error
+      if (!isLate || error instanceof OutcomeUnknownError) throw error
       throw new UnavailableError(`No response from ${host.name}:${host.port} within ${timeoutMs / 1000} seconds.`)
     } finally {
       clearTimeout(timer)
@@ -173,7 +173,7 @@ export const withConnection = <T>(
 export const endClient = (client: Client) =>
   Promise.race([client.end(), sleep(endTimeoutMs, undefined, { ref: false })])
 
-/** Commits what `run` did, or nothing. Throws CommitLostError where it is not known which. The time limit is that of a statement. */
+/** Commits what `run` did, or nothing. Throws OutcomeUnknownError where it is not known which. The time limit is that of a statement. */
 export async function inTransaction<T>(
   client: Client,
   run: () => Promise<T>,
@@ -193,7 +193,8 @@ export async function inTransaction<T>(
   try {
     await client.query('commit')
   } catch (error) {
-    throw isOutcomeUnknown(error) ? new CommitLostError(error) : error
+    if (!isOutcomeUnknown(error)) throw error
+    throw new OutcomeUnknownError('The connection was lost during the commit.', { cause: error })
   }
   return result
 }

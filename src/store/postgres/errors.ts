@@ -1,23 +1,10 @@
 import { DatabaseError } from 'pg'
-import { OutcomeUnknownError, UnavailableError } from '../store.ts'
+import { UnavailableError } from '../store.ts'
 import { ProtocolError } from './stream.ts'
 import { type DatabaseSettings, describeDatabase } from './url.ts'
 
 /** The server answers, but its items must not be written: a standby, a read-only database, a superseded primary. */
 export class ReadOnlyError extends UnavailableError {}
-
-/** The connection was lost during a commit, which may have succeeded. */
-export class CommitLostError extends OutcomeUnknownError {
-  constructor(cause: unknown) {
-    super('The connection was lost during the commit.', { cause })
-  }
-}
-
-/** The database or its schema does not fit this program. */
-export class SchemaError extends Error {}
-
-/** Retrying cannot help. */
-export const isPermanent = (error: unknown) => error instanceof SchemaError
 
 /** The SQLSTATE of an error that the server reported. Its texts, severity included, are in the server's language. */
 export const sqlStateOf = (error: unknown) => (error instanceof DatabaseError ? error.code : undefined)
@@ -112,7 +99,6 @@ export function describeDatabaseError(
 ): string {
   const error = mainError(reported)
   const { code = '', message } = error as NodeJS.ErrnoException
-  if (error instanceof SchemaError) return message
   const where = describeDatabase(database)
   const reason = `${reasonOf(error)}.`
   switch (code) {

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from 'pg'
+import { StartError } from '../../common/start-error.ts'
 import { inTransaction } from './connection.ts'
-import { isConflict, SchemaError, sqlStateOf } from './errors.ts'
+import { isConflict, sqlStateOf } from './errors.ts'
 
 /**
  * The statements at index n lead from version n to n + 1. Append only. Each can be repeated: they are executed one by
@@ -34,13 +35,13 @@ export async function migrate(client: Client, schema: string, insertStartingItem
   const { rows } = await client.query('show server_encoding')
   const encoding = rows[0]?.server_encoding
   if (encoding !== 'UTF8')
-    throw new SchemaError(`The database encoding is ${encoding}. Use a database with encoding UTF8.`)
+    throw new StartError(`The database encoding is ${encoding}. Use a database with encoding UTF8.`)
   for (let attempt = 1; ; attempt++)
     try {
       const version = await readVersion(client, schema)
       if (version === migrations.length) return
       if (version > migrations.length)
-        throw new SchemaError(
+        throw new StartError(
           `Schema ${schema} has version ${version}, but this program supports versions up to ${migrations.length}. Run the newer program that created it, or set another schema with --database-schema.`,
         )
       for (const statement of migrations[version]?.(schema) ?? []) await client.query(statement)

@@ -65,18 +65,15 @@ const transactionTimeoutMs = 15_000
 /** A transaction that gets no response for this time is reported. */
 const silenceMs = 3_000
 
-/** What is sent, and what the server can return for it. */
-interface StatementOptions {
+/** A statement, and what the server can return for it: anything else is what is left of a lost connection. */
+export interface PreparedStatement {
   readonly name: string
   readonly text: string
-  readonly command: 'SELECT' | 'INSERT' | 'UPDATE' | 'DELETE'
-  /** The columns of the row that it returns; undefined where it returns no row. */
-  readonly columns?: readonly string[]
+  readonly command: string
+  /** The columns of the row that it returns; none where it returns no row. */
+  readonly columns: readonly string[]
   /** Whether there may be no such row. */
-  readonly isOptional?: true
-}
-
-export interface NamedStatement extends StatementOptions {
+  readonly isOptional: boolean
   readonly isWrite: boolean
   /** The driver prepares it once for each connection. */
   readonly named: object
@@ -88,11 +85,19 @@ export interface NamedStatement extends StatementOptions {
  * The name of a prepared statement contains a hash of its text. Behind a connection pooler the statement may have been
  * prepared by another program, on a schema of its own: the same name always means the same text.
  */
-export function prepared(statement: StatementOptions): NamedStatement {
-  const { name, text } = statement
+export function prepared(
+  name: string,
+  text: string,
+  { columns = [], isOptional = false }: Partial<Pick<PreparedStatement, 'columns' | 'isOptional'>> = {},
+): PreparedStatement {
   const hash = createHash('sha256').update(text).digest('hex').slice(0, 32)
+  const [command = 'select'] = /^(?:insert|update|delete)\b/.exec(text) ?? []
   return {
-    ...statement,
+    name,
+    text,
+    command: command.toUpperCase(),
+    columns,
+    isOptional,
     isWrite: /\b(?:insert|update|delete)\b/.test(text),
     named: inherited({ name: `${name}_${hash}`, text }),
     unnamed: inherited({ text }),
@@ -116,7 +121,7 @@ interface QueryCall {
   readonly startedAt: number
   sentAt: number
   attempts: number
-  readonly statement: NamedStatement
+  readonly statement: PreparedStatement
   readonly parameters: SqlParameters
   resolve(result: QueryResult): void
   reject(error: unknown): void
@@ -141,7 +146,6 @@ class Server {
   readonly #connections = new Set<PooledConnection>()
   /** Closes all connections, open or being opened. */
   readonly #destroyed = new AbortController()
-  readonly #corked: PooledConnection[] = []
   #opening = 0
   #openingSince = 0
   #openAfter = 0
@@ -194,7 +198,7 @@ class Server {
     const { statement, parameters, sentAt } = call
     this.sent.add(call)
     connection.sent++
-    this.#cork(connection)
+    corkUntilEndOfTurn(connection)
     // What is sent again may have failed because of its name.
     const query = connection.unnamedSince === undefined && call.attempts === 1 ? statement.named : statement.unnamed
     connection.client.query(query, parameters, (error: unknown, result: QueryResult) => {
@@ -214,23 +218,6 @@ class Server {
       this.#connections.delete(connection)
       void endClient(connection.client).then(connection.destroy)
     }
-  }
-
-  /** Statements of one turn of the event loop are sent at its end, those on one connection at once. */
-  #cork(connection: PooledConnection): void {
-    if (connection.isCorked) return
-    if (this.#corked.length === 0) setImmediate(() => this.#uncork())
-    this.#corked.push(connection)
-    connection.isCorked = true
-    connection.socket.cork()
-  }
-
-  #uncork(): void {
-    for (const connection of this.#corked) {
-      connection.isCorked = false
-      connection.socket.uncork()
-    }
-    this.#corked.length = 0
   }
 
   /** How long the oldest statement has been without a result. */
@@ -299,7 +286,7 @@ export class Pool {
   }
 
   /** Runs one statement; again only when it certainly had no effect. Throws UnavailableError in bounded time. */
-  query(statement: NamedStatement, parameters: SqlParameters = []): Promise<QueryResult> {
+  query(statement: PreparedStatement, parameters: SqlParameters = []): Promise<QueryResult> {
     return new Promise((resolve, reject) => {
       const now = this.#monotonicNow()
       const call: QueryCall = { statement, parameters, startedAt: now, sentAt: now, attempts: 0, resolve, reject }
@@ -512,13 +499,23 @@ export class Pool {
   }
 }
 
-/** Anything else is what is left of a lost connection, or what something between here and the server made of it. */
-function isPossible({ command, columns = [], isOptional }: NamedStatement, result: QueryResult): boolean {
+function isPossible({ command, columns, isOptional }: PreparedStatement, result: QueryResult): boolean {
   const { rows, rowCount, fields } = result
   if (result.command !== command || (rowCount !== 0 && rowCount !== 1)) return false
   if (fields.length !== columns.length) return false
   for (let at = 0; at < columns.length; at++) if (fields[at]?.name !== columns[at]) return false
   return columns.length === 0 ? rows.length === 0 : rows.length === rowCount && (isOptional || rowCount === 1)
+}
+
+/** Statements of one turn of the event loop are sent at its end, those on one connection at once. */
+function corkUntilEndOfTurn(connection: PooledConnection): void {
+  if (connection.isCorked) return
+  connection.isCorked = true
+  connection.socket.cork()
+  setImmediate(() => {
+    connection.isCorked = false
+    connection.socket.uncork()
+  })
 }
 
 /** Calls back when the socket begins to receive nothing. */

@@ -17,9 +17,9 @@ import {
 import { findPrimary, selectIfSupported, statementTimeoutMs, withConnection } from './connection.ts'
 import { sqlStateOf } from './errors.ts'
 import { migrate } from './migrations.ts'
-import { type NamedStatement, Pool, type PoolOptions, prepared, type SqlParameters } from './pool.ts'
+import { Pool, type PoolOptions, type PreparedStatement, prepared, type SqlParameters } from './pool.ts'
 
-export { describeDatabaseError, isPermanent } from './errors.ts'
+export { describeDatabaseError } from './errors.ts'
 
 interface PostgresOptions extends PoolOptions {
   readonly schema: string
@@ -116,7 +116,7 @@ export async function postgresStores(
   }
 }
 
-const ping = prepared({ name: 'ping', text: 'select 1 as one', command: 'SELECT', columns: ['one'] })
+const ping = prepared('ping', 'select 1 as one', { columns: ['one'] })
 
 const tablesOf = (schema: string) => ({
   numbered: `"${schema}".numbered_items`,
@@ -145,7 +145,7 @@ const minSharedLength = 64 * 1024
  * The JSON of a list as one value. The entity tag is its hash, so that all instances send the same one. Calls of one turn
  * of the event loop share one statement, which is sent after all of them.
  */
-function listReader(pool: Pool, statement: NamedStatement): () => Promise<ListRepresentation> {
+function listReader(pool: Pool, statement: PreparedStatement): () => Promise<ListRepresentation> {
   let last: { readonly etag: string; readonly bytes: WeakRef<Buffer> } | undefined
   let shared: Promise<ListRepresentation> | undefined
   async function read(): Promise<ListRepresentation> {
@@ -188,51 +188,38 @@ function createStoreA(
   newVersion: () => string,
 ): Omit<StoreA, 'replaceAll'> {
   const { numbered: table, version: versions } = tables
-  const list = prepared({
-    name: 'list_numbered',
-    command: 'SELECT',
-    columns: ['json'],
-    text: numberedList(tables),
-  })
-  const get = prepared({
-    name: 'get_numbered',
-    command: 'SELECT',
+  const list = prepared('list_numbered', numberedList(tables), { columns: ['json'] })
+  const get = prepared('get_numbered', `select name, is_complete, version from ${table} where id = $1`, {
     columns: ['name', 'is_complete', 'version'],
     isOptional: true,
-    text: `select name, is_complete, version from ${table} where id = $1`,
   })
-  const create = prepared({
-    name: 'create_numbered',
-    command: 'INSERT',
-    columns: ['id'],
-    text: `
-      insert into ${table} (name, is_complete, version) select $1::text, $2::boolean, $3::bigint
-      from ${versions} where ${lockRow} for share returning id`,
-  })
-  const update = prepared({
-    name: 'update_numbered',
-    command: 'UPDATE',
-    text: `update ${table} set name = $2, is_complete = $3, version = $4 where id = $1`,
-  })
-  const remove = prepared({ name: 'delete_numbered', command: 'DELETE', text: `delete from ${table} where id = $1` })
+  const create = prepared(
+    'create_numbered',
+    `insert into ${table} (name, is_complete, version) select $1::text, $2::boolean, $3::bigint
+    from ${versions} where ${lockRow} for share returning id`,
+    { columns: ['id'] },
+  )
+  const update = prepared(
+    'update_numbered',
+    `update ${table} set name = $2, is_complete = $3, version = $4 where id = $1`,
+  )
+  const remove = prepared('delete_numbered', `delete from ${table} where id = $1`)
   /** One statement, so that existence and version are read in the same snapshot. */
-  const ifMatch = ({ name, text }: NamedStatement, versions: string) =>
-    prepared({
-      name: `${name}_if_match`,
-      command: 'SELECT',
-      columns: ['exists', 'changed'],
-      text: `
-      with item as (select 1 from ${table} where id = $1),
+  const ifMatch = ({ name, text }: PreparedStatement, versions: string) =>
+    prepared(
+      `${name}_if_match`,
+      `with item as (select 1 from ${table} where id = $1),
       changed as (${text} and version = any(${versions}::bigint[]) returning 1)
       select exists (select 1 from item) as exists, exists (select 1 from changed) as changed`,
-    })
+      { columns: ['exists', 'changed'] },
+    )
   const updateIfMatch = ifMatch(update, '$5')
   const removeIfMatch = ifMatch(remove, '$2')
 
   /** With entity tags, `conditional` gets their versions as its last parameter. */
   async function change(
-    statement: NamedStatement,
-    conditional: NamedStatement,
+    statement: PreparedStatement,
+    conditional: PreparedStatement,
     parameters: SqlParameters,
     etags: IfMatch,
   ) {
@@ -276,26 +263,15 @@ function createStoreA(
 
 function createStoreB(pool: Pool, tables: Tables, { serialize }: Serializers['b']): Omit<StoreB, 'replaceAll'> {
   const { named: table, version: versions } = tables
-  const list = prepared({
-    name: 'list_named',
-    command: 'SELECT',
-    columns: ['json'],
-    text: namedList(tables),
-  })
-  const create = prepared({
-    name: 'create_named',
-    command: 'INSERT',
-    text: `
-      insert into ${table} (key, id, name, notes, done)
-      select $1::bytea, $2::text, $3::text, $4::text, $5::boolean from ${versions} where ${lockRow} for share
-      on conflict (key) do nothing`,
-  })
-  const replace = prepared({
-    name: 'replace_named',
-    command: 'UPDATE',
-    text: `update ${table} set name = $2, notes = $3, done = $4 where key = $1`,
-  })
-  const remove = prepared({ name: 'delete_named', command: 'DELETE', text: `delete from ${table} where key = $1` })
+  const list = prepared('list_named', namedList(tables), { columns: ['json'] })
+  const create = prepared(
+    'create_named',
+    `insert into ${table} (key, id, name, notes, done)
+    select $1::bytea, $2::text, $3::text, $4::text, $5::boolean from ${versions} where ${lockRow} for share
+    on conflict (key) do nothing`,
+  )
+  const replace = prepared('replace_named', `update ${table} set name = $2, notes = $3, done = $4 where key = $1`)
+  const remove = prepared('delete_named', `delete from ${table} where key = $1`)
 
   return {
     list: listReader(pool, list),
