@@ -84,40 +84,32 @@ export async function resetFoundServices(
 /** One after the other: each may ask a question. */
 async function resetServices(urls: readonly string[], resetOptions: ResetOptions, terminal: Terminal) {
   let exitCode = 0
-  for (const url of urls) {
-    const { message, isReset } = await resetService(url, resetOptions, terminal)
-    if (isReset) terminal.stdout.write(`${message}\n`)
-    else {
-      terminal.stderr.write(`todo-service: ${message}\n`)
+  for (const url of urls)
+    try {
+      terminal.stdout.write(`${await resetService(url, resetOptions, terminal)}\n`)
+    } catch (cause) {
+      if (!(cause instanceof ControlError)) throw cause
+      const prefix = cause.isRejection ? `${url} is not reset: ` : ''
+      terminal.stderr.write(`todo-service: ${prefix}${cause.message}\n`)
       exitCode = 1
     }
-  }
   return exitCode
 }
 
-interface ResetResult {
-  readonly message: string
-  readonly isReset: boolean
-}
-
-async function resetService(url: string, { yes, ...options }: ResetOptions, terminal: Terminal): Promise<ResetResult> {
+/** Returns what was done, or throws a `ControlError`. */
+async function resetService(url: string, { yes, ...options }: ResetOptions, terminal: Terminal): Promise<string> {
   const { stdin, stdout } = terminal
   const tokenCommand = commandLine(terminal, 'token', '--scope', 'control', '-o', 'token')
-  try {
-    const service = await connectControl(url, { ...options, tokenCommand })
-    const loss = yes ? undefined : await service.findLoss()
-    if (loss) {
-      const { sentence, pronoun } = loss
-      if (!stdin.isTTY || !stdout.isTTY)
-        return failure(`${sentence}. Nothing was changed: to delete ${pronoun}, add --yes.`)
-      const answer = await ask(`${sentence}. Delete ${pronoun}? [y/N] `, stdin, stdout)
-      if (!/^\s*y(?:es)?\s*$/i.test(answer)) return failure('Nothing was changed.')
-    }
-    return { message: await service.reset(), isReset: true }
-  } catch (cause) {
-    if (!(cause instanceof ControlError)) throw cause
-    return failure(cause.isRejection ? `${url} is not reset: ${cause.message}` : cause.message)
+  const service = await connectControl(url, { ...options, tokenCommand })
+  const loss = yes ? undefined : await service.findLoss()
+  if (loss) {
+    const { sentence, pronoun } = loss
+    if (!stdin.isTTY || !stdout.isTTY)
+      throw new ControlError(`${sentence}. Nothing was changed: to delete ${pronoun}, add --yes.`)
+    const answer = await ask(`${sentence}. Delete ${pronoun}? [y/N] `, stdin, stdout)
+    if (!/^\s*y(?:es)?\s*$/i.test(answer)) throw new ControlError('Nothing was changed.')
   }
+  return service.reset()
 }
 
 /** Returns the answer, or an empty text where the input ends. */
@@ -136,5 +128,3 @@ const ask = (question: string, input: Process['stdin'], output: Process['stdout'
     // It has ended before: readline does not notice.
     if (input.readableEnded) lines.close()
   })
-
-const failure = (message: string): ResetResult => ({ message, isReset: false })
