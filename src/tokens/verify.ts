@@ -148,8 +148,8 @@ function checkClaims(claims: JsonObject, issuer: TrustedIssuer, now: number): Ch
   const { iss, aud, exp, nbf, iat } = claims
   const { clockToleranceSeconds: tolerance } = issuer
   const checks = [
-    checkIssuer(iss, issuer.issuers),
-    checkAudience(aud, issuer.audiences),
+    checkAccepted('issuer', iss, [iss], issuer.issuers),
+    checkAccepted('audience', aud, Array.isArray(aud) ? aud : [aud], issuer.audiences),
     checkExpiration(exp, now, tolerance),
   ]
   if (nbf !== undefined) checks.push(checkNotBefore(nbf, now, tolerance))
@@ -158,21 +158,17 @@ function checkClaims(claims: JsonObject, issuer: TrustedIssuer, now: number): Ch
   return checks
 }
 
-function checkIssuer(iss: unknown, accepted: readonly string[]): CheckResult {
-  if (typeof iss === 'string' && accepted.includes(iss)) return passed(`issuer is ${formatValue(iss)}`)
+function checkAccepted(
+  claim: 'issuer' | 'audience',
+  value: unknown,
+  names: readonly unknown[],
+  accepted: readonly string[],
+): CheckResult {
+  if (names.every((name) => typeof name === 'string') && names.some((name) => accepted.includes(name)))
+    return passed(`${claim} is ${names.map(formatValue).join(' and ')}`)
   return failed(
-    'The issuer is not accepted',
-    `issuer is ${formatValue(iss)}, this service accepts ${accepted.map(formatValue).join(' or ')}`,
-  )
-}
-
-function checkAudience(aud: unknown, accepted: readonly string[]): CheckResult {
-  const audiences: unknown[] = Array.isArray(aud) ? aud : [aud]
-  if (audiences.every((one) => typeof one === 'string') && audiences.some((one) => accepted.includes(one)))
-    return passed(`audience is ${audiences.map(formatValue).join(' and ')}`)
-  return failed(
-    'The audience is not accepted',
-    `audience is ${formatValue(aud)}, this service accepts ${accepted.map(formatValue).join(' or ')}`,
+    `The ${claim} is not accepted`,
+    `${claim} is ${formatValue(value)}, this service accepts ${accepted.map(formatValue).join(' or ')}`,
   )
 }
 
