@@ -91,5 +91,5 @@ async function open(
   // What fails is what the command says.
   if (!database) return openFileStores(file, profiles, { ...clock, log: { notice: () => {} } }, access)
   const { signal: stop } = new AbortController()
-  return openDatabaseStores({ database, databaseSchema, waitForDatabase: false }, profiles, { ...clock, log, stop })
+  return openDatabaseStores(database, databaseSchema, profiles, { ...clock, log, stop })
 }

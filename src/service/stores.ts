@@ -25,7 +25,6 @@ export interface OpenStores extends Stores {
 
 interface StoreContext {
   readonly monotonicNow: () => number
-  readonly newId: () => string
   readonly log: Pick<Log, 'notice'>
   /** Cancels waiting for a database. */
   readonly stop: AbortSignal
@@ -40,7 +39,7 @@ const random = Math.random
 export async function openStores(
   config: Pick<Config, 'dataFile' | 'database' | 'databaseSchema' | 'waitForDatabase' | 'maxItems' | 'maxMemoryBytes'>,
   serializers: Serializers,
-  context: StoreContext,
+  context: StoreContext & { readonly newId: () => string },
   /** Whether other processes use the data file, too. */
   access: 'exclusive' | 'shared' = 'exclusive',
 ): Promise<OpenStores> {
@@ -50,9 +49,10 @@ export async function openStores(
     return { kind: `the file ${resolve(dataFile)}`, openAnother: undefined, ...stores }
   }
   if (database) {
-    const advice = config.waitForDatabase ? '' : ' To wait for it at the start, add --wait-for-database.'
-    const stores = await openDatabaseStores({ ...config, database, advice }, serializers, context)
-    const kind = `PostgreSQL, schema ${config.databaseSchema} of ${describeDatabase(database)}` as const
+    const { databaseSchema: schema, waitForDatabase } = config
+    const advice = waitForDatabase ? '' : ' To wait for it at the start, add --wait-for-database.'
+    const stores = await openDatabaseStores(database, schema, serializers, context, { waitForDatabase, advice })
+    const kind = `PostgreSQL, schema ${schema} of ${describeDatabase(database)}` as const
     return { kind, openAnother: undefined, counts: () => ({}), isInPlace: () => true, ...stores }
   }
   const stores = memoryStores(serializers, context.newId().slice(0, 8), {
@@ -76,22 +76,15 @@ export async function openFileStores(
 
 /** Opens items in PostgreSQL; throws a `StartError` where that is not possible. */
 export async function openDatabaseStores(
-  {
-    database,
-    databaseSchema: schema,
-    waitForDatabase,
-    advice,
-  }: Pick<Config, 'databaseSchema' | 'waitForDatabase'> & {
-    readonly database: DatabaseSettings
-    readonly advice?: string
-  },
+  database: DatabaseSettings,
+  schema: string,
   serializers: Serializers,
-  { monotonicNow, log, stop }: Omit<StoreContext, 'newId'>,
-  env = process.env,
+  { monotonicNow, log, stop }: StoreContext,
+  { waitForDatabase = false, advice = '' } = {},
 ): Promise<PersistentStores> {
   const { postgresStores, describeDatabaseError } = await import('../store/postgres/store.ts')
   const notice = limitNotices(log.notice, monotonicNow)
-  const password = database.password ?? env.PGPASSWORD
+  const password = database.password ?? process.env.PGPASSWORD
   const options = { database: { ...database, password }, schema, stop, monotonicNow, random, notice }
   const logged = new Set<string>()
   for (;;)
