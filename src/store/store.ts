@@ -121,7 +121,7 @@ export const highestId = (items: readonly ItemA[], lastId = '0'): bigint =>
 export interface PersistentStores extends Stores {
   exportItems(): Awaitable<Required<Snapshot>>
   /** Stores exactly these items, or changes nothing. A profile that the snapshot lacks stays as it is. */
-  importItems(snapshot: Snapshot): Awaitable<'imported' | 'unstorable'>
+  importItems(snapshot: Snapshot): Awaitable<ReplaceOutcome>
   /** Rejects when the items cannot be reached. */
   ping(): Promise<unknown>
   close(): Promise<void>

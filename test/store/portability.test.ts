@@ -98,7 +98,7 @@ suite('on an engine that only speaks the protocol of PostgreSQL', () => {
     }
     await a.replaceAll([numbered('1'), numbered('2', 'changes')])
     await b.replaceAll([named('x', 'changes'), named('is deleted')])
-    assert.equal(await importItems(snapshot), 'imported')
+    assert.equal(await importItems(snapshot), 'replaced')
     assert.deepEqual(await exportItems(), snapshot)
     assert.match(await listIn(a), /^\[\{"id":2,.*\{"id":9007199254740993,/)
     const created = await a.create(fields)

@@ -206,7 +206,7 @@ suite('while another program holds the write lock of the data file', { concurren
     stores.release()
     const [two, changed, deleted, replaced, nine, imported, next] = (await Promise.all(outcomes)) as { id?: string }[]
     assert.deepEqual([two?.id, changed, deleted, replaced], ['2', 'changed', 'deleted', 'replaced'])
-    assert.deepEqual([nine?.id, imported, next?.id], ['9', 'imported', '21'])
+    assert.deepEqual([nine?.id, imported, next?.id], ['9', 'replaced', '21'])
     assert.deepEqual(await itemsIn(a), [
       { id: 3, ...item('three') },
       { id: 21, ...item('next') },

@@ -149,11 +149,8 @@ export const withConnection = <T>(
   use: (client: Client, socket: Socket) => Promise<T>,
 ): Promise<T> =>
   withSignal(stop, async (end) => {
-    let isLate = false
-    const timer = setTimeout(() => {
-      isLate = true
-      end.abort()
-    }, timeoutMs)
+    const late = new UnavailableError(`No response from ${host.name}:${host.port} within ${timeoutMs / 1000} seconds.`)
+    const timer = setTimeout(() => end.abort(late), timeoutMs)
     try {
       const { client, socket } = await connect(database, host, end.signal)
       try {
@@ -162,8 +159,7 @@ export const withConnection = <T>(
         await endClient(client)
       }
     } catch (error) {
-      if (!isLate || error instanceof OutcomeUnknownError) throw error
-      throw new UnavailableError(`No response from ${host.name}:${host.port} within ${timeoutMs / 1000} seconds.`)
+      throw end.signal.reason === late && !(error instanceof OutcomeUnknownError) ? late : error
     } finally {
       clearTimeout(timer)
     }

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
-import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client, QueryResult } from 'pg'
 import { Failures, type Notice } from '../notices.ts'
@@ -67,8 +66,6 @@ const silenceMs = 3_000
 
 /** A statement, and what the server can return for it: anything else is what is left of a lost connection. */
 export interface PreparedStatement {
-  readonly name: string
-  readonly text: string
   readonly command: string
   /** The columns of the row that it returns; none where it returns no row. */
   readonly columns: readonly string[]
@@ -93,8 +90,6 @@ export function prepared(
   const hash = createHash('sha256').update(text).digest('hex').slice(0, 32)
   const [command = 'select'] = /^(?:insert|update|delete)\b/.exec(text) ?? []
   return {
-    name,
-    text,
     command: command.toUpperCase(),
     columns,
     isOptional,
@@ -306,12 +301,8 @@ export class Pool {
     try {
       return await withConnection(this.#database, primary.host, timeoutMs, signal, async (client, socket) => {
         const silence = `No response from ${nameOf(primary)} for ${silenceMs / 1000} seconds. Waiting for up to ${timeoutMs / 1000}.`
-        const watch = onSilence(socket, () => this.#notice(silence))
-        try {
-          return await this.#retryConflicts(() => inTransaction(client, () => execute(client), timeoutMs))
-        } finally {
-          clearInterval(watch)
-        }
+        socket.setTimeout(silenceMs, () => this.#notice(silence))
+        return this.#retryConflicts(() => inTransaction(client, () => execute(client), timeoutMs))
       })
     } catch (error) {
       throw toStoreError(error)
@@ -516,18 +507,6 @@ function corkUntilEndOfTurn(connection: PooledConnection): void {
     connection.isCorked = false
     connection.socket.uncork()
   })
-}
-
-/** Calls back when the socket begins to receive nothing. */
-function onSilence(socket: Socket, report: () => void): NodeJS.Timeout {
-  let receivedBytes = socket.bytesRead
-  let isSilent = false
-  return setInterval(() => {
-    const wasSilent = isSilent
-    isSilent = socket.bytesRead === receivedBytes
-    receivedBytes = socket.bytesRead
-    if (isSilent && !wasSilent) report()
-  }, silenceMs)
 }
 
 const nameOf = ({ host: { name, port }, timeline }: { host: Host; timeline: number }) =>

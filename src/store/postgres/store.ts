@@ -8,6 +8,7 @@ import {
   type ItemB,
   type ListRepresentation,
   type PersistentStores,
+  type ReplaceOutcome,
   type Serializers,
   type Snapshot,
   type StoreA,
@@ -60,22 +61,20 @@ export async function postgresStores(
   })
   const pool = new Pool(options, primary)
 
-  async function replaceAll<Done, Changed = never>(
+  async function replaceAll(
     snapshot: Snapshot,
-    done: Done,
-    findChange?: (client: Client) => Promise<Changed | undefined>,
+    isChanged: (client: Client) => Promise<boolean>,
     timeoutMs?: number,
-  ): Promise<Done | Changed | 'unstorable'> {
+  ): Promise<ReplaceOutcome> {
     const texts = [
       ...(snapshot.a?.items ?? []).flatMap(({ name, secret }) => [name, secret]),
       ...(snapshot.b?.items ?? []).flatMap(({ id, name, notes }) => [id, name, notes]),
     ]
     if (!texts.every((text) => isStorable(text))) return 'unstorable'
     return pool.transaction(async (client) => {
-      const changed = await findChange?.(client)
-      if (changed) return changed
+      if (await isChanged(client)) return 'changed'
       await replace(client, snapshot)
-      return done
+      return 'replaced'
     }, timeoutMs)
   }
 
@@ -84,33 +83,28 @@ export async function postgresStores(
    * client that does not read, and would keep the lock.
    */
   const changeFinder = (table: string, listText: string, ifMatch: IfMatch) => async (client: Client) => {
-    if (!ifMatch) return undefined
-    const { rows } = await client.query(listText)
-    const { json } = rows[0]
-    if (!ifMatch.includes(listEtag(json))) return 'changed'
+    if (!ifMatch) return false
+    const { json } = (await client.query(listText)).rows[0]
+    if (!ifMatch.includes(listEtag(json))) return true
     await lockOutCreates(client, tables)
     await client.query(`select count(*) from (select 1 from ${table} for update) as locked`)
-    const { rows: locked } = await client.query(`select md5(json) as md5 from (${listText}) as list`)
-    return locked[0].md5 === createHash('md5').update(json).digest('hex') ? undefined : 'changed'
+    const { rows } = await client.query(`select md5(json) as md5 from (${listText}) as list`)
+    return rows[0].md5 !== createHash('md5').update(json).digest('hex')
   }
 
   return {
     a: {
       ...createStoreA(pool, tables, a, newVersion),
       replaceAll: (items, ifMatch) =>
-        replaceAll(
-          { a: { items, lastId: '0' } },
-          'replaced',
-          changeFinder(tables.numbered, numberedList(tables), ifMatch),
-        ),
+        replaceAll({ a: { items, lastId: '0' } }, changeFinder(tables.numbered, numberedList(tables), ifMatch)),
     },
     b: {
       ...createStoreB(pool, tables, b),
       replaceAll: (items, ifMatch) =>
-        replaceAll({ b: { items } }, 'replaced', changeFinder(tables.named, namedList(tables), ifMatch)),
+        replaceAll({ b: { items } }, changeFinder(tables.named, namedList(tables), ifMatch)),
     },
     exportItems: () => pool.transaction((client) => readItems(client, tables), moveTimeoutMs),
-    importItems: (snapshot) => replaceAll(snapshot, 'imported', undefined, moveTimeoutMs),
+    importItems: (snapshot) => replaceAll(snapshot, async () => false, moveTimeoutMs),
     close: () => pool.close(),
     ping: () => pool.query(ping),
   }
@@ -199,33 +193,22 @@ function createStoreA(
     from ${versions} where ${lockRow} for share returning id`,
     { columns: ['id'] },
   )
+  const matches = 'id = $1 and ($2::bigint[] is null or version = any($2::bigint[]))'
   const update = prepared(
     'update_numbered',
-    `update ${table} set name = $2, is_complete = $3, version = $4 where id = $1`,
+    `update ${table} set name = $3, is_complete = $4, version = $5 where ${matches}`,
   )
-  const remove = prepared('delete_numbered', `delete from ${table} where id = $1`)
-  /** One statement, so that existence and version are read in the same snapshot. */
-  const ifMatch = ({ name, text }: PreparedStatement, versions: string) =>
-    prepared(
-      `${name}_if_match`,
-      `with item as (select 1 from ${table} where id = $1),
-      changed as (${text} and version = any(${versions}::bigint[]) returning 1)
-      select exists (select 1 from item) as exists, exists (select 1 from changed) as changed`,
-      { columns: ['exists', 'changed'] },
-    )
-  const updateIfMatch = ifMatch(update, '$5')
-  const removeIfMatch = ifMatch(remove, '$2')
+  const remove = prepared('delete_numbered', `delete from ${table} where ${matches}`)
+  const find = prepared('find_numbered', `select exists (select 1 from ${table} where id = $1) as found`, {
+    columns: ['found'],
+  })
 
-  /** With entity tags, `conditional` gets their versions as its last parameter. */
-  async function change(
-    statement: PreparedStatement,
-    conditional: PreparedStatement,
-    parameters: SqlParameters,
-    etags: IfMatch,
-  ) {
-    if (!etags) return (await pool.query(statement, parameters)).rowCount === 0 ? 'not-found' : 'done'
-    const { rows } = await pool.query(conditional, [...parameters, `{${versionsIn(etags)}}`])
-    return rows[0].changed ? 'done' : rows[0].exists ? 'changed' : 'not-found'
+  /** Changes the item that has the id and one of the entity tags. */
+  async function change(statement: PreparedStatement, id: string, ifMatch: IfMatch, fields: SqlParameters = []) {
+    const versions = ifMatch ? `{${versionsIn(ifMatch)}}` : null
+    const { rowCount } = await pool.query(statement, [id, versions, ...fields])
+    if (rowCount === 1) return 'done'
+    return ifMatch && (await pool.query(find, [id])).rows[0].found ? 'changed' : 'not-found'
   }
 
   return {
@@ -248,14 +231,14 @@ function createStoreA(
       const { id } = rows[0]
       return { id, json: serialize({ id, name, isComplete, secret: null }), etag: etagOf(version) }
     },
-    async update(id, { name, isComplete }, etags) {
+    async update(id, { name, isComplete }, ifMatch) {
       if (!isStorable(name)) return 'unstorable'
       const version = newVersion()
-      const outcome = await change(update, updateIfMatch, [id, name, isComplete, version], etags)
+      const outcome = await change(update, id, ifMatch, [name, isComplete, version])
       return outcome === 'done' ? { etag: etagOf(version) } : outcome
     },
-    async delete(id, etags) {
-      const outcome = await change(remove, removeIfMatch, [id], etags)
+    async delete(id, ifMatch) {
+      const outcome = await change(remove, id, ifMatch)
       return outcome === 'done' ? 'deleted' : outcome
     },
   }

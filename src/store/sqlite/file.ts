@@ -24,7 +24,7 @@ interface Statement {
 /** Another process holds a lock; nothing was read or written. */
 export class BusyError extends UnavailableError {}
 
-interface OpenOptions {
+export interface OpenOptions {
   readonly access: Access
   readonly monotonicNow: () => number
   readonly notice: Notice
@@ -74,7 +74,7 @@ function triggers(table: string, profile: string): string {
 }
 
 /** One process at a time has exclusive access, and creates the file. Shared access is possible at any time. */
-export type Access = 'exclusive' | 'shared'
+type Access = 'exclusive' | 'shared'
 
 const placeCheckIntervalMs = 1_000
 

@@ -1,4 +1,3 @@
-import type { Notice } from '../notices.ts'
 import {
   etagOf,
   highestId,
@@ -15,7 +14,7 @@ import {
   type Stores,
   versionsIn,
 } from '../store.ts'
-import { type Access, DataFile, lockTimeoutMs, type SqlValue } from './file.ts'
+import { DataFile, lockTimeoutMs, type OpenOptions, type SqlValue } from './file.ts'
 import { WriteQueue } from './write-queue.ts'
 
 export interface SqliteStores extends PersistentStores {
@@ -24,33 +23,20 @@ export interface SqliteStores extends PersistentStores {
   isInPlace(): boolean
 }
 
-interface SqliteOptions {
+interface SqliteOptions extends Omit<OpenOptions, 'initialize'> {
   readonly random: () => number
-  readonly access: Access
-  readonly monotonicNow: () => number
-  readonly notice: Notice
-}
-
-interface ReplaceableItems<Item> {
-  list(): ListRepresentation
-  /** The caller has begun a write transaction. */
-  replaceAll(items: readonly Item[]): void
 }
 
 /** Opens stores in an SQLite file. Throws a StartError. */
-export function sqliteStores(
-  path: string,
-  { a, b }: Serializers,
-  { random, access, monotonicNow, notice }: SqliteOptions,
-): SqliteStores {
+export function sqliteStores(path: string, { a, b }: Serializers, { random, ...options }: SqliteOptions): SqliteStores {
   const initialize = (file: DataFile) => {
     // Entity tags are versions: those of another file differ.
     file.prepare('update lists set version = ?').run([Math.floor(random() * 2 ** 48)])
     numberedItems(file, a).replaceAll(a.startingItems)
     namedItems(file, b).replaceAll(b.startingItems)
   }
-  const file = new DataFile(path, { access, monotonicNow, notice, initialize })
-  const queue = new WriteQueue(lockTimeoutMs[access], monotonicNow, file.writes)
+  const file = new DataFile(path, { ...options, initialize })
+  const queue = new WriteQueue(lockTimeoutMs[options.access], options.monotonicNow, file.writes)
   const itemsOfA = numberedItems(file, a)
   const itemsOfB = namedItems(file, b)
   const selectCounts = file.prepare('select (select count(*) from numbered_items), (select count(*) from named_items)')
@@ -77,7 +63,7 @@ export function sqliteStores(
       return operation(...parameters)
     })
   /** Entity tags are compared before versions are skipped. */
-  const replacing = <Item>({ list, replaceAll }: ReplaceableItems<Item>) =>
+  const replacing = <Item>(list: () => ListRepresentation, replaceAll: (items: readonly Item[]) => void) =>
     transaction((items: readonly Item[], ifMatch?: IfMatch) => {
       if (ifMatch && !ifMatch.includes(list().etag)) return 'changed'
       skipVersions()
@@ -92,14 +78,14 @@ export function sqliteStores(
       create: writing(itemsOfA.create),
       update: writing(itemsOfA.update),
       delete: writing(itemsOfA.delete),
-      replaceAll: replacing(itemsOfA),
+      replaceAll: replacing(itemsOfA.list, itemsOfA.replaceAll),
     },
     b: {
       list: itemsOfB.list,
       create: writing(itemsOfB.create),
       replace: writing(itemsOfB.replace),
       delete: writing(itemsOfB.delete),
-      replaceAll: replacing(itemsOfB),
+      replaceAll: replacing(itemsOfB.list, itemsOfB.replaceAll),
     },
     counts() {
       const [a, b] = selectCounts.get([]) ?? []
@@ -109,7 +95,7 @@ export function sqliteStores(
     importItems: writing(({ a, b }: Snapshot) => {
       if (a) itemsOfA.replaceAll(a.items, a.lastId)
       if (b) itemsOfB.replaceAll(b.items)
-      return 'imported'
+      return 'replaced'
     }),
     async ping() {
       file.check()

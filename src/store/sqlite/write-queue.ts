@@ -41,22 +41,18 @@ export class WriteQueue {
           if (!(error instanceof BusyError)) throw error
           setTimeout(() => this.#executeWaiting(error), retryIntervalMs)
         }
-      return this.#wait(() => write(...parameters))
+      if (this.#waiting.length >= maxWaiting)
+        throw this.#refuse(new UnavailableError('Too many writes wait for the data file.'))
+      return new Promise((resolve, reject) => {
+        const endsAt = this.#monotonicNow() + this.#timeoutMs
+        this.#waiting.push({ execute: () => resolve(write(...parameters)), reject, endsAt })
+      })
     }
   }
 
   /** Writes that wait are rejected. */
   close(): void {
     for (const { reject } of this.#waiting.splice(0)) reject(new UnavailableError('The service is stopping.'))
-  }
-
-  #wait<Outcome>(write: () => Outcome): Promise<Outcome> {
-    if (this.#waiting.length >= maxWaiting)
-      throw this.#refuse(new UnavailableError('Too many writes wait for the data file.'))
-    const endsAt = this.#monotonicNow() + this.#timeoutMs
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ execute: () => resolve(write()), reject, endsAt })
-    })
   }
 
   #refuse(error: UnavailableError): UnavailableError {
