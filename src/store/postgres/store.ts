@@ -203,7 +203,10 @@ function createStoreA(
     columns: ['found'],
   })
 
-  /** Changes the item that has the id and one of the entity tags. */
+  /**
+   * Changes the item that has the id and one of the entity tags. Where there is none, the reason is that of a later moment,
+   * at which the request would have changed nothing, either: versions are never used again.
+   */
   async function change(statement: PreparedStatement, id: string, ifMatch: IfMatch, fields: SqlParameters = []) {
     const versions = ifMatch ? `{${versionsIn(ifMatch)}}` : null
     const { rowCount } = await pool.query(statement, [id, versions, ...fields])
