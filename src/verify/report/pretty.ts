@@ -15,7 +15,9 @@ export function pretty(verification: Verification, colorize: Colorize = (_, text
       failureLines(group, colorize('red', 'FAILED '), index < maxFullFailures),
     ),
     noteLines(withStatus('deviates'), failed > 0, colorize('yellow', 'note   ')),
-    groupBy(withStatus('waived'), ({ rule }) => rule).map((group) => waivedLine(group, colorize('yellow', 'waived '))),
+    groupBy(withStatus('waived'), ({ rule }) => rule).map(
+      (group) => `${groupLine(group, colorize('yellow', 'waived '))} (${group[0]?.reason})`,
+    ),
     waiverLines(verification, colorize('yellow', 'waiver ')),
     groupBy(withStatus('skipped'), ({ reason = '' }) => reason).map((group) =>
       skippedLine(group, colorize('dim', 'skipped')),
@@ -79,11 +81,11 @@ function failureLines([first, ...further]: readonly Outcome[], label: string, is
 /** A line for each rule; one line in all beside failures, which may have caused them. */
 function noteLines(deviations: readonly Outcome[], isShort: boolean, label: string): string[] {
   if (isShort && deviations.length > 0) return [`${label} deviates from choices of ${rulesOf(deviations)}`]
-  return groupBy(deviations, ({ rule }) => rule).map(([first, ...further]) => {
-    const more = further.length > 0 ? ` (and ${further.length} more)` : ''
-    return `${label} ${first && inOneLine(first)}${more}`
-  })
+  return groupBy(deviations, ({ rule }) => rule).map((group) => groupLine(group, label))
 }
+
+const groupLine = ([first, ...further]: readonly Outcome[], label: string) =>
+  `${label} ${first && inOneLine(first)}${further.length > 0 ? ` (and ${further.length} more)` : ''}`
 
 const rulesOf = (checked: readonly { readonly rule: string }[]) =>
   [...new Set(checked.map(({ rule }) => rule))].sort((a, b) => a.localeCompare(b, 'en', { numeric: true })).join(', ')
@@ -100,9 +102,6 @@ function skippedLine(group: readonly Outcome[], label: string): string {
     ? `${label} ${first?.rule}  ${first?.name}: ${first?.reason}`
     : `${label} ${group.length} checks of ${rulesOf(group)}: ${first?.reason}`
 }
-
-const waivedLine = ([first, ...further]: readonly Outcome[], label: string) =>
-  `${label} ${first && inOneLine(first)}${further.length > 0 ? ` (and ${further.length} more)` : ''} (${first?.reason})`
 
 /** Waivers that should be removed or renewed. */
 const waiverLines = ({ waivers }: Verification, label: string) =>
