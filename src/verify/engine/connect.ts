@@ -79,7 +79,7 @@ async function explain(
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
     return `The certificate of ${url} is for another host: use a name that it has, or accept any with --insecure.`
   const isConnected = cause instanceof NoResponseError && !['ECONNREFUSED', 'ENOTFOUND'].includes(code) && !agent
-  if (isConnected && (await responds(swapScheme(url), path))) return otherScheme(url)
+  if (isConnected && (await responds(createClient(swapScheme(url), probeOptions), path))) return otherScheme(url)
   const waited = waitMs > 0 && !(cause instanceof Interrupted) ? ` (waited ${waitMs / 1000} s)` : ''
   const advice = code === 'ECONNREFUSED' ? ' Check the URL, or start the server; --wait N waits for it.' : ''
   return `${url} cannot be checked: ${escapeText(cause.message.slice(0, 200))}${waited}.${advice}`
@@ -88,10 +88,8 @@ async function explain(
 const probeTimeoutMs = 2000
 const probeOptions: ClientOptions = { timeout: probeTimeoutMs, insecure: true }
 
-const responds = (url: string, path: string) =>
-  createClient(url, probeOptions)
-    .send('GET', path)
-    .then(
-      () => true,
-      () => false,
-    )
+export const responds = (client: Client, path: string) =>
+  client.send('GET', path).then(
+    () => true,
+    () => false,
+  )

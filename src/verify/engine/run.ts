@@ -17,7 +17,7 @@ import { tryParse } from '../../common/json.ts'
 import { derivedSeed, seededRandom } from '../../common/random.ts'
 import type { Basis, Rule } from '../../common/rules.ts'
 import { ItemNotCreated, trackItems } from './cleanup.ts'
-import { CannotVerify, fetchFirst } from './connect.ts'
+import { CannotVerify, fetchFirst, responds } from './connect.ts'
 import type { Check, Contract, ServerControl, Unobservable } from './contract.ts'
 import { asRun, ServerFull } from './contract.ts'
 import { type Target, toScript } from './curl.ts'
@@ -184,12 +184,12 @@ async function runChecks(selected: readonly Check[], options: RunOptions, plain:
     const skipReason = stopReason ?? reasonToSkip(check, client, isUntouched, failedBasics.get('list'), isOwn)
     if (skipReason) return skip(skipReason)
 
-    if (needsInitialState(check)) await control?.reset()
+    if (check.needs === 'untouched store' || check.needs === 'own server') await control?.reset()
     // Other clients may have changed the store since the start of the run.
     const checkClient = check.needs === 'untouched store' && !isOwn ? respondingOnce(client, initialList) : client
     const { cause, milliseconds } = await runCheck(check, checkClient)
     unanswered = cause instanceof NoResponseError ? unanswered + 1 : 0
-    if (unanswered === maxUnansweredChecks && (await isResponding())) unanswered = 0
+    if (unanswered === maxUnansweredChecks && (await responds(target, contract.items.path))) unanswered = 0
     if (check.provides === 'delete') isDeleteJudged = true
     if (cause instanceof Interrupted) {
       complete = false
@@ -256,12 +256,6 @@ async function runChecks(selected: readonly Check[], options: RunOptions, plain:
     return unselectedBasics.get(prerequisite)
   }
 
-  const isResponding = () =>
-    target.send('GET', contract.items.path).then(
-      () => true,
-      () => false,
-    )
-
   for (const check of selected) {
     const outcome = await judge(check)
     outcomes.push(outcome)
@@ -306,8 +300,6 @@ function selectChecks({ url, contract, only, quick, fresh }: RunOptions): Check[
   const order = ({ needs }: Check) => (needs === 'untouched store' ? 0 : needs === 'own server' ? 1 : 2)
   return selected.sort((a, b) => order(a) - order(b))
 }
-
-const needsInitialState = ({ needs }: Check) => needs === 'untouched store' || needs === 'own server'
 
 function requireRules({ name, rules }: Contract, patterns: readonly string[] = [], where = ''): void {
   for (const pattern of patterns)
