@@ -95,24 +95,13 @@ Examples
 
     const { report = 'pretty', out, contract: contractFile, waivers: waiversFile, wait = 0, ...verifyOptions } = values
     const publicUrl = values['public-url']
-    const fail = (message: string) => {
-      process.stderr.write(`todo-service: ${message}\n`)
-      return 2
-    }
-    let contract: Contract | undefined
-    let waivers: readonly Waiver[] | undefined
-    try {
-      contract = contractFile === undefined ? undefined : await loadContract(contractFile)
-      waivers = readWaivers(waiversFile)
-    } catch (cause) {
-      return fail((cause as Error).message)
-    }
-    const writeError = out && tryWrite(out)
-    if (writeError) return fail(`Cannot write ${out}: ${writeError}. Choose another file with --out.`)
-    const abort = new AbortController()
-    for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => abort.abort())
     const progress = createProgressLine(process)
     try {
+      const contract = contractFile === undefined ? undefined : await loadContract(contractFile)
+      const waivers = readWaivers(waiversFile)
+      if (out) requireWritable(out)
+      const abort = new AbortController()
+      for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => abort.abort())
       const verification = await verifyServer({
         ...verifyOptions,
         url,
@@ -131,25 +120,27 @@ Examples
     } catch (cause) {
       progress.clear()
       if (!(cause instanceof CannotVerify)) throw cause
-      return fail(cause.message)
+      process.stderr.write(`todo-service: ${cause.message}\n`)
+      return 2
     }
   },
 }
 
 /** The default export of a module, or its export `contract`. */
 async function loadContract(path: string): Promise<Contract> {
-  const explain = (problem: string) => new Error(`Cannot load the contract ${path}: ${problem.replace(/\.?$/, '.')}`)
+  const explain = (problem: string) =>
+    new CannotVerify(`Cannot load the contract ${path}: ${problem.replace(/\.?$/, '.')}`)
   if (!existsSync(path)) throw explain('there is no such file')
   const module = await import(pathToFileURL(resolve(path)).href).catch((cause: Error) => {
     const hint = cause instanceof SyntaxError ? ` (node --check ${path} shows the line)` : ''
     throw explain(`${cause.message.replace(/\s+/g, ' ')}${hint}`)
   })
   const contract = module.default ?? module.contract
-  if (!contract?.checks) throw new Error(`${path} exports no contract: export default defineContract({ … })`)
+  if (!contract?.checks) throw new CannotVerify(`${path} exports no contract: export default defineContract({ … })`)
   try {
     return defineContract(contract)
   } catch (cause) {
-    throw new Error(`The contract ${path} is not valid. ${(cause as Error).message}`)
+    throw new CannotVerify(`The contract ${path} is not valid. ${(cause as Error).message}`)
   }
 }
 
@@ -160,7 +151,7 @@ function readWaivers(path: string | undefined): readonly Waiver[] | undefined {
     return parseWaivers(readFileSync(file, 'utf8'))
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException
-    throw new Error(`Cannot read the waivers in ${file}: ${code ?? message}.`)
+    throw new CannotVerify(`Cannot read the waivers in ${file}: ${code ?? message}.`)
   }
 }
 
@@ -181,13 +172,13 @@ function writeReport(verification: Verification, format: Format, out: string | u
     stderr.write(`todo-service: ${leftovers.length} items of this run could not be deleted; the report lists them.\n`)
 }
 
-/** Fails before the run rather than after it. Returns the error code. */
-function tryWrite(file: string): string | undefined {
+/** Fails before the run rather than after it. */
+function requireWritable(file: string): void {
   try {
     writeFileSync(file, '')
-    return undefined
   } catch (cause) {
-    return (cause as NodeJS.ErrnoException).code
+    const { code } = cause as NodeJS.ErrnoException
+    throw new CannotVerify(`Cannot write ${file}: ${code}. Choose another file with --out.`)
   }
 }
 
