@@ -28,18 +28,16 @@ const dayMs = 86_400_000
 
 const pagePath = '/swagger/index.html'
 
-type SamplePath = '/' | typeof forecastPath | typeof secretPath | typeof documentPath
-
-const isSamplePath = (path: string): path is SamplePath => ['/', forecastPath, secretPath, documentPath].includes(path)
-const isSecuredPath = (path: string) => path === secretPath || path === documentPath
+const securedPaths = [secretPath, documentPath]
+const samplePaths = ['/', forecastPath, ...securedPaths]
 
 /** Sends a request to an endpoint that must be served. */
 export async function send(client: Client, path: string, method = 'GET', headers = {}): Promise<Response> {
   const response = await client.send(method, path, method === 'POST' ? {} : undefined, headers)
   // A server may hide a secured endpoint from callers without a token (RFC 9110, 15.5.4).
-  const isHidden = isSecuredPath(path) && client.token !== undefined
-  const mark = method === 'GET' && !isHidden ? setUp : observe
-  if (isSamplePath(path) && !(isHidden && method === 'GET')) mark(path, () => expectServed(response))
+  const mayBeHidden = method === 'GET' && securedPaths.includes(path) && client.token !== undefined
+  const mark = method === 'GET' ? setUp : observe
+  if (samplePaths.includes(path) && !mayBeHidden) mark(path, () => expectServed(response))
   return response
 }
 
@@ -157,26 +155,23 @@ const openChecks: readonly Check[] = [
   }),
 ]
 
-/** S6: credentials are missing. */
-function expectChallenge(response: Response): void {
+function expectUnauthorized(response: Response, challenge: RegExp, expected: string): void {
   observe(secretPath, () => {
     expectEmpty(response, 401)
-    expectThat(/^Bearer$/i.test(response.headers['www-authenticate'] ?? ''), 'WWW-Authenticate: Bearer', response)
+    expectThat(challenge.test(response.headers['www-authenticate'] ?? ''), `WWW-Authenticate: ${expected}`, response)
   })
 }
 
+/** S6: credentials are missing. */
+const expectChallenge = (response: Response) => expectUnauthorized(response, /^Bearer$/i, 'Bearer')
+
 /** S6: the token is invalid. */
-function expectInvalidToken(response: Response): void {
-  const challenge = /^Bearer error="invalid_token", error_description="[^"\\\r\n]+"$/
-  observe(secretPath, () => {
-    expectEmpty(response, 401)
-    expectThat(
-      challenge.test(response.headers['www-authenticate'] ?? ''),
-      'WWW-Authenticate: Bearer error="invalid_token", error_description="…"',
-      response,
-    )
-  })
-}
+const expectInvalidToken = (response: Response) =>
+  expectUnauthorized(
+    response,
+    /^Bearer error="invalid_token", error_description="[^"\\\r\n]+"$/,
+    'Bearer error="invalid_token", error_description="…"',
+  )
 
 const base64url = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
 
@@ -232,7 +227,7 @@ async function expectNoTokenNeeded(client: Client, paths: readonly string[]): Pr
 }
 
 /** The specification does not say with which status a server requires a token. */
-async function expectDenied(client: Client, path: SamplePath, headers = {}): Promise<void> {
+async function expectDenied(client: Client, path: string, headers = {}): Promise<void> {
   const response = await send(client, path, 'GET', headers)
   if (response.status === 404) {
     const allowed = await sendToken(client, path)
@@ -272,16 +267,8 @@ export const endpointChecks: readonly Check[] = [
   ),
 ]
 
-const anyCaseCheck = spec('G1', 'the paths of the sample endpoints match case-insensitively', async (client) => {
-  for (const path of [forecastPath, secretPath, documentPath] as const) {
-    const { status } = await send(client, path)
-    const other = await client.send('GET', path.toUpperCase())
-    observe(path, () => expectStatus(other, status))
-  }
-})
-
 /** Ways to ask for a secured endpoint without `Authorization: Bearer` and a token. */
-async function expectBearerOnly(client: Client, path: SamplePath): Promise<void> {
+async function expectBearerOnly(client: Client, path: string): Promise<void> {
   const allowed = await sendToken(client, path)
   observe(path, () => expectStatus(allowed, 200))
   const [mediaType] = (allowed.headers['content-type'] ?? '').split(';')
@@ -333,15 +320,24 @@ const phraseIn = (text: string, names: readonly string[]) =>
     .replace(greetingWords, '')
     .replace(/[^\p{L}\p{N}]+/gu, '')
 
+/** Returns the secret phrase beside the name of the caller. */
+function expectGreeting(response: Response, token: string | undefined): string {
+  observe(secretPath, () => expectStatus(response, 200))
+  const names = callerNames(token)
+  const isNamed = names.length === 0 || names.some((name) => response.text.includes(name))
+  expectThat(isNamed, `the name ${names.join(' or ')}`, response)
+  return phraseIn(response.text, names)
+}
+
 /** Pages of a library that draws operations from the document. */
 const drawsDocument = /swagger-?ui|redoc|rapi-?doc|scalar|elements-api|stoplight|openapi-explorer/i
 const documentLink = /["'`(]([^"'`()\s]*(?:swagger|openapi)[\w-]*\.(?:json|ya?ml)[^"'`()\s]*)["'`)]/gi
 const largeScript = 200_000
 
-async function fetchPage(client: Client): Promise<Response> {
-  const response = await client.send('GET', pagePath)
-  // A server may require a token for everything but the greeting and the forecast.
-  return [401, 403].includes(response.status) && client.token ? sendToken(client, pagePath) : response
+/** A server may require a token for everything but the greeting and the forecast. */
+async function fetchWithTokenIfNeeded(client: Client, path: string): Promise<Response> {
+  const response = await client.send('GET', path)
+  return [401, 403].includes(response.status) && client.token ? sendToken(client, path) : response
 }
 
 /** The path of a link of the page on this server; undefined for other servers. */
@@ -358,8 +354,7 @@ async function expectScripts(client: Client, page: Response): Promise<{ texts: s
   const paths = links.map((link) => localPath(client, link))
   const texts = [page.text]
   for (const path of paths.filter((one) => one !== undefined)) {
-    const open = await client.send('GET', path)
-    const script = [401, 403].includes(open.status) && client.token ? await sendToken(client, path) : open
+    const script = await fetchWithTokenIfNeeded(client, path)
     const isScript = /javascript|ecmascript/i.test(script.headers['content-type'] ?? '')
     expectThat(script.status === 200 && isScript && script.text.trim() !== '', `the script ${path} of the page`, script)
     texts.push(script.text)
@@ -404,15 +399,9 @@ const securedChecks = (methods: Methods): Check[] => [
   withToken(
     spec('S3', "GET /secret with a token returns the caller's name and a phrase", async (client) => {
       const response = await sendToken(client, secretPath)
-      observe(secretPath, () => expectStatus(response, 200))
+      const phrase = expectGreeting(response, client.token)
       expectPlainText(response)
-      const names = callerNames(client.token)
-      expectThat(
-        names.length === 0 || names.some((name) => response.text.includes(name)),
-        `the name ${names.join(' or ')}`,
-        response,
-      )
-      expectThat(phraseIn(response.text, names) !== '', 'a secret phrase besides the name', response)
+      expectThat(phrase !== '', 'a secret phrase besides the name', response)
       const again = await sendToken(client, secretPath)
       expectThat(again.text === response.text, 'the same text again', again)
     }),
@@ -422,11 +411,7 @@ const securedChecks = (methods: Methods): Check[] => [
       const phrases: string[] = []
       for (const token of [client.token, client.otherToken, client.token]) {
         const response = await client.send('GET', secretPath, undefined, bearer(token))
-        observe(secretPath, () => expectStatus(response, 200))
-        const names = callerNames(token)
-        const isNamed = names.length === 0 || names.some((name) => response.text.includes(name))
-        expectThat(isNamed, `the name ${names.join(' or ')}`, response)
-        phrases.push(phraseIn(response.text, names))
+        phrases.push(expectGreeting(response, token))
         expectThat(phrases[0] === phrases.at(-1), 'the phrase of the other caller', response)
       }
     }),
@@ -448,10 +433,16 @@ const securedChecks = (methods: Methods): Check[] => [
     }),
   ),
   ...tokenChecks,
-  anyCaseCheck,
+  spec('G1', 'the paths of the sample endpoints match case-insensitively', async (client) => {
+    for (const path of [forecastPath, secretPath, documentPath]) {
+      const { status } = await send(client, path)
+      const other = await client.send('GET', path.toUpperCase())
+      observe(path, () => expectStatus(other, status))
+    }
+  }),
   ...documentChecks(methods),
   spec('S5', 'the Swagger page is HTML in development and 404 otherwise', async (client) => {
-    const page = await fetchPage(client)
+    const page = await fetchWithTokenIfNeeded(client, pagePath)
     if (page.status === 404) return
     expectStatus(page, 200)
     expectMediaType(page, 'text/html')
@@ -484,19 +475,15 @@ const securedChecks = (methods: Methods): Check[] => [
       expectChallenge(await send(client, secretPath, 'GET', { authorization }))
   }),
   choice('G9', 'Accept does not change the response of a sample endpoint', async (client) => {
-    const secured = [
-      [secretPath, 'text/plain'],
-      [documentPath, 'application/json'],
-    ] as const
-    const open = [
+    const authorization = client.token === undefined ? {} : bearer(client.token)
+    for (const [path, mediaType] of [
       ['/', 'text/plain'],
       [forecastPath, 'application/json'],
-    ] as const
-    for (const [path, mediaType] of client.token === undefined ? open : [...open, ...secured]) {
-      const response = await client.send('GET', path, undefined, {
-        ...(client.token !== undefined && bearer(client.token)),
-        accept: 'image/png',
-      })
+      [secretPath, 'text/plain'],
+      [documentPath, 'application/json'],
+    ] as const) {
+      if (securedPaths.includes(path) && client.token === undefined) continue
+      const response = await client.send('GET', path, undefined, { ...authorization, accept: 'image/png' })
       observe(path, () => expectStatus(response, 200))
       expectMediaType(response, mediaType)
     }
