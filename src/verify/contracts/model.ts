@@ -12,7 +12,8 @@ import {
   setUp,
   stringify,
 } from '../engine/expect.ts'
-import { itemsPath } from './rules.ts'
+import type { Methods } from './document.ts'
+import { itemPath, itemsPath } from './rules.ts'
 
 type Id = string | number | bigint
 
@@ -21,35 +22,64 @@ export interface ModelItem {
   readonly name: string | null
 }
 
-/** The operations of a profile, each one request. */
-export interface ModelOperations<T extends ModelItem> {
-  /** Whether the server assigns the id of a new item. */
-  readonly assignsIds: boolean
+/** What the checks of both profiles need to know about one of them. Each operation is one request. */
+export interface Profile<T extends ModelItem> {
+  /** The rules of the operations. */
+  readonly rules: Readonly<Record<Operation, string>>
+  readonly methods: Methods
   readonly members: readonly string[]
-  /** A client sends all of its members, in profile A without the id. The name contains the text. */
+  /** A member without which POST fails. */
+  readonly requiredMember: string
+  /** The number of items of a fresh server. */
+  readonly initialCount: number
+  readonly createdStatus: number
+  /** The name contains the text. */
   newItem(text: string): T
   /** Other values for the members that PUT changes. */
   changes(text: string, isDone: boolean): Partial<T>
+  /** What POST sends: all members, in profile A without the id. */
+  body(item: T): object
   /** `unknown` are members that the contract does not have. */
-  create(client: Client, item: T, unknown?: object): Promise<Response>
   update(client: Client, item: T, unknown?: object): Promise<Response>
-  remove(client: Client, id: T['id']): Promise<Response>
-  /** Whether the specification allows a server to refuse the text: it does not say which it must accept. */
-  mayRefuse(response: Response, text: string): boolean
   /** Profile A only. */
   read?(client: Client, id: T['id']): Promise<Response>
+  /** Ids that no item has, but which look like that of an item, or match it in some other way than being equal. */
+  unusedIds(client: Client, item: T): Promise<T['id'][]>
+  /** Returns the item in a response to POST. */
+  expectCreated(response: Response, content: T): T
+  expectNotFound(response: Response): void
+  expectUnsupportedMediaType(response: Response): void
+  expectInvalidBody(response: Response): void
+  expectBodyTooLarge(response: Response): void
+  expectUnstorableText(response: Response): void
+  /** Whether the specification allows a server to refuse the text: it does not say which it must accept. */
+  mayRefuse(response: Response, text: string): boolean
 }
+
+type Operation = 'list' | 'create' | 'update' | 'remove' | 'updateMissing' | 'createAtOnce' | 'unknownMembers'
+
+export const postItem = <T extends ModelItem>(client: Client, profile: Profile<T>, item: T, unknown?: object) =>
+  client.send('POST', itemsPath, { ...unknown, ...profile.body(item) })
+
+export const deleteItem = (client: Client, id: Id) => client.send('DELETE', itemPath(id))
 
 /** A step towards the statement of a check (`setUp`), or what it states (`observe`). */
 type Mark = <R>(prerequisite: string, expectations: () => R) => R
+
+const prerequisites: Readonly<Record<string, string>> = { POST: 'create', PUT: 'update', DELETE: 'delete' }
+
+/** What a check states of the response to an operation. */
+export const observeOperation = (response: Response, expectation: (response: Response) => void) =>
+  observe(prerequisites[response.request.method] ?? 'list', () => expectation(response))
 
 /**
  * The items that a check has created, as the rules say that they are stored. Other items of the server are not judged:
  * other clients may be at work.
  */
 export class StoreModel<T extends ModelItem> {
-  readonly #client: Client
-  readonly #operations: ModelOperations<T>
+  /** Sends the next requests. */
+  client: Client
+  readonly #profile: Profile<T>
   readonly #stored = new Map<string, T>()
   readonly #updated = new Set<string>()
   readonly #removed = new Map<string, T['id']>()
@@ -57,9 +87,9 @@ export class StoreModel<T extends ModelItem> {
   /** The names of the items of this model have it, and no others. */
   readonly mark = `${uniqueText()}.`
 
-  constructor(client: Client, operations: ModelOperations<T>) {
-    this.#client = client
-    this.#operations = operations
+  constructor(client: Client, profile: Profile<T>) {
+    this.client = client
+    this.#profile = profile
   }
 
   get items(): T[] {
@@ -67,7 +97,16 @@ export class StoreModel<T extends ModelItem> {
   }
 
   newItem(changes: Partial<T> = {}): T {
-    return { ...this.#operations.newItem(`${this.mark}${++this.#names}`), ...changes }
+    return { ...this.#profile.newItem(this.#newName()), ...changes }
+  }
+
+  /** Other values for the members that PUT changes. */
+  changes(isDone: boolean): Partial<T> {
+    return this.#profile.changes(this.#newName(), isDone)
+  }
+
+  #newName(): string {
+    return `${this.mark}${++this.#names}`
   }
 
   /** Creates an item, and returns it with its id. */
@@ -76,9 +115,8 @@ export class StoreModel<T extends ModelItem> {
   }
 
   async createFrom(content: T, mark: Mark = setUp): Promise<T> {
-    const response = await this.#operations.create(this.#client, content)
+    const response = await postItem(this.client, this.#profile, content)
     if (mark !== observe) expectRoom(response, 'CouldNotCreateItem')
-    mark('create', () => expectSuccess(response))
     return this.add(response, content, mark)
   }
 
@@ -86,9 +124,7 @@ export class StoreModel<T extends ModelItem> {
   add(response: Response, content: T, mark: Mark = observe): T {
     return mark('create', () => {
       expectSuccess(response)
-      const { id: sentId, ...members } = content
-      const { id } = expectMembers(response, this.#operations.assignsIds ? members : { id: sentId, ...members })
-      const item = { ...content, id: id as T['id'] }
+      const item = this.#profile.expectCreated(response, content)
       if (this.#stored.has(`${item.id}`)) throw new RuleViolation('an id that no other item has', response)
       this.#stored.set(`${item.id}`, item)
       this.#removed.delete(`${item.id}`)
@@ -105,14 +141,14 @@ export class StoreModel<T extends ModelItem> {
   /** Replaces an item, and returns it. */
   async update(item: T, changes: Partial<T>, mark: Mark = setUp): Promise<T> {
     const changed = { ...item, ...changes }
-    const response = await this.#operations.update(this.#client, changed)
+    const response = await this.#profile.update(this.client, changed)
     mark('update', () => expectSuccess(response))
     this.set(changed)
     return changed
   }
 
   async remove({ id }: T, mark: Mark = setUp): Promise<void> {
-    const response = await this.#operations.remove(this.#client, id)
+    const response = await deleteItem(this.client, id)
     mark('delete', () => expectSuccess(response))
     this.#stored.delete(`${id}`)
     this.#removed.set(`${id}`, id)
@@ -125,7 +161,7 @@ export class StoreModel<T extends ModelItem> {
 
   /** The list has each item once, as it is stored, and none that was removed or never created; so does GET by id. */
   async expectStored(after: string): Promise<void> {
-    const response = await this.#client.send('GET', itemsPath)
+    const response = await this.client.send('GET', itemsPath)
     const listed = observe('list', () => expectItems(response))
     for (const item of this.items) {
       const entries = listed.filter(({ id }) => id === item.id)
@@ -147,10 +183,10 @@ export class StoreModel<T extends ModelItem> {
   }
 
   async #expectReadable(after: string): Promise<void> {
-    const { read } = this.#operations
+    const { read } = this.#profile
     if (!read) return
     for (const item of this.items) {
-      const response = await read(this.#client, item.id)
+      const response = await read(this.client, item.id)
       observe('read', () => {
         expectStatus(response, 200)
         const isStored = hasMembers(expectMembers(response, { id: item.id }), item)
@@ -159,7 +195,7 @@ export class StoreModel<T extends ModelItem> {
       })
     }
     for (const id of [...this.#removed.values()].slice(-maxRemovedRead)) {
-      const response = await read(this.#client, id)
+      const response = await read(this.client, id)
       // Another client may have got the id.
       const isOfAnother = response.status === 200 && !response.text.includes(this.mark) && /"name"/.test(response.text)
       if (response.status !== 404 && !isOfAnother)
@@ -180,9 +216,9 @@ const maxRemovedRead = 2
 /** A model with three items, the second and the third alike but for the id, so that operations on neighbours show. */
 export async function populate<T extends ModelItem>(
   client: Client,
-  operations: ModelOperations<T>,
+  profile: Profile<T>,
 ): Promise<{ model: StoreModel<T>; other: T; target: T; twin: T }> {
-  const model = new StoreModel(client, operations)
+  const model = new StoreModel(client, profile)
   const other = await model.create()
   const target = await model.create()
   const twin = await model.create({ ...target, id: model.newItem().id }, (_, expectations) =>

@@ -15,8 +15,6 @@ import {
 import { bearer, documentChecks, documentPath, forecastPath, type Methods, secretPath, summaries } from './document.ts'
 import { itemsPath } from './rules.ts'
 
-export type { Methods } from './document.ts'
-
 interface ForecastEntry {
   readonly date: unknown
   readonly temperatureC: number

@@ -1,11 +1,13 @@
 import type { Client, Response } from '../../common/client.ts'
 import type { Random } from '../../common/random.ts'
-import { type Check, long, providing, spec, uniqueText } from '../engine/contract.ts'
+import { type Check, long, onUntouchedStore, providing, spec, uniqueText } from '../engine/contract.ts'
 import {
   expectEmpty,
   expectExactly,
   expectItems,
   expectObject,
+  expectServed,
+  expectStatus,
   expectSuccess,
   expectThat,
   isSuccess,
@@ -13,26 +15,50 @@ import {
   RuleViolation,
   setUp,
 } from '../engine/expect.ts'
-import { type ModelItem, type ModelOperations, populate, StoreModel } from './model.ts'
+import { deleteItem, type ModelItem, observeOperation, type Profile, populate, postItem, StoreModel } from './model.ts'
 import { itemsPath } from './rules.ts'
-
-/** The rules of a profile about its operations. */
-interface StoreRules {
-  readonly list: string
-  readonly create: string
-  readonly update: string
-  readonly remove: string
-  readonly concurrentCreate: string
-  readonly unknownMembers: string
-}
 
 /**
  * What both profiles state of their operations: after each, the item, the list and every other item are compared with a
  * model of the store. The first three groups are those that others build on.
  */
-export function storeChecks<T extends ModelItem>(operations: ModelOperations<T>, rules: StoreRules) {
-  const newModel = (client: Client) => new StoreModel(client, operations)
-  const changed = (model: StoreModel<T>, isDone: boolean) => operations.changes(`${model.newItem().name}`, isDone)
+export function storeChecks<T extends ModelItem>(profile: Profile<T>) {
+  const { rules, createdStatus, initialCount } = profile
+  const newModel = (client: Client) => new StoreModel(client, profile)
+
+  const created: Check[] = [
+    providing(
+      'list',
+      spec(rules.list, 'GET returns 200 with an array of items', async (client) => {
+        const response = await client.send('GET', itemsPath)
+        expectServed(response)
+        expectItems(response)
+      }),
+    ),
+    onUntouchedStore(
+      spec('G7', `the store starts with ${initialCount || 'no'} items`, async (client) => {
+        const response = await client.send('GET', itemsPath)
+        expectThat(expectItems(response).length === initialCount, `an array of ${initialCount} items`, response)
+      }),
+    ),
+    providing(
+      'create',
+      spec(rules.create, 'POST creates an item and returns it with its id', async (client) => {
+        for (const isDone of [false, true]) {
+          const model = newModel(client)
+          const content = model.newItem(model.changes(isDone))
+          const response = await postItem(client, profile, content)
+          expectServed(response)
+          model.add(response, content)
+        }
+      }),
+    ),
+    spec(rules.create, `POST returns ${createdStatus}`, async (client) => {
+      const response = await postItem(client, profile, newModel(client).newItem())
+      setUp('create', () => expectSuccess(response))
+      expectStatus(response, createdStatus)
+    }),
+  ]
 
   const listed: Check[] = [
     providing(
@@ -47,18 +73,18 @@ export function storeChecks<T extends ModelItem>(operations: ModelOperations<T>,
       'listed',
       spec(rules.list, 'the list has each created item, once', async (client) => {
         const model = newModel(client)
-        for (const isDone of [false, true]) await model.create(changed(model, isDone))
+        for (const isDone of [false, true]) await model.create(model.changes(isDone))
         await model.expectStored('two POSTs')
       }),
     ),
   ]
 
-  const deleted: Check[] = [
+  const changed: Check[] = [
     providing(
       'delete',
       spec(rules.remove, 'DELETE removes the item and no other', async (client) => {
-        const { model, target } = await populate(client, operations)
-        const last = await model.create(changed(model, true))
+        const { model, target } = await populate(client, profile)
+        const last = await model.create(model.changes(true))
         for (const item of [target, last]) {
           await model.remove(item)
           await model.expectStored(`DELETE of ${item.id}`)
@@ -67,63 +93,97 @@ export function storeChecks<T extends ModelItem>(operations: ModelOperations<T>,
     ),
     spec(rules.remove, 'DELETE returns 204 without a body', async (client) => {
       const { id } = await newModel(client).create()
-      const response = await operations.remove(client, id)
+      const response = await deleteItem(client, id)
       setUp('delete', () => expectSuccess(response))
       expectEmpty(response, 204)
     }),
-  ]
-
-  const updated: Check[] = [
     providing(
       'update',
       spec(rules.update, 'PUT changes the item and no other', async (client) => {
-        const { model, target } = await populate(client, operations)
+        const { model, target } = await populate(client, profile)
         for (const isDone of [true, false]) {
-          await model.update(target, changed(model, isDone))
+          await model.update(target, model.changes(isDone))
           await model.expectStored(`PUT of ${target.id}`)
         }
       }),
     ),
     spec(rules.update, 'PUT returns 204 without a body', async (client) => {
       const model = newModel(client)
-      const response = await operations.update(client, { ...(await model.create()), ...changed(model, true) })
+      const response = await profile.update(client, { ...(await model.create()), ...model.changes(true) })
       setUp('update', () => expectSuccess(response))
       expectEmpty(response, 204)
     }),
   ]
 
   const further: Check[] = [
+    spec(rules.create, 'an item may have the content of another, or its name in another case', async (client) => {
+      const { model, other, target } = await populate(client, profile)
+      await model.create({ name: `${target.name}`.toUpperCase() } as Partial<T>, observe)
+      await model.expectStored('POST with the name of another item in another case')
+      await model.update(other, { ...target, id: other.id }, observe)
+      await model.expectStored('PUT with the content of another item')
+    }),
+    spec(rules.update, 'PUT stores each member that it changes, alone and together', async (client) => {
+      const { model, target } = await populate(client, profile)
+      const members = [true, false].flatMap((isDone) => Object.entries(model.changes(isDone)))
+      const steps: readonly [what: string, changes: object][] = [
+        ...members.map(([member, value]): [string, object] => [`only ${member}`, { [member]: value }]),
+        ['nothing', {}],
+        ['everything', model.changes(true)],
+        ['everything back', target],
+        ['the name in another case', { name: `${target.name}`.toUpperCase() }],
+      ]
+      let item = target
+      for (const [what, changes] of steps) {
+        item = await model.update(item, changes, observe)
+        await model.expectStored(`PUT that changes ${what}`)
+      }
+    }),
+    spec(rules.updateMissing, 'PUT returns 404 when no item has the id, and creates none', async (client) => {
+      const { model, unusedIds } = await removeOne(client, profile)
+      for (const id of unusedIds)
+        profile.expectNotFound(await profile.update(client, model.newItem({ ...model.changes(true), id })))
+      await model.expectStored('PUT of ids that no item has')
+    }),
+    spec(rules.remove, 'DELETE returns 404 when no item has the id, and removes none', async (client) => {
+      const { model, unusedIds } = await removeOne(client, profile)
+      for (const id of unusedIds) {
+        const response = await deleteItem(client, id)
+        await model.expectStored(`DELETE of ${id}, which no item has`)
+        profile.expectNotFound(response)
+      }
+    }),
     long(
       spec(rules.list, `the list has every one of ${manyItems} items`, (client) =>
         expectAllListed(newModel(client), client),
       ),
     ),
-    spec(rules.concurrentCreate, 'concurrent POSTs are all stored, with different ids', async (client) => {
+    spec(rules.createAtOnce, 'concurrent POSTs are all stored, with different ids', async (client) => {
       const model = newModel(client)
       await Promise.all(Array.from({ length: 10 }, () => model.create({}, observe)))
       await model.expectStored('ten concurrent POSTs')
     }),
     spec(rules.update, 'concurrent PUTs change one item each', async (client) => {
-      const { model } = await populate(client, operations)
-      await Promise.all(model.items.map((item) => model.update(item, changed(model, true))))
+      const { model } = await populate(client, profile)
+      await Promise.all(model.items.map((item) => model.update(item, model.changes(true))))
       await model.expectStored('three concurrent PUTs')
     }),
     spec(rules.remove, 'exactly one of ten concurrent DELETEs succeeds', async (client) => {
       const { id } = await newModel(client).create()
-      await expectSingleSuccess('delete', () => operations.remove(client, id), 404)
+      await expectSingleSuccess(() => deleteItem(client, id), 404)
     }),
     providing(
       'members',
       spec(rules.list, 'an item has exactly its members, in each response', async (client) => {
         const model = newModel(client)
         for (const isDone of [true, false]) {
-          const content = model.newItem(changed(model, isDone))
-          const created = await operations.create(client, content)
+          const content = model.newItem(model.changes(isDone))
+          const created = await postItem(client, profile, content)
           const item = model.add(created, content)
           const before = await fetchItem(client, item.id)
-          await model.update(item, changed(model, !isDone))
+          await model.update(item, model.changes(!isDone))
           for (const response of [created, ...before, ...(await fetchItem(client, item.id))])
-            for (const value of itemsIn(response, item.id)) expectExactly(response, value, operations.members)
+            for (const value of itemsIn(response, item.id)) expectExactly(response, value, profile.members)
         }
       }),
     ),
@@ -135,35 +195,32 @@ export function storeChecks<T extends ModelItem>(operations: ModelOperations<T>,
         const text = uniqueText()
         const unknown = { secret: text, Secret: text, colour: text, createdAt: text, isDeleted: true }
         const content = model.newItem()
-        const created = await operations.create(client, content, unknown)
+        const created = await postItem(client, profile, content, unknown)
         // Whether unknown members are ignored or refused is a choice (G4).
         const item = isSuccess(created) ? model.add(created, content) : await model.create()
-        const put = await operations.update(client, { ...item, ...changed(model, true) }, unknown)
+        const put = await profile.update(client, { ...item, ...model.changes(true) }, unknown)
         for (const response of [created, put, ...(await fetchItem(client, item.id))].filter(isSuccess)) {
           const sent = `${response.text} ${Object.values(response.headers)}`
           expectThat(!sent.includes(text), 'no member that was sent', response)
           for (const value of itemsIn(response, item.id))
-            observe('members', () => expectExactly(response, value, operations.members))
+            observe('members', () => expectExactly(response, value, profile.members))
         }
       },
     ),
     spec(
       rules.list,
       'after each of a generated sequence of operations, the store agrees with a model of it',
-      (client, random) => {
-        const model = newModel(client)
-        return expectGeneratedSequence(model, () => changed(model, random() < 0.5), random)
-      },
+      (client, random) => expectGeneratedSequence(newModel(client), random),
     ),
   ]
 
   /** Returns the item as the list shows it, and in profile A as GET by id does. */
   async function fetchItem(client: Client, id: T['id']): Promise<Response[]> {
     const list = await client.send('GET', itemsPath)
-    return operations.read ? [list, await operations.read(client, id)] : [list]
+    return profile.read ? [list, await profile.read(client, id)] : [list]
   }
 
-  return { listed, deleted, updated, further }
+  return { created, listed, changed, further }
 }
 
 /** The items with this id in a response that has one item, or a list. */
@@ -200,14 +257,10 @@ const generatedSteps = 40
 const maxGeneratedItems = 6
 
 /** Creates, changes and deletes items in a generated order, and compares the store with a model of it. */
-async function expectGeneratedSequence<T extends ModelItem>(
-  model: StoreModel<T>,
-  changed: () => Partial<T>,
-  random: Random,
-): Promise<void> {
+async function expectGeneratedSequence<T extends ModelItem>(model: StoreModel<T>, random: Random): Promise<void> {
   /** Some of the members. */
   const change = () => {
-    const changes = changed()
+    const changes = model.changes(random() < 0.5)
     for (const name of Object.keys(changes) as (keyof T)[]) if (random() < 0.4) delete changes[name]
     return changes
   }
@@ -228,15 +281,20 @@ async function expectGeneratedSequence<T extends ModelItem>(
   }
 }
 
-/** One of ten concurrent requests must succeed, and nine must fail. */
-export async function expectSingleSuccess(
-  prerequisite: string,
-  send: () => Promise<Response>,
-  failureStatus: number,
-): Promise<void> {
+/** A model of which an item was deleted, and ids that no item has: some that are like another, and the deleted one. */
+export async function removeOne<T extends ModelItem>(client: Client, profile: Profile<T>) {
+  const { model, target, twin } = await populate(client, profile)
+  await model.remove(target)
+  return { model, unusedIds: [...(await profile.unusedIds(client, twin)), target.id] }
+}
+
+/** One of ten concurrent requests must succeed, and nine must fail. Returns the response to the one. */
+export async function expectSingleSuccess(send: () => Promise<Response>, failureStatus: number): Promise<Response> {
   const responses = await Promise.all(Array.from({ length: 10 }, send))
-  const statuses = responses.map(({ status }) => status).sort()
-  const [success = 0, ...others] = statuses
-  const isSingle = success <= 299 && others.every((status) => status === failureStatus)
-  observe(prerequisite, () => expectThat(isSingle, `one success and nine times ${failureStatus}, not ${statuses}`))
+  responses.sort((one, other) => one.status - other.status)
+  const statuses = responses.map(({ status }) => status)
+  const [first, ...others] = responses as [Response, ...Response[]]
+  const isSingle = first.status <= 299 && others.every(({ status }) => status === failureStatus)
+  observeOperation(first, () => expectThat(isSingle, `one success and nine times ${failureStatus}, not ${statuses}`))
+  return first
 }
