@@ -115,7 +115,7 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
 
   /** The trace id of `traceparent` (W3C Trace Context), else a new one; made only for requests that fail or are logged. */
   get traceId(): string {
-    this.#traceId ??= traceparent.exec(this.request.header('traceparent') ?? '')?.[1] ?? this.#settings.newId()
+    this.#traceId ??= traceIdIn(this.request.header('traceparent')) ?? this.#settings.newId()
     return this.#traceId
   }
 
@@ -135,8 +135,18 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
 }
 
 const slash = 0x2f
-/** W3C Trace Context, 3.2: version, trace id, parent id and flags. Ids of zeros are invalid, as is version ff. */
-const traceparent = /^(?!ff)[\da-f]{2}-(?!0{32})([\da-f]{32})-(?!0{16})[\da-f]{16}-[\da-f]{2}(?:-|$)/
+
+/**
+ * The trace id of a `traceparent` (W3C Trace Context, 3.2): version, trace id, parent id and flags in hexadecimal. Ids of
+ * zeros are invalid, as is version ff; version 00 ends there, and a later one may go on after another hyphen.
+ */
+function traceIdIn(traceparent: string | undefined): string | undefined {
+  const [, version, traceId, parentId, rest] = traceparentParts.exec(traceparent ?? '') ?? []
+  if (version === undefined || version === 'ff' || (version === '00' && rest !== '')) return undefined
+  return isZero(traceId) || isZero(parentId) ? undefined : traceId
+}
+const traceparentParts = /^([\da-f]{2})-([\da-f]{32})-([\da-f]{16})-[\da-f]{2}(|-.*)$/
+const isZero = (digits: string | undefined) => /^0*$/.test(digits ?? '')
 
 /** The names of headers that proxies add. */
 const proxyHeader =

@@ -33,7 +33,8 @@ const maxSurplusConnections = 1_000
 const writeSizeBytes = 256 * 1024
 /** An unread body up to this size is read, so that the connection can be kept. */
 const maxDrainedBytes = 64 * 1024
-/** Rejected bodies are discarded for this time, until their client sends nothing, so that it can read the response. */
+/** Rejected bodies are discarded up to these limits, so that the client can read the response. */
+const maxDiscardedBytes = 32 * 2 ** 20
 const discardTimeoutMs = 5_000
 const discardIdleTimeoutMs = 500
 /** A client has this time to read an error response before the connection is destroyed. */
@@ -51,15 +52,21 @@ export interface NodeServer {
   destroy(): Promise<void>
 }
 
+interface NodeServerState extends ServerState {
+  /** Nearly every request names the same host as the one before it. */
+  lastHost: string | undefined
+}
+
 /** Hands requests to `handler`, by node:http; HTTPS with credentials. */
 export function nodeServer(handler: HttpHandler, context: ServerContext, credentials?: Credentials): NodeServer {
   const { limits } = context
   const { load } = context.overload
-  const state: ServerState = {
+  const state: NodeServerState = {
     ...context,
     handler,
     isEncrypted: credentials !== undefined,
     isDraining: false,
+    lastHost: undefined,
   }
   /** The key is `incoming.socket`, which with TLS is the TLSSocket, not the TCP socket below it. */
   const connections = new Map<Socket, ClientConnection>()
@@ -215,7 +222,7 @@ interface Failure {
  * its response, and none behind a response that closes the connection.
  */
 class ClientConnection {
-  readonly state: ServerState
+  readonly state: NodeServerState
   readonly #socket: Socket
   /** Beyond the limit of connections: its requests get 503. */
   readonly isSurplus: boolean
@@ -242,7 +249,7 @@ class ClientConnection {
   /** Called when the connection closes: for responses that have not been sent by then, in development. */
   unsent: Set<(how: Ending) => void> | undefined
 
-  constructor(socket: Socket, state: ServerState, isSurplus: boolean) {
+  constructor(socket: Socket, state: NodeServerState, isSurplus: boolean) {
     this.#socket = socket
     this.state = state
     this.isSurplus = isSurplus
@@ -475,7 +482,10 @@ class NodeRequest implements Request {
       // Another coding, or chunked in HTTP/1.0, is read differently by different servers (RFC 9112, 6.1).
       if (this.isHttp10 || coding.toLowerCase() !== 'chunked') error ??= 'framing-ambiguous'
     }
-    if (host === undefined ? !this.isHttp10 : !isAuthority(host)) error ??= 'host-malformed'
+    const { state } = this.#connection
+    if (host === undefined ? this.isHttp10 : host === state.lastHost) return error
+    if (host === undefined || !isAuthority(host)) return error ?? 'host-malformed'
+    state.lastHost = host
     return error
   }
 
@@ -521,13 +531,18 @@ class NodeRequest implements Request {
   #discardBody(): void {
     const { incoming, outgoing } = this
     outgoing.flushHeaders()
+    let discardedBytes = 0
     const finish = () => {
       clearTimeout(timeout)
       clearTimeout(idleTimeout)
       incoming.off('data', onData).off('end', finish).off('close', finish)
       outgoing.end()
     }
-    const onData = () => idleTimeout.refresh()
+    const onData = (piece: Buffer) => {
+      idleTimeout.refresh()
+      discardedBytes += piece.length
+      if (discardedBytes > maxDiscardedBytes) finish()
+    }
     const timeout = setTimeout(finish, discardTimeoutMs)
     const idleTimeout = setTimeout(finish, discardIdleTimeoutMs)
     if (this.isChunked && incoming.listenerCount('readable') === 0) this.#receiveInTurns()

@@ -40,20 +40,25 @@ export class Uploads {
 
 /** A body that is being received. */
 export class Upload {
-  ageMs = 0
-  isSettled = false
-  #reservedBytes = 0
+  ageMs: number
+  isSettled: boolean
+  #reservedBytes: number
   readonly #uploads: Uploads
   readonly #limitBytes: number
   readonly #done: (body: Buffer | ErrorCode) => void
-  #pieces: Uint8Array[] = []
-  #length = 0
+  #pieces: Uint8Array[]
+  #length: number
 
   /** `done` is called once, with the body or the reason why it was not received. */
   constructor(uploads: Uploads, limitBytes: number, done: (body: Buffer | ErrorCode) => void) {
+    this.ageMs = 0
+    this.isSettled = false
+    this.#reservedBytes = 0
     this.#uploads = uploads
     this.#limitBytes = limitBytes
     this.#done = done
+    this.#pieces = []
+    this.#length = 0
     if (!uploads.timer) uploads.watch()
     uploads.active.add(this)
   }
