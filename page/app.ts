@@ -217,7 +217,7 @@ async function follow() {
     /** Events wait until the state is there that they change. */
     let waiting: ServiceEvent[] | undefined = []
     const status = await readEvents(
-      hidden.signal,
+      hidden,
       async () => {
         const { status } = await synchronize()
         if (status !== 200) return hidden.abort()

@@ -70,19 +70,22 @@ export const parseExact = (text: string): unknown =>
 /** Longer than two heartbeats of the service: it is away, or the machine slept. */
 const silenceTimeoutMs = 40_000
 
-/** Server-sent events, by fetch: EventSource cannot send a token. Calls `onOpen`, then `onEvent`, until the stream ends. */
+/**
+ * Server-sent events, by fetch: EventSource cannot send a token. Calls `onOpen`, then `onEvent`, until the stream ends, is silent
+ * or is aborted.
+ */
 export async function readEvents(
-  signal: AbortSignal,
+  controller: AbortController,
   onOpen: () => unknown,
   onEvent: (event: ServiceEvent) => void,
 ): Promise<number> {
-  const silence = new AbortController()
-  let timer = setTimeout(() => silence.abort(), silenceTimeoutMs)
+  const expectMore = () => setTimeout(() => controller.abort(), silenceTimeoutMs)
+  let timer = expectMore()
   try {
     const response = await fetch(new URL('__admin/events', base), {
       cache: 'no-store',
       headers: ownHeaders(),
-      signal: anyOf(signal, silence.signal),
+      signal: controller.signal,
     })
     if (!response.ok || !response.body) return response.status
     onOpen()
@@ -93,7 +96,7 @@ export async function readEvents(
       const { value, done } = await reader.read()
       if (done) return 0
       clearTimeout(timer)
-      timer = setTimeout(() => silence.abort(), silenceTimeoutMs)
+      timer = expectMore()
       const messages = (rest + decoder.decode(value, { stream: true })).split('\n\n')
       rest = messages.pop() ?? ''
       for (const message of messages) {
@@ -109,13 +112,4 @@ export async function readEvents(
   } finally {
     clearTimeout(timer)
   }
-}
-
-function anyOf(...signals: readonly AbortSignal[]): AbortSignal {
-  const any = new AbortController()
-  for (const signal of signals) {
-    if (signal.aborted) any.abort()
-    signal.addEventListener('abort', () => any.abort(), { once: true })
-  }
-  return any.signal
 }
