@@ -3,7 +3,8 @@ import type { Info, JournalEntry, ServiceEvent } from '../src/control/schema.ts'
 import { admin, base, mainBase, messageOf, readEvents, useToken } from './client.ts'
 import { connectView } from './connect.ts'
 import { contractView } from './contract.ts'
-import { field, h, perFrame, setText } from './dom.ts'
+import { button, field, h, openDialog, perFrame, setText, withCode } from './dom.ts'
+import { counted } from './format.ts'
 import { itemsView } from './items.ts'
 import { describeRule, isUsedUp, switchesView } from './switches.ts'
 import { trafficView } from './traffic.ts'
@@ -50,11 +51,8 @@ function route() {
   current = name !== undefined && views[name] ? name : 'items'
   const shown = views[current] as View
   for (const view of Object.values(views)) view.element.hidden = view !== shown
-  for (const link of document.querySelectorAll<HTMLAnchorElement>('nav a')) {
-    const isCurrent = link.hash.startsWith(`#/${current}`)
-    if (isCurrent) link.setAttribute('aria-current', 'page')
-    else link.removeAttribute('aria-current')
-  }
+  for (const link of document.querySelectorAll<HTMLAnchorElement>('nav a'))
+    link.ariaCurrent = link.hash.startsWith(`#/${current}`) ? 'page' : null
   document.title = `${shown.title} · ${app.info.title}${app.info.sandbox ? ` · ${app.info.sandbox}` : ''}`
   shown.show(Object.fromEntries(new URLSearchParams(query)))
 }
@@ -101,39 +99,32 @@ async function chooseSandbox() {
     location.href = addressOf(name.value)
   }
   const dialog: HTMLDialogElement = h(
-    'dialog',
-    { class: 'sandboxes', 'aria-label': 'Sandbox', onclose: () => dialog.remove() },
+    'dialog.sandboxes',
+    { 'aria-label': 'Sandbox' },
     h(
-      'form',
-      { class: 'stack', onsubmit: open },
-      h('h2', {}, 'Sandbox'),
+      'form.stack',
+      { onsubmit: open },
+      h('h2', 'Sandbox'),
       h(
         'p',
-        {},
-        'A sandbox has items, traffic and switches of its own. A client uses it with ',
-        h('code', {}, '/~NAME'),
-        ' in front of every path, or with the header ',
-        h('code', {}, 'X-Todo-Sandbox: NAME'),
-        '.',
+        withCode(
+          'A sandbox has items, traffic and switches of its own. A client uses it with `/~NAME` in front of every path, or with the header `X-Todo-Sandbox: NAME`.',
+        ),
       ),
       h(
         'ul',
-        {},
-        h('li', {}, h('a', { href: `${mainBase}app${location.hash}`, ...current(!sandbox) }, 'No sandbox')),
-        sandboxes.map((each) => h('li', {}, h('a', { href: addressOf(each), ...current(each === sandbox) }, each))),
+        h('li', h('a', { href: `${mainBase}app${location.hash}`, ...current(!sandbox) }, 'No sandbox')),
+        sandboxes.map((each) => h('li', h('a', { href: addressOf(each), ...current(each === sandbox) }, each))),
       ),
       field('Another one', name),
       h(
-        'p',
-        { class: 'actions' },
-        h('button', { type: 'button', onclick: () => dialog.close() }, 'Close'),
-        h('button', { class: 'primary' }, 'Open'),
+        'p.actions',
+        button('Close', () => dialog.close()),
+        h('button.primary', 'Open'),
       ),
     ),
   )
-  document.body.append(dialog)
-  dialog.showModal()
-  name.focus()
+  openDialog(dialog, name)
 }
 
 /** Everything that may have changed while nobody told us. */
@@ -186,10 +177,9 @@ async function loadRules() {
   app.rules = JSON.parse(text)
   tell('rulesChanged')
   const active = app.rules.filter((rule) => !isUsedUp(rule))
-  const count = active.length
   const chip = byId('active')
-  chip.hidden = count === 0
-  setText(chip, `${count} ${count === 1 ? 'switch' : 'switches'} on`)
+  chip.hidden = active.length === 0
+  setText(chip, `${counted(active.length, 'switch', 'switches')} on`)
   chip.title = active.map((rule) => `${describeRule(rule)}${rule.flag ? `, by ${rule.flag}` : ''}`).join('\n')
 }
 
@@ -247,8 +237,8 @@ function setOnline(isOnline: boolean) {
 /** Stays until the service is back. */
 let offline: HTMLElement | undefined
 
-function addToast(text: string, ...buttons: readonly HTMLElement[]): HTMLElement {
-  const toast = h('p', { class: 'toast' }, h('span', {}, text), ...buttons)
+function addToast(text: string, action?: HTMLElement): HTMLElement {
+  const toast = h('p.toast', h('span', text), action)
   byId('toasts').append(toast)
   return toast
 }
@@ -259,7 +249,7 @@ const showToast: App['notify'] = (text, action) => {
     toast.remove()
     await action?.run()
   }
-  const toast = addToast(text, ...(action ? [h('button', { type: 'button', onclick: run }, action.label)] : []))
+  const toast = addToast(text, action && button(action.label, run))
   const expire = () => (toast.matches(':hover, :focus-within') ? setTimeout(expire, toastForMs) : toast.remove())
   setTimeout(expire, toastForMs)
   return () => toast.remove()
@@ -289,19 +279,18 @@ function askForToken(message = '') {
         error.textContent = await enter(input.value)
       },
     },
-    h('h1', {}, 'Code or token'),
+    h('h1', 'Code or token'),
     h(
       'p',
-      {},
       'From another machine this page needs a code, which the view Connect shows where the service runs, or a token:',
     ),
-    h('pre', { class: 'command' }, 'npx todo-service token --scope control'),
+    h('pre.command', 'npx todo-service token --scope control'),
     field('Code or token', input),
     error,
-    h('p', {}, h('button', { class: 'primary' }, 'Open')),
+    h('p', h('button.primary', 'Open')),
   )
   views = undefined
-  main.replaceChildren(h('div', { class: 'view' }, form))
+  main.replaceChildren(h('div.view', form))
   input.focus()
 }
 

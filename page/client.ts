@@ -29,6 +29,8 @@ export interface Answer {
   readonly text: string
 }
 
+export const isSuccess = ({ status }: Answer) => status >= 200 && status < 300
+
 /** Sends a request to this service, relative to `base`. A service that does not respond has the status 0. */
 export async function send(
   method: string,

@@ -1,7 +1,7 @@
 import type { ProfileUrls } from '../src/common/profile-urls.ts'
 import type { Info } from '../src/control/schema.ts'
 import { admin, base, currentToken, messageOf } from './client.ts'
-import { copyButton, download, field, h, type SelectOption, select, tabs } from './dom.ts'
+import { button, copyButton, copyLine, download, field, h, type Options, select, tabs, withCode } from './dom.ts'
 import { formatDate, formatTime } from './format.ts'
 import { qrCode } from './qr.ts'
 import type { App, View } from './view.ts'
@@ -99,13 +99,57 @@ function atHost(url: string, hostname: string): string {
   return changed.origin
 }
 
-/** It is good for one token; without `text`, the service makes none. */
-interface Code {
-  readonly instance: string
-  readonly text?: string
-  readonly expiresAt: number
-  readonly error?: string
+/** The code that a phone gets a token for, once. */
+class PhoneCode {
+  /** Why the service makes none. */
+  error = ''
+  text = ''
+  expiresAt = 0
+  readonly #app: App
+  readonly #onChange: () => void
+  #instance = ''
+  #expiry: ReturnType<typeof setTimeout> | undefined
+
+  constructor(app: App, onChange: () => void) {
+    this.#app = app
+    this.#onChange = onChange
+  }
+
+  /** A service that was restarted knows no code of before. */
+  get isValid(): boolean {
+    return this.text !== '' && this.#instance === this.#app.info.instance && this.expiresAt > Date.now()
+  }
+
+  async renew(): Promise<void> {
+    const { instance } = this.#app.info
+    const answer = await admin('POST', 'codes')
+    const isMade = answer.status === 201
+    const { code = '', expiresAt = 0 } = isMade ? JSON.parse(answer.text) : {}
+    this.#instance = instance
+    this.text = code
+    this.expiresAt = new Date(expiresAt).getTime()
+    this.error = isMade ? '' : messageOf(answer)
+    clearTimeout(this.#expiry)
+    if (isMade) this.#expiry = setTimeout(this.#onChange, this.expiresAt - Date.now() + 1)
+    this.#onChange()
+  }
 }
+
+function profileUrls({ profiles, title }: Info): ProfileUrls {
+  return profiles.find((profile) => profile.title === title) ?? { title, urls: [base.origin] }
+}
+
+/** Origins that such a client reaches, the best first. */
+function urlsFor(kind: ClientKind, info: Info): readonly string[] {
+  const { urls, emulatorUrls, networkUrls = urls.filter((url) => !isLoopback(url)) } = profileUrls(info)
+  if (kind === 'emulator') return emulatorUrls ?? urls.map((url) => (isLoopback(url) ? atHost(url, '10.0.2.2') : url))
+  if (kind === 'usb') return urls.filter(isLoopback).map((url) => atHost(url, 'localhost'))
+  if (kind !== 'phone') return urls
+  return isLoopback(base) ? networkUrls : [...new Set([base.origin, ...networkUrls])]
+}
+
+const namesOf = (all: Readonly<Record<string, readonly [name: string, unknown]>>): Options =>
+  Object.fromEntries(Object.entries(all).map(([value, [name]]) => [value, name]))
 
 export function connectView(app: App): View {
   let client: ClientKind = 'machine'
@@ -113,46 +157,24 @@ export function connectView(app: App): View {
   let scheme = ''
   /** The address of this machine that somebody chose for the phone. */
   let host = ''
-  let code: Code | undefined
-  let expiry: ReturnType<typeof setTimeout> | undefined
   let drawn = ''
+  const code = new PhoneCode(app, update)
 
-  const clientTabs = tabs(
-    'Client',
-    Object.entries(clients).map(([value, [text]]): SelectOption => [value, text]),
-    (value) => choose({ client: value }),
-  )
-  const schemeTabs = tabs(
-    'Protocol',
-    [
-      ['', 'HTTP'],
-      ['https', 'HTTPS'],
-    ],
-    (value) => choose({ scheme: value }),
-  )
-  const languageTabs = tabs(
-    'Language',
-    Object.entries(languages).map(([value, [text]]): SelectOption => [value, text]),
-    (value) => choose({ language: value }),
-  )
-  const address = h('div', { class: 'stack' })
-  const snippet = h('div', { class: 'card stack' })
-  const snippetCode = h('div', {})
-  snippet.append(h('div', { class: 'line head' }, h('h2', {}, 'List the items'), languageTabs.element), snippetCode)
-  const allow = h('div', { class: 'card stack' })
-  const side = h('div', { class: 'stack' })
-  const head = h('div', { class: 'line head' }, h('h2', {}, 'Base address'), schemeTabs.element)
+  const clientTabs = tabs('Client', namesOf(clients), (value) => choose({ client: value }))
+  const schemeTabs = tabs('Protocol', { '': 'HTTP', https: 'HTTPS' }, (value) => choose({ scheme: value }))
+  const languageTabs = tabs('Language', namesOf(languages), (value) => choose({ language: value }))
+  const address = h('div.stack')
+  const snippetCode = h('div')
+  const snippet = h('div.card.stack', h('div.line.head', h('h2', 'List the items'), languageTabs.element), snippetCode)
+  const allow = h('div.card.stack')
+  const side = h('div.stack')
+  const head = h('div.line.head', h('h2', 'Base address'), schemeTabs.element)
   const element = h(
-    'section',
-    { class: 'view wide connect', 'aria-label': 'Connect' },
-    h('h1', {}, 'Connect a client'),
+    'section.view.wide.stack.connect',
+    { 'aria-label': 'Connect' },
+    h('h1', 'Connect a client'),
     clientTabs.element,
-    h(
-      'div',
-      { class: 'columns' },
-      h('div', { class: 'stack' }, h('div', { class: 'card stack' }, head, address), snippet, allow),
-      side,
-    ),
+    h('div.columns', h('div.stack', h('div.card.stack', head, address), snippet, allow), side),
   )
 
   function choose(parameters: Readonly<Record<string, string>>) {
@@ -176,80 +198,47 @@ export function connectView(app: App): View {
     if (status === 200) app.info = JSON.parse(text)
     update()
     const isShown = client === 'phone' && !element.hidden
-    if (isShown && !isValid(code) && !code?.error && isLoopback(base) && urlsFor('phone').length > 0) await newCode()
-  }
-
-  const isValid = (one: Code | undefined) =>
-    one?.text !== undefined && one.instance === app.info.instance && one.expiresAt > Date.now()
-
-  async function newCode() {
-    const { instance } = app.info
-    const answer = await admin('POST', 'codes')
-    clearTimeout(expiry)
-    if (answer.status === 201) {
-      const { code: text, expiresAt } = JSON.parse(answer.text)
-      code = { instance, text, expiresAt: Date.parse(expiresAt) }
-      expiry = setTimeout(update, code.expiresAt - Date.now() + 1)
-    } else code = { instance, expiresAt: 0, error: messageOf(answer) }
-    update()
-  }
-
-  function profileUrls(): ProfileUrls {
-    const { profiles, title } = app.info
-    return profiles.find((profile) => profile.title === title) ?? { title, urls: [base.origin] }
-  }
-
-  /** Origins that such a client reaches, the best first. */
-  function urlsFor(kind: ClientKind): readonly string[] {
-    const { urls, emulatorUrls, networkUrls = urls.filter((url) => !isLoopback(url)) } = profileUrls()
-    if (kind === 'emulator') return emulatorUrls ?? urls.map((url) => (isLoopback(url) ? atHost(url, '10.0.2.2') : url))
-    if (kind === 'usb') return urls.filter(isLoopback).map((url) => atHost(url, 'localhost'))
-    if (kind !== 'phone') return urls
-    return isLoopback(base) ? networkUrls : [...new Set([base.origin, ...networkUrls])]
+    const isMissing = !code.isValid && !code.error
+    if (isShown && isMissing && isLoopback(base) && urlsFor('phone', app.info).length > 0) await code.renew()
   }
 
   /** Draws only what has changed: somebody may be about to press a button. */
   function update() {
     const { info } = app
-    const state = [info, currentToken(), client, language, scheme, host, code, isValid(code)]
-    if (drawn === JSON.stringify(state)) return
-    drawn = JSON.stringify(state)
+    const state = JSON.stringify([info, currentToken(), client, language, scheme, host, code, code.isValid])
+    if (drawn === state) return
+    drawn = state
     clientTabs.choose(client)
-    const all = urlsFor(client)
+    schemeTabs.choose(scheme)
+    const all = urlsFor(client, info)
     const hasBoth = all.some(isSecure) && !all.every(isSecure)
     schemeTabs.element.hidden = !hasBoth
-    schemeTabs.choose(scheme)
     const urls = hasBoth ? all.filter((url) => isSecure(url) === (scheme === 'https')) : all
     const origin = urls.find((url) => new URL(url).hostname === host) ?? urls[0]
     const prefix = info.sandbox ? `/~${info.sandbox}` : ''
-    const isReachable = origin !== undefined
-    snippet.hidden = allow.hidden = !isReachable
-    if (isReachable) {
-      const url = `${origin}${prefix}`
-      const shown = language || clients[client][1]
-      languageTabs.choose(shown)
-      const isSecured = info.operations.some(({ operation, secured }) => operation === 'listItems' && secured)
-      const request = { url, isSecured, members: items[info.profile] ?? [] }
-      snippetCode.replaceChildren(codeBlock('GET /api/todoitems', languages[shown]?.[1](request) ?? ''))
-      address.replaceChildren(...addressOf(url, urls))
-      allow.replaceChildren(h('h2', {}, 'What the client must allow'), ...allowances(client, url, info.certificate))
-    } else address.replaceChildren(...unreachable())
-    side.replaceChildren(tokenCard(`${profileUrls().urls[0]}${prefix}`), moreCard(info))
+    snippet.hidden = allow.hidden = origin === undefined
+    if (origin === undefined) address.replaceChildren(...unreachable())
+    else showReachable(`${origin}${prefix}`, urls)
+    side.replaceChildren(tokenCard(`${profileUrls(info).urls[0]}${prefix}`), moreCard(info))
+  }
+
+  function showReachable(url: string, urls: readonly string[]) {
+    const { operations, profile, certificate } = app.info
+    const shown = language || clients[client][1]
+    languageTabs.choose(shown)
+    const isSecured = operations.some(({ operation, secured }) => operation === 'listItems' && secured)
+    const request = { url, isSecured, members: items[profile] ?? [] }
+    snippetCode.replaceChildren(codeBlock('GET /api/todoitems', languages[shown]?.[1](request) ?? ''))
+    address.replaceChildren(...addressOf(url, urls))
+    allow.replaceChildren(h('h2', 'What the client must allow'), ...allowances(client, url, certificate))
   }
 
   function addressOf(url: string, urls: readonly string[]): HTMLElement[] {
-    if (client === 'usb') {
-      const { port } = new URL(url)
-      return [
-        h('p', {}, 'Forward the port of the phone to this machine, each time it is plugged in:'),
-        copyLine(`adb reverse tcp:${port} tcp:${port}`),
-        h('p', {}, 'The base address on the phone is then'),
-        copyLine(url),
-      ]
-    }
+    if (client === 'usb') return usbAddress(url)
     if (client !== 'phone') return [copyLine(url)]
-    const hosts = urls.map((one): SelectOption => [new URL(one).hostname, new URL(one).hostname])
-    const choice = select({ onchange: chooseHost }, hosts, host)
+    const hosts = urls.map((one) => new URL(one).hostname)
+    const choice = select({ onchange: chooseHost }, Object.fromEntries(hosts.map((one) => [one, one])))
+    if (hosts.includes(host)) choice.value = host
     function chooseHost() {
       host = choice.value
       update()
@@ -257,68 +246,23 @@ export function connectView(app: App): View {
     return [
       copyLine(url),
       ...(hosts.length > 1 ? [field('This machine has several addresses. The phone reaches', choice)] : []),
-      codeBox(`${url}/app`),
+      codeBox(`${url}/app`, code),
     ]
-  }
-
-  /** The phone opens this page there, and gets a token for the code. */
-  function codeBox(page: string): HTMLElement {
-    const text = isValid(code) ? code?.text : undefined
-    const button = (label: string) => h('button', { type: 'button', class: 'small', onclick: newCode }, label)
-    const says = code?.error
-      ? [h('p', {}, `There is no code: ${code.error} The phone asks for a token.`), button('Try again')]
-      : text
-        ? [
-            h('p', { class: 'mono code' }, text),
-            h(
-              'p',
-              { class: 'hint' },
-              `Valid for 5 minutes, until ${formatTime(new Date(code?.expiresAt ?? 0).toISOString())}, for one phone.`,
-            ),
-            button('New code'),
-          ]
-        : [
-            h('p', {}, code ? 'This code has expired.' : 'Another phone gets its token for this page by a code.'),
-            button(code ? 'New code' : 'Show a code'),
-          ]
-    const image = (text || code?.error) && qrImage(text ? `${page}#/connect?code=${text}` : page)
-    return h(
-      'div',
-      { class: 'phone' },
-      image || undefined,
-      h(
-        'div',
-        { class: 'stack' },
-        h('h3', {}, 'This page on the phone'),
-        h(
-          'p',
-          {},
-          image ? 'Scan this with the camera, or open ' : 'Open ',
-          h('code', {}, page),
-          text ? ' there. On the phone, enter this code:' : ' there.',
-        ),
-        ...says,
-      ),
-    )
   }
 
   function unreachable(): HTMLElement[] {
     if (client === 'usb')
       return [
-        h(
-          'p',
-          { class: 'callout warning' },
-          'adb leads to localhost, where the service does not listen. Start it with:',
-        ),
+        h('p.callout.warning', 'adb leads to localhost, where the service does not listen. Start it with:'),
         copyLine('npm start -- --host localhost'),
       ]
-    if (profileUrls().isListeningOnNetwork)
+    if (profileUrls(app.info).isListeningOnNetwork)
       return [
-        h('p', { class: 'callout warning' }, 'This machine has no network address. Join the network of the phone.'),
-        h('p', {}, h('button', { type: 'button', onclick: openPhone }, 'Look again')),
+        h('p.callout.warning', 'This machine has no network address. Join the network of the phone.'),
+        h('p', button('Look again', openPhone)),
       ]
     return [
-      h('p', { class: 'callout' }, 'The service listens on this machine only. For a phone, start it with:'),
+      h('p.callout', 'The service listens on this machine only. For a phone, start it with:'),
       copyLine('npm start -- --host 0.0.0.0'),
     ]
   }
@@ -326,25 +270,59 @@ export function connectView(app: App): View {
   return { title: 'Connect', element, show, rulesChanged: () => !element.hidden && update() }
 }
 
-const copyLine = (text: string) =>
-  h(
-    'p',
-    { class: 'copyable' },
-    h('code', {}, text),
-    copyButton('Copy', () => text, { class: 'small', 'aria-label': `Copy ${text}` }),
+function usbAddress(url: string): HTMLElement[] {
+  const { port } = new URL(url)
+  return [
+    h('p', 'Forward the port of the phone to this machine, each time it is plugged in:'),
+    copyLine(`adb reverse tcp:${port} tcp:${port}`),
+    h('p', 'The base address on the phone is then'),
+    copyLine(url),
+  ]
+}
+
+/** The phone opens this page there, and gets a token for the code. */
+function codeBox(page: string, code: PhoneCode): HTMLElement {
+  const text = code.isValid ? code.text : ''
+  const image = (text || code.error) && qrImage(text ? `${page}#/connect?code=${text}` : page)
+  return h(
+    'div.phone',
+    image,
+    h(
+      'div.stack',
+      h('h3', 'This page on the phone'),
+      h(
+        'p',
+        image ? 'Scan this with the camera, or open ' : 'Open ',
+        h('code', page),
+        text ? ' there. On the phone, enter this code:' : ' there.',
+      ),
+      stateOfCode(code),
+    ),
   )
+}
+
+function stateOfCode(code: PhoneCode): HTMLElement[] {
+  const renew = (label: string) => button(label, () => code.renew(), { class: 'small' })
+  if (code.error) return [h('p', `There is no code: ${code.error} The phone asks for a token.`), renew('Try again')]
+  if (code.isValid)
+    return [
+      h('p.mono.code', code.text),
+      h('p.hint', `Valid for 5 minutes, until ${formatTime(code.expiresAt)}, for one phone.`),
+      renew('New code'),
+    ]
+  if (code.text) return [h('p', 'This code has expired.'), renew('New code')]
+  return [h('p', 'Another phone gets its token for this page by a code.'), renew('Show a code')]
+}
 
 const codeBlock = (title: string, text: string) =>
   h(
-    'div',
-    { class: 'snippet' },
+    'div.snippet',
     h(
-      'p',
-      { class: 'line' },
-      h('small', {}, title),
+      'p.line',
+      h('small', title),
       copyButton('Copy', () => text, { class: 'small', 'aria-label': `Copy ${title}` }),
     ),
-    h('pre', { class: 'command', tabindex: '0' }, text),
+    h('pre.command', { tabindex: '0' }, text),
   )
 
 const quietZone = 4
@@ -367,50 +345,35 @@ function qrImage(text: string): HTMLElement | undefined {
     svg('rect', { width: size, height: size, fill: '#fff' }),
     svg('path', { d: path.join(''), fill: '#000' }),
   )
-  const box = h('div', { class: 'qr', role: 'img', 'aria-label': `QR code of ${text}` })
+  const box = h('div.qr', { role: 'img', 'aria-label': `QR code of ${text}` })
   box.append(image)
   return box
 }
 
 type Certificate = Info['certificate']
 
+const corsHint =
+  'Programs: nothing. Pages in a browser: nothing for those of localhost; for others start the service with `--cors ORIGIN`.'
+const certificateWarning = (hostname: string) =>
+  `The development certificate is for localhost and 10.0.2.2, so clients reject it for ${hostname}. Use HTTP, or start the service with a certificate of your own: \`--tls-cert FILE --tls-key FILE\`.`
+
 /** Platforms refuse plain HTTP and self-signed certificates until an app says otherwise. */
-function allowances(client: ClientKind, url: string, certificate: Certificate): (HTMLElement | string)[] {
+function allowances(client: ClientKind, url: string, certificate: Certificate): HTMLElement[] {
   const { hostname } = new URL(url)
-  const isAndroid = client === 'emulator' || client === 'usb'
+  const isTls = isSecure(url)
+  const isPhone = client === 'phone'
+  if (client === 'machine' && !isTls) return [h('p', withCode(corsHint))]
+  if (isPhone && isTls && certificate?.subject === 'CN=localhost')
+    return [h('p.callout.warning', withCode(certificateWarning(hostname)))]
   const parts: (HTMLElement | false)[] = []
-  if (!isSecure(url)) {
-    if (client === 'machine')
-      return [
-        h(
-          'p',
-          {},
-          'Programs: nothing. Pages in a browser: nothing for those of localhost; for others start the service with ',
-          h('code', {}, '--cors ORIGIN'),
-          '.',
-        ),
-      ]
-  } else if (certificate) {
-    const isDevelopment = certificate.subject === 'CN=localhost'
-    if (client === 'phone' && isDevelopment)
-      return [
-        h(
-          'p',
-          { class: 'callout warning' },
-          `The development certificate is for localhost and 10.0.2.2, so clients reject it for ${hostname}. Use HTTP, or start the service with a certificate of your own: `,
-          h('code', {}, '--tls-cert FILE --tls-key FILE'),
-          '.',
-        ),
-      ]
-    parts.push(certificateBox(certificate))
-    if (client === 'machine')
-      parts.push(
-        copyLine(`curl --cacert localhost.crt ${url}/api/todoitems`),
-        copyLine('NODE_EXTRA_CA_CERTS=localhost.crt node client.js'),
-      )
-  }
-  if (isAndroid || client === 'phone') parts.push(...androidBox(hostname, isSecure(url)))
-  if (client === 'simulator' || client === 'phone') parts.push(...iosBox(hostname, isSecure(url), client === 'phone'))
+  if (isTls && certificate) parts.push(certificateBox(certificate))
+  if (isTls && certificate && client === 'machine')
+    parts.push(
+      copyLine(`curl --cacert localhost.crt ${url}/api/todoitems`),
+      copyLine('NODE_EXTRA_CA_CERTS=localhost.crt node client.js'),
+    )
+  if (isPhone || client === 'emulator' || client === 'usb') parts.push(...androidBox(hostname, isTls))
+  if (isPhone || client === 'simulator') parts.push(...iosBox(hostname, isTls, isPhone))
   return parts.filter((part) => part !== false)
 }
 
@@ -431,16 +394,10 @@ const androidBox = (hostname: string, isTls: boolean) => [
 </network-security-config>`,
   ),
   h(
-    'p',
-    { class: 'hint' },
-    ...(isTls ? ['Save the certificate as ', h('code', {}, 'res/raw/localhost.crt'), '. '] : []),
-    'In AndroidManifest.xml, ',
-    h('code', {}, 'application'),
-    ' needs ',
-    h('code', {}, 'android:networkSecurityConfig="@xml/network_security_config"'),
-    ', and the app the permission ',
-    h('code', {}, 'android.permission.INTERNET'),
-    '.',
+    'p.hint',
+    withCode(
+      `${isTls ? 'Save the certificate as `res/raw/localhost.crt`. ' : ''}In AndroidManifest.xml, \`application\` needs \`android:networkSecurityConfig="@xml/network_security_config"\`, and the app the permission \`android.permission.INTERNET\`.`,
+    ),
   ),
 ]
 
@@ -459,12 +416,11 @@ const iosBox = (hostname: string, isTls: boolean, isPhone: boolean) => [
         : ''
     }`,
   ),
-  isPhone && h('p', { class: 'hint' }, 'iOS asks once whether the app may find devices in the local network.'),
-  ...(isTls
-    ? [
-        codeBlock(
-          'iOS, in debug builds: the delegate of the URLSession',
-          `func urlSession(
+  isPhone && h('p.hint', 'iOS asks once whether the app may find devices in the local network.'),
+  isTls &&
+    codeBlock(
+      'iOS, in debug builds: the delegate of the URLSession',
+      `func urlSession(
     _ session: URLSession,
     didReceive challenge: URLAuthenticationChallenge
 ) async -> (URLSession.AuthChallengeDisposition, URLCredential?) {
@@ -474,74 +430,51 @@ const iosBox = (hostname: string, isTls: boolean, isPhone: boolean) => [
     }
     return (.useCredential, URLCredential(trust: trust))
 }`,
-        ),
-      ]
-    : []),
+    ),
 ]
 
 const certificateBox = ({ pem, subject, validTo, fingerprint256 }: NonNullable<Certificate>) =>
   h(
-    'div',
-    { class: 'stack' },
-    h('p', {}, `HTTPS uses the certificate of ${subject}, valid until ${formatDate(validTo)}.`),
+    'div.stack',
+    h('p', `HTTPS uses the certificate of ${subject}, valid until ${formatDate(validTo)}.`),
     h(
-      'p',
-      { class: 'line' },
-      h(
-        'button',
-        { type: 'button', onclick: () => download('localhost.crt', pem, 'application/x-x509-ca-cert') },
-        'Save localhost.crt',
-      ),
+      'p.line',
+      button('Save localhost.crt', () => download('localhost.crt', pem, 'application/x-x509-ca-cert')),
     ),
-    h('details', {}, h('summary', {}, 'Fingerprint'), h('p', {}, h('code', {}, `SHA-256 ${fingerprint256}`))),
+    h('details', h('summary', 'Fingerprint'), h('p', h('code', `SHA-256 ${fingerprint256}`))),
   )
 
 function tokenCard(url: string): HTMLElement {
   const token = currentToken()
   const curl = `curl ${url}/secret -H "Authorization: Bearer $TOKEN"`
-  const card = h('div', { class: 'card stack' }, h('h2', {}, 'Token'))
+  const card = h('div.card.stack', h('h2', 'Token'))
   if (!token) {
-    card.append(h('p', {}, 'Create one where the service runs:'), copyLine('npx todo-service token'))
+    card.append(h('p', 'Create one where the service runs:'), copyLine('npx todo-service token'))
     return card
   }
   const { name, exp } = claimsOf(token)
-  const line = (text: string, label: string, copied: string) =>
-    h(
-      'p',
-      { class: 'copyable' },
-      h('code', {}, text),
-      copyButton('Copy', () => copied, { class: 'small', 'aria-label': label }),
-    )
   card.append(
     h(
-      'p',
-      { class: 'hint' },
+      'p.hint',
       `For ${name}${exp ? `, valid until ${formatDate(1000 * exp)}` : ''}. `,
-      h('code', {}, '/secret'),
-      ' and the API description require one.',
+      withCode('`/secret` and the API description require one.'),
     ),
-    line(token, 'Copy token', token),
-    line(curl, 'Copy command', curl.replace('$TOKEN', token)),
+    copyLine(token, 'Copy token'),
+    copyLine(curl, 'Copy command', curl.replace('$TOKEN', token)),
   )
   return card
 }
 
 const moreCard = (info: Info) =>
   h(
-    'div',
-    { class: 'card stack' },
-    h('h2', {}, 'More'),
+    'div.card.stack',
+    h('h2', 'More'),
     h(
       'ul',
-      {},
-      h('li', {}, h('a', { href: `${base}swagger/index.html` }, 'Swagger UI'), ': try each operation'),
-      h('li', {}, h('a', { href: '#/contract' }, 'The contract'), ': every rule of this profile'),
+      h('li', h('a', { href: `${base}swagger/index.html` }, 'Swagger UI'), ': try each operation'),
+      h('li', h('a', { href: '#/contract' }, 'The contract'), ': every rule of this profile'),
     ),
-    h(
-      'p',
-      { class: 'hint' },
-      `todo-item-service ${info.version}, items in ${info.store}, started ${formatDate(info.startedAt)}`,
-    ),
+    h('p.hint', `todo-item-service ${info.version}, items in ${info.store}, started ${formatDate(info.startedAt)}`),
   )
 
 interface TokenClaims {

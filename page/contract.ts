@@ -1,4 +1,5 @@
 import { h, setText, tabs, withCode } from './dom.ts'
+import { counted } from './format.ts'
 import type { App, View } from './view.ts'
 
 /** What the requests say about a rule. */
@@ -22,34 +23,19 @@ export function contractView(app: App): View {
     spellcheck: 'false',
     oninput: () => choose({ q: filter.value.trim() }),
   })
-  const basisTabs = tabs(
-    'Basis',
-    [
-      ['', 'All'],
-      ['spec', 'Specified'],
-      ['choice', 'Our choices'],
-    ],
-    (basis) => choose({ basis }),
-  )
-  const stateTabs = tabs(
-    'State',
-    [
-      ['', 'All'],
-      ['met', 'Met'],
-      ['broken', 'Broken'],
-      ['unseen', 'Not seen'],
-    ],
-    (state) => choose({ state }),
-  )
+  const bases = { '': 'All', spec: 'Specified', choice: 'Our choices' }
+  const basisTabs = tabs('Basis', bases, (basis) => choose({ basis }))
+  const states = { '': 'All', met: 'Met', broken: 'Broken', unseen: 'Not seen' }
+  const stateTabs = tabs('State', states, (state) => choose({ state }))
 
   const rows = app.info.rules.map(({ id, basis, sentence }) => {
-    const state = h('p', { class: 'evidence' })
+    const state = h('p.evidence')
     const evidence: Evidence = { met: 0, broken: 0, brokenBy: 0 }
     const element = h(
       'li',
       { id: `rule-${id}`, tabindex: '-1' },
-      h('h3', { class: 'mono' }, id),
-      h('p', { class: 'text' }, withCode(sentence)),
+      h('h3.mono', id),
+      h('p.text', withCode(sentence)),
       h('small', { class: basis === 'spec' ? 'basis' : 'basis badge' }, basis === 'spec' ? 'specified' : 'our choice'),
       state,
     )
@@ -62,43 +48,34 @@ export function contractView(app: App): View {
     const title = groupTitles[letter] ?? 'To-do items'
     const list = h(
       'ol',
-      {},
       members.map(({ element }) => element),
     )
-    return { members, element: h('section', { class: 'card', 'aria-label': title }, h('h2', {}, title), list) }
+    return { members, element: h('section.card', { 'aria-label': title }, h('h2', title), list) }
   })
-  const nothing = h('p', { class: 'empty', hidden: true }, 'No rule matches these filters.')
+  const nothing = h('p.empty', { hidden: true }, 'No rule matches these filters.')
 
-  const summary = h('p', { class: 'summary', role: 'status' })
-  const metPart = h('span', { class: 's2xx' })
-  const brokenPart = h('span', { class: 's4xx' })
+  const summary = h('p.summary', { role: 'status' })
+  const metPart = h('span.s2xx')
+  const brokenPart = h('span.s4xx')
   const element = h(
-    'section',
-    { class: 'view wide contract', 'aria-label': 'Contract' },
-    h('h1', {}, `The contract, ${app.info.title}`),
+    'section.view.wide.stack.contract',
+    { 'aria-label': 'Contract' },
+    h('h1', `The contract, ${app.info.title}`),
     h(
-      'div',
-      { class: 'card progress' },
+      'div.card.stack.progress',
       summary,
-      h('div', { class: 'progress-bar', 'aria-hidden': 'true' }, metPart, brokenPart),
+      h('div.progress-bar', { 'aria-hidden': 'true' }, metPart, brokenPart),
       h(
-        'p',
-        { class: 'hint' },
+        'p.hint',
         'A live check of your own client, by the requests in ',
         h('a', { href: '#/traffic' }, 'Traffic'),
-        ' without simulated ones; it proves nothing about a server, which ',
-        h('code', {}, 'todo-service verify'),
-        ' does.',
+        withCode(' without simulated ones; it proves nothing about a server, which `todo-service verify` does.'),
       ),
     ),
-    h('div', { class: 'line filters' }, filter, basisTabs.element, stateTabs.element),
+    h('div.line.filters', filter, basisTabs.element, stateTabs.element),
     groups.map((group) => group.element),
     nothing,
-    h(
-      'p',
-      { class: 'hint' },
-      'Specified: the specification says so. Our choice: it is silent, and this is what we answer.',
-    ),
+    h('p.hint', 'Specified: the specification says so. Our choice: it is silent, and this is what we answer.'),
   )
 
   function choose(chosen: Readonly<Record<string, string>>) {
@@ -146,8 +123,7 @@ export function contractView(app: App): View {
     for (const row of rows) showEvidence(row, found.get(row.id) ?? row.evidence)
     const inState = (state: string) => rows.filter(({ evidence }) => stateOf(evidence) === state).length
     const [met, broken] = [inState('met'), inState('broken')]
-    const by = requests === 1 ? '1 request' : `${requests} requests`
-    setText(summary, `${met} of ${rows.length} rules met, ${broken} broken, by ${by}`)
+    setText(summary, `${met} of ${rows.length} rules met, ${broken} broken, by ${counted(requests, 'request')}`)
     metPart.style.width = `${(100 * met) / rows.length}%`
     brokenPart.style.width = `${(100 * broken) / rows.length}%`
     applyFilters()
@@ -158,17 +134,15 @@ export function contractView(app: App): View {
     const isSame = evidence.met === met && evidence.broken === broken && evidence.brokenBy === brokenBy
     if (isSame && state.firstChild) return
     Object.assign(evidence, { met, broken, brokenBy })
-    const isBroken = broken > 0
     const link = h(
-      'a',
-      { class: 'badge s4xx', href: `#/traffic?open=${brokenBy}`, title: `Open the newest request that broke ${id}` },
+      'a.badge.s4xx',
+      { href: `#/traffic?open=${brokenBy}`, title: `Open the newest request that broke ${id}` },
       `broken ${times(broken)}`,
     )
-    state.replaceChildren(
-      ...(isBroken ? [link] : []),
-      ...(met > 0 ? [h('span', { class: 'badge s2xx' }, `met ${times(met)}`)] : []),
-      ...(isBroken || met > 0 ? [] : [h('span', { class: 'hint' }, 'not seen')]),
-    )
+    state.replaceChildren()
+    if (broken > 0) state.append(link)
+    if (met > 0) state.append(h('span.badge.s2xx', `met ${times(met)}`))
+    if (broken === 0 && met === 0) state.append(h('span.hint', 'not seen'))
   }
 
   return {

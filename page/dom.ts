@@ -1,56 +1,43 @@
-type PropertyValue = string | number | boolean | undefined
-
 type Listeners = {
   readonly [Name in keyof HTMLElementEventMap as `on${Name}`]?: (event: HTMLElementEventMap[Name]) => unknown
 }
 
-/** Attributes by name; false and undefined leave one out. */
+/** Attributes by name, where false and undefined leave one out, and listeners such as `onclick`. */
 interface Properties extends Listeners {
-  readonly [name: `aria-${string}` | `data-${string}`]: PropertyValue
-  readonly accept?: PropertyValue
-  readonly autocomplete?: PropertyValue
-  readonly class?: PropertyValue
-  readonly download?: PropertyValue
-  readonly hidden?: PropertyValue
-  readonly href?: PropertyValue
-  readonly id?: PropertyValue
-  readonly inputmode?: PropertyValue
-  readonly list?: PropertyValue
-  readonly max?: PropertyValue
-  readonly maxlength?: PropertyValue
-  readonly min?: PropertyValue
-  readonly name?: PropertyValue
-  readonly novalidate?: PropertyValue
-  readonly pattern?: PropertyValue
-  readonly placeholder?: PropertyValue
-  readonly required?: PropertyValue
-  readonly role?: PropertyValue
-  readonly rows?: PropertyValue
-  readonly scope?: PropertyValue
-  readonly spellcheck?: PropertyValue
-  readonly step?: PropertyValue
-  readonly tabindex?: PropertyValue
-  readonly title?: PropertyValue
-  readonly type?: PropertyValue
-  readonly value?: PropertyValue
+  readonly [name: string]: string | number | boolean | undefined | ((event: never) => unknown)
 }
 
 type Child = Node | string | false | undefined
+type Children = Child | readonly Child[]
 
-/** An element. Strings become text nodes, so nothing that a client sends is ever read as HTML. */
+/**
+ * An element with classes, such as `h('p.hint', 'text')`; attributes and listeners may come first. Strings become text nodes, so
+ * nothing that a client sends is ever read as HTML.
+ */
 export function h<Name extends keyof HTMLElementTagNameMap>(
-  name: Name,
-  properties: Properties = {},
-  ...children: readonly (Child | readonly Child[])[]
+  selector: Name | `${Name}.${string}`,
+  first?: Properties | Children,
+  ...others: readonly Children[]
 ): HTMLElementTagNameMap[Name] {
-  const element = document.createElement(name)
+  const [name, ...classes] = selector.split('.')
+  const element = document.createElement(name as Name)
+  if (classes.length > 0) element.className = classes.join(' ')
+  const hasProperties = isProperties(first)
+  if (hasProperties) setProperties(element, first)
+  const children = hasProperties ? others : [first, ...others]
+  element.append(...children.flat().filter((child): child is Node | string => Boolean(child)))
+  return element
+}
+
+const isProperties = (value: Properties | Children): value is Properties =>
+  typeof value === 'object' && !(value instanceof Node) && !Array.isArray(value)
+
+function setProperties(element: HTMLElement, properties: Properties) {
   for (const [key, value] of Object.entries(properties)) {
-    if (typeof value === 'function') element.addEventListener(key.slice(2), value)
+    if (typeof value === 'function') element.addEventListener(key.slice(2), value as EventListener)
     else if (value === true) element.setAttribute(key, '')
     else if (value !== undefined && value !== false) element.setAttribute(key, `${value}`)
   }
-  element.append(...children.flat().filter((child): child is Node | string => Boolean(child)))
-  return element
 }
 
 /** Calls `action` once before the next frame, however often it is called. */
@@ -72,41 +59,52 @@ export function setText(element: HTMLElement, text: string): void {
 }
 
 /** A label around a field. */
-export const field = (label: string, input: HTMLElement, hint?: string) =>
-  h('label', { class: 'field' }, h('span', {}, label), input, hint && h('small', {}, hint))
+export const field = (label: string, input: HTMLElement) => h('label.field', h('span', label), input)
 
-/** The value of an option, and its text. */
-export type SelectOption = readonly [value: string, text: string]
+/** A button that submits no form. */
+export const button = (label: string, onclick: (event: MouseEvent) => unknown, properties: Properties = {}) =>
+  h('button', { type: 'button', ...properties, onclick }, label)
 
-export function select(properties: Properties, options: readonly SelectOption[], value?: string): HTMLSelectElement {
-  const element = h(
+/** Text in which backticks enclose code. */
+export const withCode = (text: string): (string | HTMLElement)[] =>
+  text.split('`').map((part, index) => (index % 2 === 1 ? h('code', part) : part))
+
+/** Texts by value, in their order. */
+export type Options = Readonly<Record<string, string>>
+
+export const select = (properties: Properties, options: Options) =>
+  h(
     'select',
     properties,
-    options.map(([key, text]) => h('option', { value: key }, text)),
+    Object.entries(options).map(([value, text]) => h('option', { value }, text)),
   )
-  element.value = value ?? options[0]?.[0] ?? ''
-  if (element.selectedIndex < 0) element.selectedIndex = 0
-  return element
-}
 
 const copiedForMs = 1500
 
 /** A button that copies what `text` returns, and says so. */
 export function copyButton(label: string, text: () => string, properties: Properties = {}): HTMLButtonElement {
-  const button = h('button', { type: 'button', ...properties, onclick: click }, label)
+  const element = button(label, click, properties)
   async function click() {
     const isCopied = await copy(text())
-    button.textContent = isCopied ? 'Copied' : 'Press Ctrl+C'
+    element.textContent = isCopied ? 'Copied' : 'Press Ctrl+C'
     // It would hide the text.
-    button.removeAttribute('aria-label')
+    element.ariaLabel = null
     setTimeout(() => {
-      button.textContent = label
+      element.textContent = label
       const name = properties['aria-label']
-      if (name) button.setAttribute('aria-label', `${name}`)
+      if (name) element.ariaLabel = `${name}`
     }, copiedForMs)
   }
-  return button
+  return element
 }
+
+/** A line of code with a button that copies it, or a text of its own. */
+export const copyLine = (text: string, name = `Copy ${text}`, copied = text) =>
+  h(
+    'p.copyable',
+    h('code', text),
+    copyButton('Copy', () => copied, { class: 'small', 'aria-label': name }),
+  )
 
 /** The clipboard API exists in secure contexts only, which a phone that uses plain HTTP has not. */
 async function copy(text: string): Promise<boolean> {
@@ -115,7 +113,7 @@ async function copy(text: string): Promise<boolean> {
       () => true,
       () => false,
     )
-  const area = h('textarea', { class: 'offscreen', 'aria-hidden': 'true' })
+  const area = h('textarea.offscreen', { 'aria-hidden': 'true' })
   area.value = text
   const focused = document.activeElement
   document.body.append(area)
@@ -135,39 +133,38 @@ export function download(fileName: string, text: string, type: string): void {
 
 /** Asks before something is lost, and tells whether to go on. */
 export function ask(title: string, text: string, action: string): Promise<boolean> {
-  const cancel = h('button', { type: 'button', onclick: () => dialog.close() }, 'Cancel')
-  const goOn = h('button', { type: 'button', class: 'danger', onclick: () => dialog.close(action) }, action)
+  const cancel = button('Cancel', () => dialog.close())
+  const goOn = button(action, () => dialog.close(action), { class: 'danger' })
   const dialog: HTMLDialogElement = h(
-    'dialog',
-    { class: 'stack', 'aria-label': title },
-    h('h2', {}, title),
-    h('p', {}, text),
-    h('p', { class: 'actions' }, cancel, goOn),
+    'dialog.stack',
+    { 'aria-label': title },
+    h('h2', title),
+    h('p', text),
+    h('p.actions', cancel, goOn),
   )
-  document.body.append(dialog)
-  dialog.showModal()
-  cancel.focus()
+  openDialog(dialog, cancel)
   return new Promise((resolve) => {
-    dialog.onclose = () => {
-      dialog.remove()
-      resolve(dialog.returnValue === action)
-    }
+    dialog.addEventListener('close', () => resolve(dialog.returnValue === action))
   })
 }
 
-/** Text in which backticks enclose code. */
-export const withCode = (text: string): (string | HTMLElement)[] =>
-  text.split('`').map((part, index) => (index % 2 === 1 ? h('code', {}, part) : part))
+/** Shows a dialog until it is closed. */
+export function openDialog(dialog: HTMLDialogElement, focused: HTMLElement): void {
+  dialog.addEventListener('close', () => dialog.remove())
+  document.body.append(dialog)
+  dialog.showModal()
+  focused.focus()
+}
 
 /** Buttons in a group, of which one is pressed; the caller calls `choose` to press another. */
-export function tabs(label: string, options: readonly SelectOption[], onChoose: (value: string) => unknown) {
-  const buttons = options.map(([value, text]) =>
-    h('button', { type: 'button', 'data-value': value, onclick: () => onChoose(value) }, text),
+export function tabs(label: string, options: Options, onChoose: (value: string) => unknown) {
+  const buttons = Object.entries(options).map(([value, text]) =>
+    button(text, () => onChoose(value), { 'data-value': value }),
   )
   return {
-    element: h('div', { class: 'tabs', role: 'group', 'aria-label': label }, buttons),
+    element: h('div.tabs', { role: 'group', 'aria-label': label }, buttons),
     choose(value: string) {
-      for (const button of buttons) button.setAttribute('aria-pressed', `${button.dataset.value === value}`)
+      for (const button of buttons) button.ariaPressed = `${button.dataset.value === value}`
     },
   }
 }

@@ -26,8 +26,7 @@ const statuses: Partial<Record<number, string>> = {
   503: 'Service Unavailable',
 }
 
-export const describeStatus = (status: Status) =>
-  status ? `${status} ${statuses[status] ?? ''}`.trim() : 'No response: the connection was closed'
+export const describeStatus = (status: Status) => `${status} ${statuses[status ?? 0] ?? ''}`.trim()
 
 type ShownOutcome = Pick<JournalEntry, 'state' | 'status'>
 
@@ -38,6 +37,8 @@ export const outcomeGroup = ({ state, status }: ShownOutcome) =>
 /** The class that gives an outcome its colour. */
 export const outcomeClass = (outcome: ShownOutcome) => outcomeGroup(outcome).replace(/^\d/, 's$&')
 
+export const methodMark = (method: string) => h('span', { class: `method ${method.toLowerCase()}` }, method)
+
 /** What an OPTIONS request is called that a browser sends before the request of a page. */
 export const preflight = 'CORS preflight'
 
@@ -45,7 +46,7 @@ const outcomes = { pending: 'pending', aborted: 'client left', closed: 'connecti
 export const outcomeOf = ({ state, status }: ShownOutcome) => (state === 'sent' ? `${status}` : outcomes[state])
 
 const time = new Intl.DateTimeFormat([], { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' })
-export const formatTime = (text: string) => time.format(new Date(text))
+export const formatTime = (value: string | number) => time.format(new Date(value))
 const date = new Intl.DateTimeFormat([], { dateStyle: 'medium', timeStyle: 'short' })
 export const formatDate = (value: string | number) => date.format(new Date(value))
 
@@ -53,6 +54,9 @@ export function formatDuration(milliseconds: number): string {
   if (milliseconds < 10) return `${milliseconds.toFixed(1)} ms`
   return milliseconds < 1000 ? `${Math.round(milliseconds)} ms` : `${(milliseconds / 1000).toFixed(2)} s`
 }
+
+/** `1 item`, `2 items`. */
+export const counted = (count: number, noun: string, nouns = `${noun}s`) => `${count} ${count === 1 ? noun : nouns}`
 
 const browserNames: Partial<Record<string, string>> = {
   Edg: 'Edge',
@@ -63,8 +67,7 @@ const browserNames: Partial<Record<string, string>> = {
 }
 
 /** The program behind a User-Agent header, such as `curl 8.5`. */
-export function clientName(userAgent: string | undefined, address: string): string {
-  if (!userAgent) return address
+export function programName(userAgent: string): string {
   const browser = /(Firefox|Edg|OPR|CriOS|HeadlessChrome|Chrome|Version)\/(\d+)/.exec(userAgent)
   const [, name, version] =
     (userAgent.startsWith('Mozilla/') && browser) || /^([^\s/(]+)\/?([\w.]*)/.exec(userAgent) || []
@@ -236,7 +239,7 @@ const jsonTokens = /"(?:[^"\\]+|\\.)*"|-?\d[\d.eE+-]*|true|false|null|[[\]{},:]/
 
 /** JSON, indented and coloured, every digit as it was sent; other text as it is. */
 export function formatBody(text: string): HTMLElement {
-  const block = h('pre', { class: 'body', tabindex: '0' })
+  const block = h('pre.body', { tabindex: '0' })
   if (!isJson(text)) {
     block.textContent = text
     return block

@@ -1,6 +1,7 @@
 import type { Info } from '../src/control/schema.ts'
-import { type Answer, admin, messageOf, parseExact } from './client.ts'
-import { ask, download, h, setText } from './dom.ts'
+import { type Answer, admin, isSuccess, messageOf, parseExact } from './client.ts'
+import { ask, button, download, h, setText } from './dom.ts'
+import { counted } from './format.ts'
 import type { App } from './view.ts'
 
 /** An item of either profile. Ids of profile A are digits in a string: a number would round them. */
@@ -41,12 +42,10 @@ interface Replacement {
   send(etag: string): Promise<Answer>
 }
 
-const count = (items: readonly unknown[]) => `${items.length} ${items.length === 1 ? 'item' : 'items'}`
-
 const name = (item: ShownItem) => (item.name ? `“${item.name}”` : `Item ${item.id}`)
 
 function check(response: Answer): Answer {
-  if (response.status < 200 || response.status > 299) throw new Error(messageOf(response))
+  if (!isSuccess(response)) throw new Error(messageOf(response))
   return response
 }
 
@@ -61,13 +60,8 @@ const putItems = (text: string, etag: string) => admin('PUT', 'items', text, { '
 export function itemTools(app: App, toJson: (item: ShownItem) => string) {
   /** The newest last, each with what removes its message. */
   const steps = new Map<Step, () => void>()
-  const error = h('p', { class: 'error', role: 'alert' })
-  const undoButton = h('button', {
-    type: 'button',
-    class: 'small',
-    hidden: true,
-    onclick: () => undo([...steps.keys()].at(-1)),
-  })
+  const error = h('p.error', { role: 'alert' })
+  const undoButton = button('', () => undo([...steps.keys()].at(-1)), { class: 'small', hidden: true })
   const file = h('input', {
     type: 'file',
     accept: '.json,application/json',
@@ -76,15 +70,14 @@ export function itemTools(app: App, toJson: (item: ShownItem) => string) {
     'aria-label': 'JSON file with items',
     onchange: () => attempt(load),
   })
-  const button = (label: string, onclick: () => unknown) =>
-    h('button', { type: 'button', class: 'quiet small', onclick }, label)
+  const tool = (label: string, onclick: () => unknown) => button(label, onclick, { class: 'quiet small' })
   const element = h(
-    'div',
-    { class: 'line tools', role: 'toolbar', 'aria-label': 'All items' },
+    'div.line.tools',
+    { role: 'toolbar', 'aria-label': 'All items' },
     undoButton,
-    button('Reset', () => attempt(reset)),
-    button('Save', () => attempt(save)),
-    button('Load', () => file.click()),
+    tool('Reset', () => attempt(reset)),
+    tool('Save', () => attempt(save)),
+    tool('Load', () => file.click()),
     file,
   )
 
@@ -130,7 +123,7 @@ export function itemTools(app: App, toJson: (item: ShownItem) => string) {
     const { name, title, consequence, action, done, known, send } = replacement
     for (;;) {
       const before = await readItems()
-      const what = count(before.items)
+      const what = counted(before.items.length, 'item')
       const isLoss = await hasOwnItems(before, known)
       if (isLoss) {
         const loss = `${what} in ${app.info.store} ${before.items.length === 1 ? 'is' : 'are'} deleted.`
@@ -151,9 +144,9 @@ export function itemTools(app: App, toJson: (item: ShownItem) => string) {
     replace({
       name: 'undo',
       title: 'Items have changed since',
-      consequence: `${count(before.items)} of before come back.`,
+      consequence: `${counted(before.items.length, 'item')} of before come back.`,
       action: 'Replace',
-      done: `${count(before.items)} brought back.`,
+      done: `${counted(before.items.length, 'item')} brought back.`,
       known,
       send: (etag) => putItems(before.text, etag),
     })

@@ -1,6 +1,6 @@
-import { type Answer, admin, baseUrl, messageOf, parseExact, send } from './client.ts'
-import { copyButton, field, h, setText } from './dom.ts'
-import { describeStatus, formatBody, outcomeClass, toCurl } from './format.ts'
+import { type Answer, admin, baseUrl, isSuccess, messageOf, parseExact, send } from './client.ts'
+import { button, copyButton, copyLine, field, h, setText } from './dom.ts'
+import { counted, describeStatus, formatBody, methodMark, outcomeClass, toCurl } from './format.ts'
 import { itemTools, type ShownItem } from './item-tools.ts'
 import type { App, View } from './view.ts'
 
@@ -35,7 +35,7 @@ const toJsonA = ({ id, name, isComplete }: ShownItem) =>
 const toJsonB = ({ id, name, notes, done }: ShownItem) => JSON.stringify({ id, name, notes, done })
 
 /** How each profile says it. */
-const shapes: Partial<Record<string, ItemShape>> = {
+const shapes: Readonly<Record<'a' | 'b', ItemShape>> = {
   a: {
     done: 'isComplete',
     hasNotes: false,
@@ -64,12 +64,6 @@ function newId() {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }
 
-const shapeOf = (profile: string): ItemShape => {
-  const shape = shapes[profile]
-  if (!shape) throw new Error(`There is no profile ${profile}.`)
-  return shape
-}
-
 const samples = [
   ['Buy milk', 'two litres'],
   ['Call the dentist', 'in the morning'],
@@ -79,51 +73,43 @@ const samples = [
 /** An event about a request comes soon after its response. */
 const entryTimeoutMs = 5000
 
-const isSuccess = ({ status }: Answer) => status >= 200 && status < 300
-
 export function itemsView(app: App): View {
-  const shape = shapeOf(app.info.profile)
+  const shape = shapes[app.info.profile === 'a' ? 'a' : 'b']
   const rows = new Map<string, ItemRow>()
   /** The items as they were loaded last. */
   let items: readonly ShownItem[] = []
-  const count = h('p', { class: 'count' })
-  const list = h('ul', { class: 'items', 'aria-label': 'To-do items' })
+  const count = h('p.count')
+  const list = h('ul.items', { 'aria-label': 'To-do items' })
   const exchange = lastExchange(app)
   const name = h('input', { name: 'name', autocomplete: 'off', placeholder: 'What is to be done?' })
   const notes = h('input', { name: 'notes', autocomplete: 'off', placeholder: 'Notes' })
   const id = h('input', { name: 'id', autocomplete: 'off', class: 'mono', spellcheck: 'false', value: newId() })
-  const addButton = h('button', { class: 'primary' }, 'Add')
+  const addButton = h('button.primary', 'Add')
   const form = h(
-    'form',
-    { class: 'add', onsubmit: add, 'aria-label': 'Add an item' },
+    'form.add',
+    { onsubmit: add, 'aria-label': 'Add an item' },
     field('New item', name),
     shape.hasNotes && field('Notes', notes),
     shape.hasNotes && field('Id', id),
     addButton,
   )
   const tools = itemTools(app, shape.toJson)
-  const sampleButton = h('button', { type: 'button', onclick: addSamples }, 'Add three samples')
+  const sampleButton = button('Add three samples', addSamples)
   const [firstName, firstNotes] = samples[0]
-  const command = curlOf(app, shape.create({ id: 'milk', name: firstName, notes: firstNotes }))
   const empty = h(
-    'div',
-    { class: 'empty stack', hidden: true },
-    h('p', {}, 'No items yet. Add one above, or let a client create it:'),
-    h(
-      'p',
-      { class: 'copyable' },
-      h('code', {}, command),
-      copyButton('Copy', () => command, { class: 'small' }),
-    ),
-    h('p', {}, sampleButton),
+    'div.empty.stack',
+    { hidden: true },
+    h('p', 'No items yet. Add one above, or let a client create it:'),
+    copyLine(curlOf(app, shape.create({ id: 'milk', name: firstName, notes: firstNotes })), 'Copy'),
+    h('p', sampleButton),
   )
   const element = h(
-    'section',
-    { class: 'view narrow', 'aria-label': 'Items' },
-    h('h1', { class: 'offscreen' }, 'Items'),
+    'section.view.narrow',
+    { 'aria-label': 'Items' },
+    h('h1.offscreen', 'Items'),
     form,
     exchange.element,
-    h('div', { class: 'line head' }, count, tools.element),
+    h('div.line.head', count, tools.element),
     tools.error,
     empty,
     list,
@@ -148,10 +134,10 @@ export function itemsView(app: App): View {
   /** The row is there at once; the fields keep what was typed until the service has it. */
   async function create(item: ShownItem): Promise<Answer> {
     const row = h(
-      'li',
-      { class: 'pending', 'aria-busy': 'true' },
-      h('span', { class: 'name' }, item.name ?? ''),
-      h('small', {}, 'Waiting for the service'),
+      'li.pending',
+      { 'aria-busy': 'true' },
+      h('span.name', item.name ?? ''),
+      h('small', 'Waiting for the service'),
     )
     const entry: Created = { name: item.name, before: new Set(rows.keys()), isFinished: false }
     created.set(row, entry)
@@ -252,7 +238,7 @@ export function itemsView(app: App): View {
       found.querySelector<HTMLElement>('.open')?.focus()
     }
     empty.hidden = list.childElementCount > 0
-    setText(count, items.length === 0 ? '' : `${items.length} ${items.length === 1 ? 'item' : 'items'}, ${done} done`)
+    setText(count, items.length === 0 ? '' : `${counted(items.length, 'item')}, ${done} done`)
   }
 
   return {
@@ -278,7 +264,7 @@ function curlOf(app: App, [method, target, body]: ItemWrite): string {
 
 /** Shows the last request of this view and its response. */
 function lastExchange(app: App) {
-  const element = h('div', { class: 'last' })
+  const element = h('div.last')
   /** Who waits for the entry of a request. */
   let listeners: (() => void)[] = []
 
@@ -292,28 +278,19 @@ function lastExchange(app: App) {
       status ? describeStatus(status) : 'No response',
     )
     const part = (title: string, text: string | undefined) => [
-      h('h3', {}, title),
-      text ? formatBody(text) : h('p', { class: 'hint' }, 'None'),
+      h('h3', title),
+      text ? formatBody(text) : h('p.hint', 'None'),
     ]
     const why = h('p', { role: 'alert', class: 'callout error', hidden: true })
     const details = h(
-      'details',
-      { class: 'exchange' },
+      'details.exchange',
+      h('summary', methodMark(method), h('code', decodeURIComponent(target)), badge),
       h(
-        'summary',
-        {},
-        h('span', { class: `method ${method.toLowerCase()}` }, method),
-        h('code', {}, decoded(target)),
-        badge,
-      ),
-      h(
-        'div',
-        { class: 'card stack' },
+        'div.card.stack',
         ...part('Request body', body),
         ...part('Response body', status ? response.text : undefined),
         h(
           'p',
-          {},
           copyButton('Copy as curl', () => curlOf(app, request), { class: 'small' }),
         ),
       ),
@@ -381,32 +358,19 @@ function itemRow(first: ShownItem, list: ItemList): ItemRow {
     onclick: (event) => isPending() && event.preventDefault(),
     onchange: tick,
   })
-  const title = h('span', { class: 'name' })
-  const text = h('span', { class: 'notes' })
-  const open = h(
-    'button',
-    { type: 'button', class: 'open', onclick: edit },
-    h('span', { class: 'offscreen' }, 'Edit '),
-    title,
-    text,
-  )
-  const remove = h('button', { type: 'button', class: 'quiet small remove', onclick: deleteItem }, '✕')
-  const element: HTMLElement = h(
-    'li',
-    {},
-    box,
-    open,
-    h('code', { class: 'id', title: item.id }, `id ${item.id}`),
-    remove,
-  )
+  const title = h('span.name')
+  const text = h('span.notes')
+  const open = h('button', { type: 'button', class: 'open', onclick: edit }, h('span.offscreen', 'Edit '), title, text)
+  const remove = button('✕', deleteItem, { class: 'quiet small remove' })
+  const element: HTMLElement = h('li', box, open, h('code.id', { title: item.id }, `id ${item.id}`), remove)
   const isPending = () => element.classList.contains('pending')
   show()
 
   function show() {
     const label = item.name ?? 'without a name'
     box.checked = item[shape.done] === true
-    box.setAttribute('aria-label', `Done: ${label}`)
-    remove.setAttribute('aria-label', `Delete ${label}`)
+    box.ariaLabel = `Done: ${label}`
+    remove.ariaLabel = `Delete ${label}`
     setText(title, item.name || (item.name === null ? 'no name (null)' : 'empty name'))
     title.classList.toggle('absent', !item.name)
     setText(text, item.notes ?? '')
@@ -488,18 +452,14 @@ function editForm(item: ShownItem, hasNotes: boolean, handlers: EditHandlers): H
   newNotes.value = item.notes ?? ''
   const before = [newName.value, newNotes.value]
   let isOpen = true
-  const cancel = h(
-    'button',
-    // Some browsers give a button no focus, and would take that for leaving the form.
-    { type: 'button', onclick: close, onmousedown: (event) => event.preventDefault() },
-    'Cancel',
-  )
+  // Some browsers give a button no focus, and would take that for leaving the form.
+  const cancel = button('Cancel', close, { onmousedown: (event) => event.preventDefault() })
   const form = h(
-    'form',
-    { class: 'edit', onsubmit: save, onfocusout: leave, onkeydown: (event) => event.key === 'Escape' && close() },
+    'form.edit',
+    { onsubmit: save, onfocusout: leave, onkeydown: (event) => event.key === 'Escape' && close() },
     newName,
     hasNotes && newNotes,
-    h('button', { class: 'primary' }, 'Save'),
+    h('button.primary', 'Save'),
     cancel,
   )
 
@@ -524,14 +484,6 @@ function editForm(item: ShownItem, hasNotes: boolean, handlers: EditHandlers): H
   }
 
   return form
-}
-
-function decoded(target: string): string {
-  try {
-    return decodeURIComponent(target)
-  } catch {
-    return target
-  }
 }
 
 /** Says why in the words of the service. */

@@ -1,24 +1,19 @@
 import type { FaultRule, UsedRule } from '../src/control/schema.ts'
 import { type Answer, admin, baseUrl, currentToken, messageOf } from './client.ts'
-import { copyButton, h, type SelectOption, select, setText, tabs } from './dom.ts'
-import { toCurl } from './format.ts'
+import { button, copyButton, h, select, setText, tabs } from './dom.ts'
+import { counted, toCurl } from './format.ts'
 import type { App, View } from './view.ts'
 
-type SwitchKind = 'fail' | 'delay' | 'slow' | 'drop'
+const kinds = { fail: 'Fail', delay: 'Delay', slow: 'Slow down', drop: 'Drop the connection' }
+type SwitchKind = keyof typeof kinds
+/** How sentences begin. */
+const verbs = { fail: 'Fail', delay: 'Delay', slow: 'Send', drop: 'Drop the connection of' }
 
-const kinds: readonly (readonly [kind: SwitchKind, tab: string, verb: string])[] = [
-  ['fail', 'Fail', 'Fail'],
-  ['delay', 'Delay', 'Delay'],
-  ['slow', 'Slow down', 'Send'],
-  ['drop', 'Drop the connection', 'Drop the connection of'],
-]
-
-const drops: readonly (readonly [NonNullable<FaultRule['fault']>, string])[] = [
-  ['reset', 'without any effect'],
-  ['lost', 'after the request took effect'],
-  ['truncate', 'after half of the response'],
-]
-const dropNames: Partial<Record<string, string>> = Object.fromEntries(drops)
+const drops: Readonly<Record<NonNullable<FaultRule['fault']>, string>> = {
+  reset: 'without any effect',
+  lost: 'after the request took effect',
+  truncate: 'after half of the response',
+}
 
 /** They are sentences that are filled in. */
 const presets: readonly (readonly [name: string, rules: readonly FaultRule[]])[] = [
@@ -29,6 +24,8 @@ const presets: readonly (readonly [name: string, rules: readonly FaultRule[]])[]
   ['Slow body', [{ bytesPerSecond: 2000 }]],
   ['Expired tokens', [{ code: 401 }]],
 ]
+
+const isKind = (name: string): name is SwitchKind => Object.hasOwn(kinds, name)
 
 type ShownRule = FaultRule & Partial<Pick<UsedRule, 'used'>>
 
@@ -67,14 +64,14 @@ function additionsOf(rule: FaultRule): string {
   const parts = [
     kind !== 'delay' && delay !== undefined && `after ${timeOf(rule)} ms`,
     kind !== 'slow' && bytesPerSecond !== undefined && `sent at ${rateOf(bytesPerSecond)}`,
-    times !== undefined && share !== undefined && `at most ${times} ${times === 1 ? 'time' : 'times'}`,
+    times !== undefined && share !== undefined && `at most ${counted(times, 'time')}`,
   ]
   return parts.filter(Boolean).join(', ')
 }
 
 /** A rule as a sentence. */
 export function describeRule(rule: ShownRule): string {
-  const { times, share, code, fault = '', bytesPerSecond = 0, used = 0 } = rule
+  const { times, share, code, fault, bytesPerSecond = 0, used = 0 } = rule
   const kind = kindOf(rule)
   const requests = requestsOf(rule)
   const noun = (isPlural: boolean) => nounOf(kind, requests, isPlural)
@@ -91,13 +88,13 @@ export function describeRule(rule: ShownRule): string {
         : next(times)
   // A switch for all requests applies a status only to operations that have it.
   const status = code === undefined ? '' : ` with ${code}${requests.includes('/') ? '' : ' where possible'}`
-  const sentence = {
-    fail: `Fail ${which}${status}`,
-    delay: `Delay ${which} by ${timeOf(rule)} ms`,
-    slow: `Send ${which} at ${rateOf(bytesPerSecond)}`,
-    drop: `Drop the connection of ${which} ${dropNames[fault]}`,
+  const how = {
+    fail: status,
+    delay: ` by ${timeOf(rule)} ms`,
+    slow: ` at ${rateOf(bytesPerSecond)}`,
+    drop: ` ${fault && drops[fault]}`,
   }[kind]
-  return [sentence, additionsOf(rule)].filter(Boolean).join(', ')
+  return [`${verbs[kind]} ${which}${how}`, additionsOf(rule)].filter(Boolean).join(', ')
 }
 
 /** A sentence with its operation as code. */
@@ -237,139 +234,118 @@ function problemsOf(values: Values, operations: InfoOperations): Partial<Record<
 const invalid = '[aria-invalid=true]'
 let lastProblem = 0
 
+/** A value that is not offered stays, with a message, instead of becoming another one. */
+function fillOptions(
+  target: HTMLSelectElement,
+  offered: readonly string[],
+  value: string,
+  textOf: (value: string) => string,
+) {
+  const all = [...new Set([...offered, value])]
+  target.replaceChildren(...all.map((one) => h('option', { value: one }, textOf(one))))
+  target.value = value
+}
+
+/** A control between its words, and beside it what is wrong with it. */
+function sentencePart<Input extends HTMLElement>(input: Input, before = '', after = '') {
+  const message = h('small.problem', { id: `problem-${++lastProblem}` })
+  input.setAttribute('aria-describedby', message.id)
+  return { input, message, element: h('span.slot', h('span', before, input, after), message) }
+}
+
+function sentenceParts() {
+  const number = (label: string, properties = {}) =>
+    h('input', { type: 'number', min: '0', step: 'any', inputmode: 'decimal', 'aria-label': label, ...properties })
+  return {
+    next: sentencePart(number('Number of requests')),
+    share: sentencePart(number('Percent'), '', '% of'),
+    requests: sentencePart(h('select', { 'aria-label': 'Which requests' })),
+    status: sentencePart(h('select', { 'aria-label': 'With' }), 'with'),
+    fault: sentencePart(select({ 'aria-label': 'When' }, drops)),
+    delay: sentencePart(number('Milliseconds'), 'by', 'to'),
+    maxDelay: sentencePart(number('At most, in milliseconds', { placeholder: 'same' }), '', 'ms'),
+    rate: sentencePart(number('kB/s', { list: 'rates' }), 'at', 'kB/s'),
+  }
+}
+
 /** A sentence as a form: tabs for its kind, then words and controls. */
 function sentenceForm(app: App, given: Values, onChange: () => void) {
-  let { kind, also } = given
-  const parts: [name: Name, part: HTMLElement, message: HTMLElement][] = []
-  const number = (label: string, list?: string) =>
-    h('input', { type: 'number', min: '0', step: 'any', inputmode: 'decimal', 'aria-label': label, list })
-  const inputs = {
-    how: select({ 'aria-label': 'How many' }, [
-      ['every', 'every'],
-      ['next', 'the next'],
-      ['share', 'a share of'],
-    ]),
-    next: number('Number of requests'),
-    share: number('Percent'),
-    requests: h('select', { 'aria-label': 'Which requests' }),
-    status: h('select', { 'aria-label': 'With' }),
-    fault: select({ 'aria-label': 'When' }, drops),
-    delay: number('Milliseconds'),
-    maxDelay: number('At most, in milliseconds'),
-    rate: number('kB/s', 'rates'),
-  }
-  type Name = keyof typeof inputs
-  inputs.maxDelay.placeholder = 'same'
+  let kind = isKind(given.kind) ? given.kind : 'fail'
+  let { also } = given
+  const how = select({ 'aria-label': 'How many' }, { every: 'every', next: 'the next', share: 'a share of' })
+  const parts = sentenceParts()
   const verb = h('span')
-  const kindTabs = tabs(
-    'Kind',
-    kinds.map(([value, label]) => [value, label]),
-    choose,
-  )
+  const kindTabs = tabs('Kind', kinds, choose)
   const addition = h('span')
-  const additions = h(
-    'p',
-    { class: 'line' },
-    addition,
-    h('button', { type: 'button', class: 'quiet small', onclick: removeAdditions }, 'Remove'),
-  )
-  const note = h('p', { class: 'hint' })
+  const additions = h('p.line', addition, button('Remove', removeAdditions, { class: 'quiet small' }))
+  const note = h('p.hint')
+  const words = Object.values(parts).map((part) => part.element)
   const element = h(
-    'fieldset',
-    { class: 'sentence', 'aria-label': 'Sentence', oninput: update },
+    'fieldset.sentence',
+    { 'aria-label': 'Sentence', oninput: update },
     kindTabs.element,
-    h(
-      'div',
-      { class: 'words' },
-      verb,
-      inputs.how,
-      part('next'),
-      part('share', '', '% of'),
-      part('requests'),
-      part('delay', 'by', 'to'),
-      part('maxDelay', '', 'ms'),
-      part('status', 'with'),
-      part('rate', 'at', 'kB/s'),
-      part('fault'),
-    ),
+    h('div.words', verb, how, words),
     additions,
     note,
   )
 
-  /** A control between its words, and beside it what is wrong with it. */
-  function part(name: Name, before = '', after = '') {
-    const message = h('small', { class: 'problem', id: `problem-${++lastProblem}` })
-    inputs[name].setAttribute('aria-describedby', message.id)
-    const all = h('span', { class: 'slot' }, h('span', {}, before, inputs[name], after), message)
-    parts.push([name, all, message])
-    return all
-  }
-
   const values = () => {
-    const entries = Object.entries(inputs).map(([name, { value }]) => [name, value])
-    return { ...Object.fromEntries(entries), kind, also } as Values
+    const entries = Object.entries(parts).map(([name, { input }]) => [name, input.value])
+    return { how: how.value, ...Object.fromEntries(entries), kind, also } as Values
   }
 
   function choose(chosen: string) {
-    if (chosen === kind) return
+    if (chosen === kind || !isKind(chosen)) return
     kind = chosen
     also = ''
-    inputs.how.value = defaultsOf(kind).how
+    how.value = defaultsOf(kind).how
     update()
   }
 
   function removeAdditions() {
     also = ''
-    inputs.how.focus()
+    how.focus()
     update()
-  }
-
-  /** A value that is not offered stays, with a message, instead of becoming another one. */
-  function fillOptions(target: HTMLSelectElement, options: readonly SelectOption[], value: string) {
-    const all = options.some(([key]) => key === value) ? options : [...options, [value, value] as const]
-    target.replaceChildren(...all.map(([key, text]) => h('option', { value: key }, text)))
-    target.value = value
   }
 
   function fill(to: Values) {
     const { operations } = app.info
-    const { how, next } = to
-    const isPlural = how === 'share' || (how === 'next' && next !== '1')
-    const known = ['', ...operations.map(requestsOf)]
-    const requests = known.includes(to.requests) ? known : [...known, to.requests]
-    const all = how === 'share' ? 'all ' : ''
-    fillOptions(
-      inputs.requests,
-      requests.map((one) => [one, `${one ? '' : all}${nounOf(kind as SwitchKind, one, isPlural)}`]),
-      to.requests,
-    )
     const matching = operationsOf(to.requests, operations)
-    fillOptions(
-      inputs.status,
-      [
-        ['', 'the failure of the store'],
-        ...statusesOf(matching).map((status): SelectOption => [`${status}`, `${status}`]),
-      ],
-      to.status,
-    )
-    for (const name of ['how', 'next', 'share', 'fault', 'delay', 'maxDelay', 'rate'] as const)
-      if (inputs[name].value !== to[name]) inputs[name].value = to[name]
-    for (const name of ['how', 'fault'] as const) if (inputs[name].selectedIndex < 0) inputs[name].selectedIndex = 0
-    kindTabs.choose(kind)
-    setText(verb, kinds.find(([value]) => value === kind)?.[2] ?? '')
-    const current = values()
-    const problems = problemsOf(current, operations)
-    for (const [name, all, message] of parts) {
-      all.hidden = !isShown(current, name)
-      setText(message, problems[name] || '')
-      inputs[name].setAttribute('aria-invalid', `${Boolean(problems[name])}`)
+    const isPlural = to.how === 'share' || (to.how === 'next' && to.next !== '1')
+    const all = to.how === 'share' ? 'all ' : ''
+    const noun = (requests: string) => `${requests ? '' : all}${nounOf(kind, requests, isPlural)}`
+    fillOptions(parts.requests.input, ['', ...operations.map(requestsOf)], to.requests, noun)
+    const statuses = ['', ...statusesOf(matching).map(String)]
+    fillOptions(parts.status.input, statuses, to.status, (status) => status || 'the failure of the store')
+    how.value = to.how
+    for (const name of ['next', 'share', 'fault', 'delay', 'maxDelay', 'rate'] as const) {
+      const { input } = parts[name]
+      if (input.value !== to[name]) input.value = to[name]
     }
-    const extra = also ? additionsOf(ruleOf(current)) : ''
+    for (const choice of [how, parts.fault.input]) if (choice.selectedIndex < 0) choice.selectedIndex = 0
+    kindTabs.choose(kind)
+    setText(verb, verbs[kind])
+    showProblems()
+    showNotes(matching, to.status)
+  }
+
+  function showProblems() {
+    const current = values()
+    const problems = problemsOf(current, app.info.operations)
+    for (const [name, part] of Object.entries(parts)) {
+      part.element.hidden = !isShown(current, name)
+      setText(part.message, problems[name] || '')
+      part.input.ariaInvalid = `${Boolean(problems[name])}`
+    }
+  }
+
+  function showNotes(matching: InfoOperations, status: string) {
+    const extra = also ? additionsOf(ruleOf(values())) : ''
     additions.hidden = !extra
     setText(addition, `Also: ${extra}.`)
-    const having = matching.filter(({ statuses }) => statuses.includes(Number(to.status)))
-    note.hidden = kind !== 'fail' || !to.status || having.length === 0 || having.length === matching.length
-    setText(note, `Only these can have ${to.status}: ${having.map(requestsOf).join(', ')}.`)
+    const having = matching.filter(({ statuses }) => statuses.includes(Number(status)))
+    note.hidden = kind !== 'fail' || !status || having.length === 0 || having.length === matching.length
+    setText(note, `Only these can have ${status}: ${having.map(requestsOf).join(', ')}.`)
   }
 
   function update() {
@@ -377,14 +353,13 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
     onChange()
   }
 
-  if (!kinds.some(([value]) => value === kind)) kind = 'fail'
   fill({ ...given, kind })
 
   return {
     element,
     values,
     isComplete: () => !element.querySelector(invalid),
-    focus: () => (element.querySelector<HTMLElement>(invalid) ?? inputs.how).focus(),
+    focus: () => (element.querySelector<HTMLElement>(invalid) ?? how).focus(),
   }
 }
 
@@ -396,58 +371,184 @@ const remaining = (rules: readonly UsedRule[]) =>
     .filter((rule) => !isUsedUp(rule))
     .map((rule) => ({ ...strip(rule), ...(rule.times !== undefined && { times: rule.times - rule.used }) }))
 
-export function switchesView(app: App): View {
+/** Switches rules on and off, and offers to undo it. What fails is said in the form, or below the list. */
+function createSwitcher(app: App) {
+  const formError = h('p.error', { role: 'alert' })
+  const listError = h('p.error', { role: 'alert' })
   let dismiss = () => {}
+
   /** One message at a time: the next one makes it untrue. */
-  const say: App['notify'] = (text, action) => {
+  function say(text: string, undo?: () => unknown) {
     dismiss()
-    dismiss = app.notify(text, action)
-    return dismiss
+    dismiss = app.notify(text, undo && { label: 'Undo', run: undo })
   }
+
+  /** Behind the others, which stay as they are. */
+  async function add(rules: readonly FaultRule[], what: string) {
+    const added: UsedRule[] = []
+    for (const rule of rules) {
+      const response = await admin('POST', 'faults', JSON.stringify(rule))
+      setText(formError, response.status === 201 ? '' : messageOf(response))
+      if (response.status !== 201) break
+      added.push(JSON.parse(response.text))
+    }
+    if (added.length > 0) say(`${what}: ${added.map(describeRule).join('; ')}`, () => remove(added))
+  }
+
+  const remove = async (rules: readonly UsedRule[]) =>
+    report(...(await Promise.all(rules.map(({ id }) => admin('DELETE', `faults/${id}`)))))
+
+  /** A rule that is gone already is off as well. */
+  function report(...responses: readonly Answer[]) {
+    const failed = responses.find(({ status }) => status !== 204 && status !== 404)
+    setText(listError, failed ? messageOf(failed) : '')
+    return !failed
+  }
+
+  function sayOff(text: string, rules: readonly UsedRule[]) {
+    const left = remaining(rules)
+    say(text, left.length > 0 ? () => add(left, 'Switched on again') : undefined)
+  }
+
+  async function switchOff(rule: UsedRule) {
+    if (await remove([rule])) sayOff(`Switched off: ${describeRule(rule)}`, [rule])
+  }
+
+  async function switchAllOff() {
+    const { rules } = app
+    const flags = rules.filter(({ flag }) => flag)
+    if (report(await admin('DELETE', 'faults')) && (await remove(flags))) sayOff('Everything is switched off.', rules)
+  }
+
+  return { formError, listError, add, switchOff, switchAllOff }
+}
+type Switcher = ReturnType<typeof createSwitcher>
+
+function ruleRow(switcher: Switcher, edit: (rule: UsedRule) => void) {
+  let current: UsedRule
+  const sentence = h('p')
+  const state = h('small')
+  const editButton = button('Edit', () => edit(current), { class: 'quiet small' })
+  const off = button('Switch off', () => switcher.switchOff(current), { class: 'small' })
+  const element = h('li', sentence, state, editButton, off)
+  return {
+    element,
+    update(rule: UsedRule) {
+      current = rule
+      const text = describeRule(rule)
+      if (sentence.textContent !== text) sentence.replaceChildren(...marked(text))
+      editButton.ariaLabel = `Edit: ${text}`
+      off.ariaLabel = `Switch off: ${text}`
+      element.classList.toggle('used-up', isUsedUp(rule))
+      const count = rule.used === 0 ? 'not used yet' : `used ${counted(rule.used, 'time')}`
+      setText(state, [rule.flag && `by ${rule.flag}`, isUsedUp(rule) ? 'used up' : count].filter(Boolean).join(' · '))
+    },
+  }
+}
+
+type RuleRow = ReturnType<typeof ruleRow>
+
+/** The rules that are switched on. */
+function ruleList(switcher: Switcher, edit: (rule: UsedRule) => void) {
+  const rows = new Map<number, RuleRow>()
+  const list = h('ul.rules', { 'aria-label': 'Switched on' })
+  const none = h('p.hint', 'Nothing is switched on: requests get their normal responses.')
+  const several = h(
+    'p.hint',
+    'A request gets the first failure, the first delay and the first rate of those that are about it.',
+  )
+  const allOff = button('Switch all off', switcher.switchAllOff, { class: 'small' })
+  const title = h('h2', { tabindex: '-1' }, 'Switched on')
+
+  function removeRow(id: number, { element }: RuleRow) {
+    const hadFocus = element.contains(document.activeElement)
+    const next = element.nextElementSibling ?? element.previousElementSibling
+    element.remove()
+    rows.delete(id)
+    if (hadFocus) (next?.querySelector<HTMLElement>('button:last-child') ?? title).focus()
+  }
+
+  return {
+    element: h('div.card.stack', h('div.line', title, allOff), none, list, several, switcher.listError),
+    update(rules: readonly UsedRule[]) {
+      for (const [id, row] of rows) if (!rules.some((rule) => rule.id === id)) removeRow(id, row)
+      for (const [index, rule] of rules.entries()) {
+        const row = rows.get(rule.id) ?? ruleRow(switcher, edit)
+        rows.set(rule.id, row)
+        row.update(rule)
+        if (list.children[index] !== row.element) list.insertBefore(row.element, list.children[index] ?? null)
+      }
+      none.hidden = rules.length > 0
+      several.hidden = rules.length < 2
+      allOff.hidden = rules.length === 0
+    },
+    mark(editedId: number | undefined) {
+      for (const [id, { element }] of rows) element.classList.toggle('edited', id === editedId)
+    },
+  }
+}
+
+const faultsPath = '/__admin/faults'
+
+/** The command that does from a terminal what the form does. */
+function commandBox(app: App) {
+  const command = h('pre.command', { tabindex: '0', 'aria-label': 'Command' })
+  const hint = h('p.hint')
+  const copy = copyButton('Copy', () => `${command.textContent}`, { class: 'small' })
+  return {
+    element: h('div.terminal.stack', h('div.line', hint, copy), command),
+    /** Without rules the sentences are not complete. */
+    show(rules: readonly FaultRule[], editedId: number | undefined) {
+      const [method, path] = editedId === undefined ? ['POST', faultsPath] : ['PUT', `${faultsPath}/${editedId}`]
+      const headers = { 'content-type': 'application/json' }
+      const isSecured = currentToken() !== '' && !app.info.token
+      const commands = rules.map((rule) =>
+        toCurl(baseUrl, { method, path, query: '', headers, body: JSON.stringify(rule) }, isSecured),
+      )
+      setText(command, commands.join('\n'))
+      const isComplete = rules.length > 0
+      setText(
+        hint,
+        isComplete ? 'From a terminal' : 'The command for a terminal is here when the sentence is complete.',
+      )
+      command.hidden = copy.hidden = !isComplete
+    },
+  }
+}
+
+const firstDraft = [defaultsOf('fail')]
+
+export function switchesView(app: App): View {
   /** The rule that the form changes. */
   let editedId: number | undefined
   let sentences: ReturnType<typeof sentenceForm>[] = []
   /** The parameters of the address, as JSON. */
   let shown = ''
-  const rows = new Map<number, { readonly element: HTMLElement; update(rule: UsedRule): void }>()
-
-  const list = h('ul', { class: 'rules', 'aria-label': 'Switched on' })
-  const none = h('p', { class: 'hint' }, 'Nothing is switched on: requests get their normal responses.')
-  const several = h(
-    'p',
-    { class: 'hint' },
-    'A request gets the first failure, the first delay and the first rate of those that are about it.',
-  )
-  const allOff = h('button', { type: 'button', class: 'small', onclick: switchAllOff }, 'Switch all off')
-  const listTitle = h('h2', { tabindex: '-1' }, 'Switched on')
-  const listError = h('p', { class: 'error', role: 'alert' })
-
+  const switcher = createSwitcher(app)
+  const list = ruleList(switcher, startEdit)
   const title = h('h2')
   const presetButtons = presets.map(([name, rules]) =>
-    h('button', { type: 'button', class: 'small', onclick: () => draft(rules.map(valuesOf)) }, name),
+    button(name, () => draft(rules.map(valuesOf)), { class: 'small' }),
   )
   const presetLine = h(
-    'div',
-    { class: 'line presets', role: 'group', 'aria-label': 'Presets' },
-    h('span', { class: 'hint' }, 'Presets'),
+    'div.line.presets',
+    { role: 'group', 'aria-label': 'Presets' },
+    h('span.hint', 'Presets'),
     presetButtons,
   )
-  const forms = h('div', { class: 'stack' })
-  const error = h('p', { class: 'error', role: 'alert' })
-  const submit = h('button', { class: 'primary' })
-  const cancel = h('button', { type: 'button', onclick: () => draft([defaultsOf('fail')]) }, 'Cancel')
-  const command = h('pre', { class: 'command', tabindex: '0', 'aria-label': 'Command' })
-  const commandHint = h('p', { class: 'hint' })
-  const copy = copyButton('Copy', () => `${command.textContent}`, { class: 'small' })
+  const forms = h('div.stack')
+  const submit = h('button.primary')
+  const cancel = button('Cancel', () => draft(firstDraft))
+  const command = commandBox(app)
   const form = h(
-    'form',
-    { class: 'card stack', onsubmit: save, 'aria-label': 'Switch', novalidate: true },
+    'form.card.stack',
+    { onsubmit: save, 'aria-label': 'Switch', novalidate: true },
     title,
     presetLine,
     forms,
-    h('div', { class: 'line' }, submit, cancel),
-    error,
-    h('div', { class: 'terminal' }, h('div', { class: 'line' }, commandHint, copy), command),
+    h('div.line', submit, cancel),
+    switcher.formError,
+    command.element,
     h(
       'datalist',
       { id: 'rates' },
@@ -455,10 +556,10 @@ export function switchesView(app: App): View {
     ),
   )
   const element = h(
-    'section',
-    { class: 'view narrow switches', 'aria-label': 'Switches' },
-    h('h1', { class: 'offscreen' }, 'Switches'),
-    h('div', { class: 'card stack' }, h('div', { class: 'line' }, listTitle, allOff), none, list, several, listError),
+    'section.view.narrow.stack.switches',
+    { 'aria-label': 'Switches' },
+    h('h1.offscreen', 'Switches'),
+    list.element,
     form,
   )
 
@@ -467,7 +568,7 @@ export function switchesView(app: App): View {
     editedId = id
     sentences = all.map((values) => sentenceForm(app, values, changed))
     forms.replaceChildren(...sentences.map((sentence) => sentence.element))
-    setText(error, '')
+    setText(switcher.formError, '')
     changed()
   }
 
@@ -475,28 +576,20 @@ export function switchesView(app: App): View {
 
   function changed() {
     const isEdit = editedId !== undefined
-    const isComplete = sentences.every((sentence) => sentence.isComplete())
+    const rules = drafted()
     setText(title, isEdit ? 'Change this switch' : 'Add a switch')
     setText(submit, isEdit ? 'Apply' : sentences.length > 1 ? 'Add both' : 'Add')
     cancel.hidden = !isEdit && sentences.length === 1
     presetLine.hidden = isEdit
-    const headers = { 'content-type': 'application/json' }
-    const [method, path] = isEdit ? ['PUT', `/__admin/faults/${editedId}`] : ['POST', '/__admin/faults']
-    const isSecured = currentToken() !== '' && !app.info.token
-    const rules = drafted()
-    const commands = rules.map((rule) =>
-      toCurl(baseUrl, { method, path, query: '', headers, body: JSON.stringify(rule) }, isSecured),
-    )
-    setText(command, isComplete ? commands.join('\n') : '')
-    setText(
-      commandHint,
-      isComplete ? 'From a terminal' : 'The command for a terminal is here when the sentence is complete.',
-    )
-    command.hidden = copy.hidden = !isComplete
+    command.show(sentences.every((sentence) => sentence.isComplete()) ? rules : [], editedId)
     const text = JSON.stringify(rules)
-    for (const [index, [, preset]] of presets.entries())
-      presetButtons[index]?.setAttribute('aria-pressed', `${!isEdit && JSON.stringify(preset) === text}`)
-    for (const [id, { element: row }] of rows) row.classList.toggle('edited', id === editedId)
+    for (const [index, preset] of presetButtons.entries())
+      preset.ariaPressed = `${!isEdit && JSON.stringify(presets[index]?.[1]) === text}`
+    list.mark(editedId)
+    saveParameters()
+  }
+
+  function saveParameters() {
     const parameters: Record<string, string> = Object.assign(
       {},
       ...sentences.map((sentence, index) => parametersOf(sentence.values(), index)),
@@ -510,71 +603,10 @@ export function switchesView(app: App): View {
     const incomplete = sentences.find((sentence) => !sentence.isComplete())
     if (incomplete) return incomplete.focus()
     const rules = drafted()
-    if (editedId === undefined) return add(rules, 'Switched on')
+    if (editedId === undefined) return switcher.add(rules, 'Switched on')
     const response = await admin('PUT', `faults/${editedId}`, JSON.stringify(rules[0]))
-    setText(error, response.status === 204 ? '' : messageOf(response))
-    if (response.status === 204) draft([defaultsOf('fail')])
-  }
-
-  /** Behind the others, which stay as they are. */
-  async function add(rules: readonly FaultRule[], what: string) {
-    const added: UsedRule[] = []
-    for (const rule of rules) {
-      const response = await admin('POST', 'faults', JSON.stringify(rule))
-      if (response.status === 201) added.push(JSON.parse(response.text))
-      setText(error, response.status === 201 ? '' : messageOf(response))
-      if (response.status !== 201) break
-    }
-    if (added.length > 0)
-      say(`${what}: ${added.map(describeRule).join('; ')}`, { label: 'Undo', run: () => remove(added) })
-  }
-
-  /** A rule that is gone already is off as well. */
-  const remove = async (rules: readonly UsedRule[]) =>
-    report(...(await Promise.all(rules.map(({ id }) => admin('DELETE', `faults/${id}`)))))
-
-  function report(...responses: readonly Answer[]) {
-    const failed = responses.find(({ status }) => status !== 204 && status !== 404)
-    setText(listError, failed ? messageOf(failed) : '')
-    return !failed
-  }
-
-  const offerUndo = (text: string, rules: readonly UsedRule[]) => {
-    const left = remaining(rules)
-    say(text, left.length > 0 ? { label: 'Undo', run: () => add(left, 'Switched on again') } : undefined)
-  }
-
-  async function switchOff(rule: UsedRule) {
-    if (await remove([rule])) offerUndo(`Switched off: ${describeRule(rule)}`, [rule])
-  }
-
-  async function switchAllOff() {
-    const { rules } = app
-    const flags = rules.filter(({ flag }) => flag)
-    if (report(await admin('DELETE', 'faults')) && (await remove(flags)))
-      offerUndo('Everything is switched off.', rules)
-  }
-
-  function createRow() {
-    let current: UsedRule
-    const sentence = h('p')
-    const state = h('small')
-    const edit = h('button', { type: 'button', class: 'quiet small', onclick: () => startEdit(current) }, 'Edit')
-    const off = h('button', { type: 'button', class: 'small', onclick: () => switchOff(current) }, 'Switch off')
-    return {
-      element: h('li', {}, sentence, state, edit, off),
-      update(rule: UsedRule) {
-        current = rule
-        const text = describeRule(rule)
-        if (sentence.textContent !== text) sentence.replaceChildren(...marked(text))
-        edit.setAttribute('aria-label', `Edit: ${text}`)
-        off.setAttribute('aria-label', `Switch off: ${text}`)
-        this.element.classList.toggle('used-up', isUsedUp(rule))
-        this.element.classList.toggle('edited', rule.id === editedId)
-        const count = rule.used === 0 ? 'not used yet' : `used ${rule.used} ${rule.used === 1 ? 'time' : 'times'}`
-        setText(state, [rule.flag && `by ${rule.flag}`, isUsedUp(rule) ? 'used up' : count].filter(Boolean).join(' · '))
-      },
-    }
+    setText(switcher.formError, response.status === 204 ? '' : messageOf(response))
+    if (response.status === 204) draft(firstDraft)
   }
 
   function startEdit(rule: UsedRule) {
@@ -594,29 +626,12 @@ export function switchesView(app: App): View {
       draft(all)
     },
     rulesChanged() {
-      const ids = new Set(app.rules.map(({ id }) => id))
-      for (const [id, row] of rows) {
-        if (ids.has(id)) continue
-        const hadFocus = row.element.contains(document.activeElement)
-        const next = row.element.nextElementSibling ?? row.element.previousElementSibling
-        row.element.remove()
-        rows.delete(id)
-        if (hadFocus) (next?.querySelector<HTMLElement>('button:last-child') ?? listTitle).focus()
-      }
-      for (const [index, rule] of app.rules.entries()) {
-        const row = rows.get(rule.id) ?? createRow()
-        rows.set(rule.id, row)
-        row.update(rule)
-        if (list.children[index] !== row.element) list.insertBefore(row.element, list.children[index] ?? null)
-      }
-      if (editedId !== undefined && !ids.has(editedId)) {
-        editedId = undefined
-        setText(error, 'The switch that you were changing is off now. Add switches it on again.')
-        changed()
-      }
-      none.hidden = app.rules.length > 0
-      several.hidden = app.rules.length < 2
-      allOff.hidden = app.rules.length === 0
+      list.update(app.rules)
+      list.mark(editedId)
+      if (editedId === undefined || app.rules.some(({ id }) => id === editedId)) return
+      editedId = undefined
+      setText(switcher.formError, 'The switch that you were changing is off now. Add switches it on again.')
+      changed()
     },
   }
 }

@@ -1,16 +1,30 @@
 import type { JournalEntry, Message } from '../src/control/schema.ts'
 import { admin, baseUrl, messageOf } from './client.ts'
-import { copyButton, download, h, perFrame, type SelectOption, select, setText, tabs, withCode } from './dom.ts'
 import {
-  clientName,
+  button,
+  copyButton,
+  copyLine,
+  download,
+  h,
+  type Options,
+  perFrame,
+  select,
+  setText,
+  tabs,
+  withCode,
+} from './dom.ts'
+import {
+  counted,
   describeStatus,
   formatBody,
   formatDuration,
   formatTime,
+  methodMark,
   outcomeClass,
   outcomeGroup,
   outcomeOf,
   preflight,
+  programName,
   toCSharp,
   toCurl,
   toFetch,
@@ -24,330 +38,386 @@ const clockIntervalMs = 200
 /** No request is pending for longer. An older one is from a service with another clock. */
 const maxPendingMs = 600_000
 
-const statusOptions: readonly SelectOption[] = [
-  ['', 'Status'],
-  ['2xx', '2xx'],
-  ['3xx', '3xx'],
-  ['4xx', '4xx'],
-  ['5xx', '5xx'],
-  ['pending', 'Pending'],
-  ['none', 'No response'],
-]
-const methodOptions = ['', 'GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS'].map(
-  (name): SelectOption => [name, name || 'Method'],
-)
-
-interface TrafficRow {
-  entry: JournalEntry
-  /** When the request began, by the clock of this page. */
-  startedAt: number
-  /** Where it is one that is left out unless asked for. */
-  own: string | undefined
-  readonly row: HTMLElement
-  readonly button: HTMLButtonElement
-  duration: HTMLElement
-}
-
 const ownKinds: Partial<Record<string, string>> = { page: 'this page', command: 'commands' }
-const ownKind = ({ path, request }: JournalEntry) =>
-  ownKinds[request.headers['x-todo-client'] ?? ''] ?? (/^\/health\//i.test(path) ? 'health checks' : undefined)
+const ownClient = ({ request }: JournalEntry) => ownKinds[request.headers['x-todo-client'] ?? '']
+/** The kind of a request that is left out unless asked for. */
+const ownKind = (entry: JournalEntry) =>
+  ownClient(entry) ?? (/^\/health\//i.test(entry.path) ? 'health checks' : undefined)
 
-const nameOfClient = ({ request: { headers }, client }: JournalEntry) =>
-  ownKinds[headers['x-todo-client'] ?? ''] ?? clientName(headers['user-agent'], client)
+function clientName(entry: JournalEntry): string {
+  const userAgent = entry.request.headers['user-agent']
+  return ownClient(entry) ?? (userAgent ? programName(userAgent) : entry.client)
+}
 
 /** The rule or preference that made the response. */
 const simulatedBy = ({ reason = '' }: JournalEntry) => reason.replace(/^simulated by /, '')
 
-const isPending = ({ entry }: TrafficRow) => entry.state === 'pending'
-const elapsed = ({ entry, startedAt }: TrafficRow) =>
-  entry.state === 'pending' ? Math.max(0, Date.now() - startedAt) : entry.milliseconds
-const formatElapsed = (row: TrafficRow) =>
-  isPending(row) ? `${(elapsed(row) / 1000).toFixed(1)} s` : formatDuration(row.entry.milliseconds)
 /** Durations differ by orders of magnitude. */
 const barLength = (milliseconds: number) => Math.log1p(milliseconds)
 
+/** A line of the list. Its button stays when the entry changes: it may have the focus. */
+class RequestRow {
+  entry: JournalEntry
+  readonly own: string | undefined
+  readonly button = h('button', { type: 'button', tabindex: '-1' })
+  readonly element = h('li', this.button)
+  readonly #duration = h('span')
+  /** When the request began, by the clock of this page. */
+  readonly #startedAt: number
+
+  constructor(entry: JournalEntry) {
+    const age = Date.now() - Date.parse(entry.time)
+    this.#startedAt = Date.now() - (age >= 0 && age < maxPendingMs ? age : 0)
+    this.entry = entry
+    this.own = ownKind(entry)
+    this.button.dataset.id = `${entry.id}`
+  }
+
+  get isPending(): boolean {
+    return this.entry.state === 'pending'
+  }
+
+  get elapsed(): number {
+    return this.isPending ? Math.max(0, Date.now() - this.#startedAt) : this.entry.milliseconds
+  }
+
+  formatElapsed(): string {
+    return this.isPending ? `${(this.elapsed / 1000).toFixed(1)} s` : formatDuration(this.entry.milliseconds)
+  }
+
+  show(entry: JournalEntry): void {
+    this.entry = entry
+    this.button.className = `row ${outcomeClass(entry)}`
+    this.button.replaceChildren(
+      h('span.of-time', formatTime(entry.time)),
+      methodMark(entry.method),
+      h('span.of-path', h('b', `${entry.path}${entry.query}`), noteOf(entry)),
+      h('span.of-status', outcomeOf(entry)),
+      h('span.of-duration', h('span.took'), this.#duration),
+      h('span.of-client', clientName(entry)),
+    )
+    this.showElapsed()
+  }
+
+  showElapsed(): void {
+    setText(this.#duration, this.formatElapsed())
+    this.button.style.setProperty('--length', `${barLength(this.elapsed)}`)
+  }
+}
+
+const marksOf = ({ isPreflight, isSimulated }: JournalEntry) => [
+  isPreflight && h('span.badge', preflight),
+  isSimulated && h('span.badge.simulated', 'simulated'),
+]
+
+/** Why a response is what it is. */
+function noteOf(entry: JournalEntry): HTMLElement | undefined {
+  const { reason, fault, rules, isSimulated, isPreflight, state } = entry
+  const note = isSimulated ? simulatedBy(entry) : (reason ?? fault)
+  if (!note && !isPreflight) return undefined
+  const isSlowed = !isSimulated && fault && state !== 'aborted'
+  return h(
+    'i',
+    marksOf(entry),
+    isSlowed && h('span.badge.warning', 'slowed'),
+    rules.length > 0 && h('span.cited', rules.join(' ')),
+    note,
+  )
+}
+
+const filterSelect = (name: string, title: string, options: Options = {}) =>
+  select({ 'aria-label': `Filter by ${name}` }, { '': title, ...options })
+const named = (...values: readonly string[]): Options => Object.fromEntries(values.map((value) => [value, value]))
+const statuses = { ...named('2xx', '3xx', '4xx', '5xx'), pending: 'Pending', none: 'No response' }
+const methods = named('GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS')
+
+function addOption(field: HTMLSelectElement, value: string) {
+  if (![...field.options].some((option) => option.value === value)) field.append(h('option', { value }, value))
+}
+
+type FilterField = HTMLInputElement | HTMLSelectElement
+
+function readField(field: FilterField): string {
+  if (field.type !== 'checkbox') return field.value
+  return field.matches(':checked') ? '1' : ''
+}
+
+function fillField(field: FilterField, value: string) {
+  if (field instanceof HTMLSelectElement) addOption(field, value)
+  if (field instanceof HTMLInputElement && field.type === 'checkbox') field.checked = value !== ''
+  else if (field.value !== value) field.value = value
+}
+
 const noFilter = { text: '', status: '', method: '', client: '', rule: '', simulated: '' }
+type TrafficParameters = typeof noFilter & { own: string; open: string }
 
-export function trafficView(app: App): View {
-  const rows = new Map<number, TrafficRow>()
+/** Which requests the list shows. */
+class RequestFilter {
+  /** The parameters of the view in the address: the filter, and the request with details. */
+  parameters: TrafficParameters = { ...noFilter, own: '', open: '' }
+  readonly fields = {
+    text: h('input', {
+      type: 'search',
+      placeholder: 'Filter: path, body, reason',
+      'aria-label': 'Filter by text',
+      'aria-keyshortcuts': '/',
+    }),
+    status: filterSelect('status', 'Status', statuses),
+    method: filterSelect('method', 'Method', methods),
+    client: filterSelect('client', 'Client'),
+    rule: filterSelect('rule', 'Rule broken'),
+    simulated: h('input', { type: 'checkbox' }),
+    own: h('input', { type: 'checkbox' }),
+  }
+
+  /** What the fields say. */
+  read(): Partial<TrafficParameters> {
+    return Object.fromEntries(Object.entries(this.fields).map(([name, field]) => [name, readField(field)]))
+  }
+
+  set(given: Partial<TrafficParameters>): void {
+    this.parameters = { ...this.parameters, ...noFilter, ...given }
+    for (const [name, field] of Object.entries(this.fields))
+      fillField(field, this.parameters[name as keyof typeof this.fields])
+  }
+
+  /** How many fields other than the text narrow the list. */
+  get count(): number {
+    const { status, method, client, rule, simulated } = this.parameters
+    return [status, method, client, rule, simulated].filter(Boolean).length
+  }
+
+  /** Adds the values of an entry to those that can be chosen. */
+  offer(entry: JournalEntry): void {
+    addOption(this.fields.client, clientName(entry))
+    for (const id of entry.rules) addOption(this.fields.rule, id)
+  }
+
+  includes(kind: string | undefined): boolean {
+    return this.parameters.own !== '' || kind === undefined
+  }
+
+  matches({ entry, own, button }: RequestRow): boolean {
+    const { text, status, method, client, rule, simulated } = this.parameters
+    const { request, response } = entry
+    const searched = () => [button.textContent, request.body, response.body, entry.client].join('\n').toLowerCase()
+    return (
+      this.includes(own) &&
+      (method === '' || entry.method === method) &&
+      (status === '' || outcomeGroup(entry) === status) &&
+      (client === '' || clientName(entry) === client) &&
+      (rule === '' || entry.rules.includes(rule)) &&
+      (simulated === '' || entry.fault !== undefined) &&
+      (text === '' || searched().includes(text.toLowerCase()))
+    )
+  }
+}
+
+/**
+ * The rows of the requests that the service remembers. While it is paused no row is added, and those of forgotten requests stay,
+ * except pending ones: nobody will say how they have ended.
+ */
+class RequestList {
+  readonly element = h('ul.rows', { 'aria-label': 'Requests, newest last' })
+  readonly filter = new RequestFilter()
   /** Oldest first. */
-  let shown: TrafficRow[] = []
-  let isPaused = false
-  let opened: TrafficRow | undefined
-  let parameters = { ...noFilter, own: '', open: '' }
-  let timer: ReturnType<typeof setInterval> | undefined
-  /** What the details show, for the next request too. */
-  const look: Look = { part: undefined, unfolded: new Set() }
+  rows: RequestRow[] = []
+  isPaused = false
 
-  const text = h('input', {
-    type: 'search',
-    placeholder: 'Filter: path, body, reason',
-    'aria-label': 'Filter by text',
-    'aria-keyshortcuts': '/',
-    oninput: filter,
-    onkeydown: (event) => event.key === 'ArrowDown' && moveFocus(event),
-  })
-  const filterSelect = (name: string, options: readonly SelectOption[]) =>
-    select({ 'aria-label': `Filter by ${name}`, onchange: filter }, options)
-  const status = filterSelect('status', statusOptions)
-  const method = filterSelect('method', methodOptions)
-  const client = filterSelect('client', [['', 'Client']])
-  const rule = filterSelect('rule', [['', 'Rule broken']])
-  const simulated = h('input', { type: 'checkbox', onchange: filter })
-  const own = h('input', { type: 'checkbox', onchange: filter })
-  const hiddenCount = h('span', { class: 'count' })
-  const filters = h(
-    'button',
-    { type: 'button', class: 'filters', 'aria-expanded': 'false', onclick: unfold },
-    'Filters',
-  )
-  const pause = h('button', { type: 'button', 'aria-pressed': 'false', onclick: togglePause }, 'Pause')
-  const count = h('p', { class: 'count' })
-  const list = h('ul', { class: 'rows', 'aria-label': 'Requests, newest last', onkeydown: moveFocus, onclick: openRow })
-  const empty = h('div', { class: 'empty stack' })
-  const scroller = h('div', { class: 'scroller' }, list, empty)
-  const heads = ['Time', 'Method', 'Path', 'Status', 'Duration', 'Client']
-  const head = h(
-    'div',
-    { class: 'row head', 'aria-hidden': 'true' },
-    heads.map((name) => h('span', { class: `of-${name.toLowerCase()}` }, name)),
-  )
-  const details = h('section', { class: 'details', hidden: true })
-  const element = h(
-    'section',
-    { class: 'view traffic', 'aria-label': 'Traffic' },
-    h('h1', { class: 'offscreen' }, 'Traffic'),
-    h(
-      'div',
-      { class: 'toolbar', role: 'group', 'aria-label': 'Filter and control' },
-      text,
-      filters,
-      h('div', { class: 'line choices' }, status, method, client, rule, h('label', {}, simulated, 'Simulated, slowed')),
-      h(
-        'div',
-        { class: 'line actions' },
-        pause,
-        h('button', { type: 'button', onclick: clearAll }, 'Clear'),
-        h('button', { type: 'button', title: 'The requests that are shown', onclick: saveHar }, 'Save as HAR'),
-      ),
-      h('div', { class: 'line counts' }, count, h('label', {}, own, 'Show own requests'), hiddenCount),
-    ),
-    h('div', { class: 'split' }, h('div', { class: 'table' }, head, scroller), details),
-  )
-  document.addEventListener('keydown', (event) => {
-    if (element.hidden || event.defaultPrevented || document.querySelector('dialog[open]')) return
-    const { activeElement } = document
-    // There, Escape empties the field.
-    if (event.key === 'Escape' && opened && !(activeElement === text && text.value)) close()
-    if (event.key !== '/' || activeElement?.matches('input:not([type=checkbox]), textarea, select')) return
-    event.preventDefault()
-    text.focus()
-  })
+  get visible(): RequestRow[] {
+    return this.rows.filter(({ element }) => !element.hidden)
+  }
 
-  const update = perFrame(() => {
-    const isAtEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 40
-    shown = shown.filter(isKept)
-    if (!isPaused) {
-      for (const [id, entry] of app.entries) if (!rows.has(id)) add(entry)
-      if (opened && !shown.includes(opened)) close()
-    }
-    showState()
-    if (isAtEnd) scroller.scrollTop = scroller.scrollHeight
-    if (parameters.open && opened?.entry.id !== Number(parameters.open)) open(Number(parameters.open))
-  })
+  /** The entries without a row. */
+  missing(entries: App['entries']): JournalEntry[] {
+    const known = new Set(this.rows.map(({ entry }) => entry.id))
+    return [...entries.values()].filter(({ id }) => !known.has(id))
+  }
 
-  /** Shows the entry as it is now. Tells whether to keep its row: not where the service has forgotten it. */
-  function isKept(row: TrafficRow): boolean {
-    const entry = app.entries.get(row.entry.id)
+  update(entries: App['entries']): void {
+    this.rows = this.rows.filter((row) => this.#isKept(row, entries.get(row.entry.id)))
+    if (!this.isPaused) for (const entry of this.missing(entries)) this.#add(entry)
+  }
+
+  #isKept(row: RequestRow, entry: JournalEntry | undefined): boolean {
     if (entry === row.entry) return true
     if (entry?.time === row.entry.time) {
-      fill(row, entry)
-      if (row === opened) showDetails()
+      this.#show(row, entry)
       return true
     }
-    // Nobody will say how a pending one has ended.
-    if (isPaused && !isPending(row)) return true
-    rows.delete(row.entry.id)
-    row.row.remove()
+    if (this.isPaused && !row.isPending) return true
+    row.element.remove()
     return false
   }
 
   /** Entries come in the order of events: a request may end before an older one is announced. */
-  function add(entry: JournalEntry) {
-    const button = h('button', { type: 'button', tabindex: '-1', 'data-id': entry.id })
-    const age = Date.now() - Date.parse(entry.time)
-    const startedAt = Date.now() - (age >= 0 && age < maxPendingMs ? age : 0)
-    const row: TrafficRow = {
-      entry,
-      startedAt,
-      own: ownKind(entry),
-      row: h('li', {}, button),
-      button,
-      duration: button,
-    }
-    fill(row, entry)
-    const index = 1 + shown.findLastIndex((one) => one.entry.id < entry.id)
-    list.insertBefore(row.row, shown[index]?.row ?? null)
-    shown.splice(index, 0, row)
-    rows.set(entry.id, row)
-    addOption(client, nameOfClient(entry))
+  #add(entry: JournalEntry): void {
+    const row = new RequestRow(entry)
+    this.#show(row, entry)
+    const index = 1 + this.rows.findLastIndex((one) => one.entry.id < entry.id)
+    this.element.insertBefore(row.element, this.rows[index]?.element ?? null)
+    this.rows.splice(index, 0, row)
   }
 
-  /** The button stays: it may have the focus. */
-  function fill(row: TrafficRow, entry: JournalEntry) {
-    const { time, method, path, query, reason, fault, rules, isSimulated, isPreflight, state } = entry
-    row.entry = entry
-    row.duration = h('span', {}, formatElapsed(row))
-    const note = isSimulated ? simulatedBy(entry) : (reason ?? fault)
-    row.button.className = `row ${outcomeClass(entry)}`
-    row.button.replaceChildren(
-      h('span', { class: 'of-time' }, formatTime(time)),
-      h('span', { class: `method ${method.toLowerCase()}` }, method),
-      h(
-        'span',
-        { class: 'of-path' },
-        h('b', {}, `${path}${query}`),
-        (note || isPreflight) &&
-          h(
-            'i',
-            {},
-            isPreflight && h('span', { class: 'badge' }, preflight),
-            isSimulated
-              ? h('span', { class: 'badge simulated' }, 'simulated')
-              : fault && state !== 'aborted' && h('span', { class: 'badge warning' }, 'slowed'),
-            rules.length > 0 && h('span', { class: 'cited' }, rules.join(' ')),
-            note,
-          ),
-      ),
-      h('span', { class: 'of-status' }, outcomeOf(entry)),
-      h('span', { class: 'of-duration' }, h('span', { class: 'took' }), row.duration),
-      h('span', { class: 'of-client' }, nameOfClient(entry)),
-    )
-    row.button.style.setProperty('--length', `${barLength(elapsed(row))}`)
-    for (const id of rules) addOption(rule, id)
-    row.row.hidden = !matches(row)
+  #show(row: RequestRow, entry: JournalEntry): void {
+    row.show(entry)
+    this.filter.offer(entry)
+    row.element.hidden = !this.filter.matches(row)
+  }
+
+  setFilter(given: Partial<TrafficParameters>): void {
+    this.filter.set(given)
+    for (const row of this.rows) row.element.hidden = !this.filter.matches(row)
+  }
+
+  clear(): void {
+    this.element.replaceChildren()
+    this.rows = []
+  }
+
+  /** The tab key stops at one row of the list. */
+  setTabStop({ button }: RequestRow): void {
+    this.element.querySelector('[tabindex="0"]')?.setAttribute('tabindex', '-1')
+    button.setAttribute('tabindex', '0')
+  }
+
+  /** Where the stop is hidden or gone, the first row becomes it. */
+  keepTabStop(): void {
+    const stop = this.element.querySelector('li:not([hidden]) > [tabindex="0"]')
+    const [first] = this.visible
+    if (!stop && first) this.setTabStop(first)
+  }
+
+  /** Returns the row that has the focus then. */
+  moveFocus(step: number): RequestRow | undefined {
+    const { visible } = this
+    const at = visible.findIndex(({ element }) => element.contains(document.activeElement))
+    const row = visible[Math.max(0, Math.min(visible.length - 1, at + step))]
+    if (row) this.setTabStop(row)
+    row?.button.focus()
+    return row
+  }
+}
+
+const focusSteps: Partial<Record<string, number>> = {
+  ArrowDown: 1,
+  ArrowUp: -1,
+  Home: -maxEntries,
+  End: maxEntries,
+  PageDown: 10,
+  PageUp: -10,
+}
+
+/** The names of the columns. */
+const columns = ['Time', 'Method', 'Path', 'Status', 'Duration', 'Client']
+
+export function trafficView(app: App): View {
+  const list = new RequestList()
+  const { filter } = list
+  const { text, status, method, client, rule, simulated, own } = filter.fields
+  let clock: ReturnType<typeof setInterval> | undefined
+  const filters = button('Filters', unfold, { class: 'filters', 'aria-expanded': 'false' })
+  const pause = button('Pause', togglePause, { 'aria-pressed': 'false' })
+  const count = h('p.count')
+  const hiddenCount = h('span.count')
+  const empty = h('div.empty.stack')
+  const scroller = h('div.scroller', list.element, empty)
+  const details = new RequestDetails(app, close)
+  const toolbar = h(
+    'div.toolbar',
+    { role: 'group', 'aria-label': 'Filter and control', oninput: () => setFilter(filter.read()) },
+    text,
+    filters,
+    h('div.line.choices', status, method, client, rule, h('label', simulated, 'Simulated, slowed')),
+    h(
+      'div.line.actions',
+      pause,
+      button('Clear', clearAll),
+      button('Save as HAR', saveHar, { title: 'The requests that are shown' }),
+    ),
+    h('div.line.counts', count, h('label', own, 'Show own requests'), hiddenCount),
+  )
+  const head = h(
+    'div.row.head',
+    { 'aria-hidden': 'true' },
+    columns.map((name) => h('span', { class: `of-${name.toLowerCase()}` }, name)),
+  )
+  const element = h(
+    'section.view.traffic',
+    { 'aria-label': 'Traffic' },
+    h('h1.offscreen', 'Traffic'),
+    toolbar,
+    h('div.split', h('div.table', head, scroller), details.element),
+  )
+  list.element.addEventListener('click', openClicked)
+  list.element.addEventListener('keydown', moveFocus)
+  text.addEventListener('keydown', (event) => event.key === 'ArrowDown' && moveFocus(event))
+  document.addEventListener('keydown', onShortcut)
+
+  function onShortcut(event: KeyboardEvent) {
+    if (element.hidden || event.defaultPrevented || document.querySelector('dialog[open]')) return
+    const { activeElement } = document
+    // There, Escape empties the field.
+    if (event.key === 'Escape' && details.row && !(activeElement === text && text.value)) close()
+    if (event.key !== '/' || activeElement?.matches('input:not([type=checkbox]), textarea, select')) return
+    event.preventDefault()
+    text.focus()
+  }
+
+  const update = perFrame(() => {
+    const isAtEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 40
+    list.update(app.entries)
+    if (details.row && !list.isPaused && !list.rows.includes(details.row)) close()
+    details.update()
+    showState()
+    if (isAtEnd) scroller.scrollTop = scroller.scrollHeight
+    const { open: id } = filter.parameters
+    if (id && details.row?.entry.id !== Number(id)) open(Number(id))
+  })
+
+  function setFilter(given: Partial<TrafficParameters>) {
+    list.setFilter(given)
+    app.setParameters('traffic', filter.parameters)
+    setText(filters, filter.count > 0 ? `Filters (${filter.count})` : 'Filters')
+    showState()
+  }
+
+  /** Shows the fields that have no room on a narrow screen. */
+  function unfold() {
+    filters.ariaExpanded = `${filters.ariaExpanded !== 'true'}`
+  }
+
+  function setOpen(id: string) {
+    filter.parameters.open = id
+    app.setParameters('traffic', filter.parameters)
   }
 
   function showState() {
-    const visible = shown.filter(({ row }) => !row.hidden)
-    const isIncluded = (kind: string | undefined) => parameters.own !== '' || kind === undefined
-    const total = shown.filter((one) => isIncluded(one.own)).length
-    const added = isPaused
-      ? [...app.entries.values()].filter((one) => !rows.has(one.id) && isIncluded(ownKind(one))).length
-      : 0
-    setText(
-      count,
-      `${visible.length === total ? total : `${visible.length} of ${total}`} ${total === 1 ? 'request' : 'requests'}${added > 0 ? `, ${added} new` : ''}`,
-    )
-    const kinds = shown.flatMap((one) => (isIncluded(one.own) ? [] : (one.own ?? [])))
-    setText(hiddenCount, kinds.length > 0 ? `${kinds.length} hidden: ${[...new Set(kinds)].join(', ')}` : '')
+    const { rows, visible, isPaused } = list
+    const hidden = rows.flatMap(({ own }) => (filter.includes(own) ? [] : (own ?? [])))
+    const total = rows.length - hidden.length
+    const all = counted(total, 'request')
+    const shown = visible.length === total ? all : `${visible.length} of ${all}`
+    const added = isPaused ? list.missing(app.entries).filter((entry) => filter.includes(ownKind(entry))) : []
+    setText(count, added.length > 0 ? `${shown}, ${added.length} new` : shown)
+    setText(hiddenCount, hidden.length > 0 ? `${hidden.length} hidden: ${[...new Set(hidden)].join(', ')}` : '')
     empty.hidden = visible.length > 0
     if (visible.length === 0) showEmpty(total > 0)
-    const stop = list.querySelector('[tabindex="0"]')
-    if (!stop?.parentElement || stop.parentElement.hidden) if (visible[0]) focusable(visible[0].button)
+    list.keepTabStop()
     showTimes()
   }
 
   function showEmpty(isFiltered: boolean) {
     if (empty.dataset.filtered === `${isFiltered}`) return
     empty.dataset.filtered = `${isFiltered}`
-    const command = `curl -i ${baseUrl}/api/todoitems`
-    empty.replaceChildren(
-      ...(isFiltered
-        ? [
-            h('p', {}, 'No request matches the filter.'),
-            h('p', {}, h('button', { type: 'button', onclick: removeFilter }, 'Remove the filter')),
-          ]
-        : [
-            h('h2', {}, 'No requests yet'),
-            h('p', {}, 'Send one from your client or a terminal, and it appears here at once.'),
-            h(
-              'div',
-              { class: 'copyable' },
-              h('code', {}, command),
-              copyButton('Copy', () => command, { class: 'small' }),
-            ),
-          ]),
-    )
-  }
-
-  /** The clock runs while there is a pending request to look at. */
-  function showTimes() {
-    let slowest = 0
-    let hasPending = false
-    for (const row of shown) {
-      if (row.row.hidden && row !== opened) continue
-      const milliseconds = elapsed(row)
-      slowest = Math.max(slowest, milliseconds)
-      if (!isPending(row)) continue
-      hasPending = true
-      setText(row.duration, formatElapsed(row))
-      row.button.style.setProperty('--length', `${barLength(milliseconds)}`)
-      const badge = row === opened && details.querySelector<HTMLElement>('.outcome')
-      if (badge) setText(badge, describeOutcome(row))
-    }
-    // Each change of it is one of the style of all rows.
-    const longest = (Math.ceil(10 * barLength(slowest)) / 10 || 1).toFixed(1)
-    if (list.style.getPropertyValue('--longest') !== longest) list.style.setProperty('--longest', longest)
-    if (hasPending && !element.hidden && !document.hidden) timer ??= setInterval(tick, clockIntervalMs)
-    else stopClock()
-  }
-
-  /** Without the service, nobody knows what becomes of a request. */
-  function tick() {
-    if (element.hidden || document.hidden) stopClock()
-    else if (app.isOnline) showTimes()
-  }
-
-  function stopClock() {
-    clearInterval(timer)
-    timer = undefined
-  }
-
-  const matches = ({ entry, own, button }: TrafficRow) =>
-    (parameters.own !== '' || own === undefined) &&
-    (parameters.method === '' || entry.method === parameters.method) &&
-    (parameters.status === '' || outcomeGroup(entry) === parameters.status) &&
-    (parameters.client === '' || nameOfClient(entry) === parameters.client) &&
-    (parameters.rule === '' || entry.rules.includes(parameters.rule)) &&
-    (parameters.simulated === '' || entry.fault !== undefined) &&
-    (parameters.text === '' || searched(entry, button).includes(parameters.text.toLowerCase()))
-
-  const searched = ({ request, response, client }: JournalEntry, button: HTMLElement) =>
-    [button.textContent, request.body, response.body, client].join('\n').toLowerCase()
-
-  function filter() {
-    setFilter({
-      text: text.value,
-      status: status.value,
-      method: method.value,
-      client: client.value,
-      rule: rule.value,
-      simulated: simulated.checked ? '1' : '',
-      own: own.checked ? '1' : '',
-    })
-  }
-
-  function setFilter(given: Partial<typeof parameters>) {
-    parameters = { ...parameters, ...noFilter, ...given }
-    if (text.value !== parameters.text) text.value = parameters.text
-    for (const [field, value] of [
-      [status, parameters.status],
-      [method, parameters.method],
-      [client, parameters.client],
-      [rule, parameters.rule],
-    ] as const) {
-      addOption(field, value)
-      field.value = value
-    }
-    simulated.checked = parameters.simulated !== ''
-    own.checked = parameters.own !== ''
-    const { status: s, method: m, client: c, rule: r, simulated: x } = parameters
-    const set = [s, m, c, r, x].filter(Boolean).length
-    setText(filters, set > 0 ? `Filters (${set})` : 'Filters')
-    app.setParameters('traffic', parameters)
-    for (const one of shown) one.row.hidden = !matches(one)
-    showState()
+    if (isFiltered)
+      empty.replaceChildren(h('p', 'No request matches the filter.'), h('p', button('Remove the filter', removeFilter)))
+    else
+      empty.replaceChildren(
+        h('h2', 'No requests yet'),
+        h('p', 'Send one from your client or a terminal, and it appears here at once.'),
+        copyLine(`curl -i ${baseUrl}/api/todoitems`, 'Copy'),
+      )
   }
 
   function removeFilter() {
@@ -355,142 +425,182 @@ export function trafficView(app: App): View {
     text.focus()
   }
 
-  function unfold() {
-    const isUnfolded = element.classList.toggle('has-filters')
-    filters.setAttribute('aria-expanded', `${isUnfolded}`)
+  /** The clock runs while there is a pending request to look at. */
+  function showTimes() {
+    const rows = list.rows.filter((row) => !row.element.hidden || row === details.row)
+    const pending = rows.filter((row) => row.isPending)
+    for (const row of pending) row.showElapsed()
+    if (details.row && pending.includes(details.row)) details.showOutcome()
+    const slowest = Math.max(0, ...rows.map((row) => row.elapsed))
+    const longest = (Math.ceil(10 * barLength(slowest)) / 10 || 1).toFixed(1)
+    const { style } = list.element
+    // Each change of it is one of the style of all rows.
+    if (style.getPropertyValue('--longest') !== longest) style.setProperty('--longest', longest)
+    clearInterval(clock)
+    if (pending.length > 0 && !element.hidden && !document.hidden) clock = setInterval(tick, clockIntervalMs)
+  }
+
+  /** Without the service, nobody knows what becomes of a request. */
+  function tick() {
+    if (app.isOnline) showTimes()
   }
 
   function togglePause() {
-    isPaused = !isPaused
-    pause.setAttribute('aria-pressed', `${isPaused}`)
-    setText(pause, isPaused ? 'Resume' : 'Pause')
+    list.isPaused = !list.isPaused
+    pause.ariaPressed = `${list.isPaused}`
+    setText(pause, list.isPaused ? 'Resume' : 'Pause')
     update()
   }
 
   async function clearAll() {
     const response = await admin('DELETE', 'requests')
     if (response.status !== 204) app.notify(messageOf(response))
-    else if (isPaused) {
-      list.replaceChildren()
-      rows.clear()
-      shown = []
-      if (opened) close()
+    else if (list.isPaused) {
+      list.clear()
+      if (details.row) close()
       update()
     }
   }
 
   function saveHar() {
-    const entries = shown.filter(({ row }) => !row.hidden).map(({ entry }) => entry)
+    const entries = list.visible.map(({ entry }) => entry)
     const har = toHar(baseUrl, app.info.version, entries)
     download('traffic.har', JSON.stringify(har, null, 2), 'application/json')
   }
 
-  function openRow({ target }: Event) {
-    const button = target instanceof Element && target.closest('button')
-    if (!button) return
-    open(Number(button.dataset.id))
+  function openClicked({ target }: Event) {
+    const clicked = target instanceof Element && target.closest('button')
+    if (!clicked) return
+    open(Number(clicked.dataset.id))
     // On a narrow screen the details take the place of the list.
-    if (list.offsetParent === null) details.querySelector('button')?.focus()
+    if (list.element.offsetParent === null) details.element.querySelector('button')?.focus()
   }
 
   function open(id: number) {
-    const found = rows.get(id)
-    if (!found) return
-    opened?.button.removeAttribute('aria-current')
-    opened = found
-    focusable(found.button)
-    found.button.setAttribute('aria-current', 'true')
-    showDetails()
-    details.setAttribute('aria-label', `Request ${id}`)
-    details.hidden = false
-    details.scrollTop = 0
-    element.classList.add('has-details')
-    found.button.scrollIntoView({ block: 'nearest' })
-    parameters.open = `${id}`
-    app.setParameters('traffic', parameters)
+    const row = list.rows.find(({ entry }) => entry.id === id)
+    if (!row) return
+    list.setTabStop(row)
+    details.open(row)
+    row.button.scrollIntoView({ block: 'nearest' })
+    setOpen(`${id}`)
     showTimes()
   }
 
-  function showDetails() {
-    if (!opened) return
-    const focused = [...details.querySelectorAll('button, a, summary')].indexOf(document.activeElement as Element)
-    details.replaceChildren(...detailsOf(opened, app, look, close))
-    if (focused >= 0) details.querySelectorAll<HTMLElement>('button, a, summary')[focused]?.focus()
-  }
-
   function close() {
-    const closed = opened
-    closed?.button.removeAttribute('aria-current')
-    opened = undefined
-    details.hidden = true
-    element.classList.remove('has-details')
-    parameters.open = ''
-    app.setParameters('traffic', parameters)
+    const closed = details.row
+    details.close()
+    setOpen('')
     closed?.button.focus()
   }
 
-  /** One stop for the tab key in the whole list. */
-  function focusable(button: HTMLButtonElement) {
-    list.querySelector('[tabindex="0"]')?.setAttribute('tabindex', '-1')
-    button.setAttribute('tabindex', '0')
-  }
-
-  const steps: Partial<Record<string, number>> = {
-    ArrowDown: 1,
-    ArrowUp: -1,
-    Home: -maxEntries,
-    End: maxEntries,
-    PageDown: 10,
-    PageUp: -10,
-  }
   function moveFocus(event: KeyboardEvent) {
-    const step = steps[event.key]
+    const step = focusSteps[event.key]
     if (step === undefined) return
     event.preventDefault()
-    const visible = shown.filter(({ row }) => !row.hidden)
-    const at = visible.findIndex(({ row }) => row.contains(document.activeElement))
-    const target = visible[Math.max(0, Math.min(visible.length - 1, at + step))]
-    if (!target) return
-    focusable(target.button)
-    target.button.focus()
-    if (opened) open(target.entry.id)
+    const row = list.moveFocus(step)
+    if (row && details.row) open(row.entry.id)
   }
 
   return {
     title: 'Traffic',
     element,
     show(given) {
-      parameters.own = ''
+      filter.parameters.own = ''
       setFilter({ open: '', ...given })
-      if (parameters.open) open(Number(parameters.open))
-      else if (opened) close()
+      const { open: id } = filter.parameters
+      if (id) open(Number(id))
+      else if (details.row) close()
       scroller.scrollTop = scroller.scrollHeight
     },
     entriesChanged: update,
   }
 }
 
-function addOption(field: HTMLSelectElement, value: string) {
-  if (![...field.options].some((option) => option.value === value)) field.append(h('option', { value }, value))
-}
+const focusable = 'button, a, summary'
 
-interface Look {
-  /** The chosen one, where there is room for one of them. */
+/** The request that is open beside the list. */
+class RequestDetails {
+  row: RequestRow | undefined
+  readonly element = h('section.details', { hidden: true })
+  /** The chosen part, where there is room for one of them, for the next request too. */
   part: string | undefined
-  /** The parts with all headers. */
-  readonly unfolded: Set<string>
+  /** The parts with all headers, for the next request too. */
+  readonly unfolded = new Set<string>()
+  readonly #app: App
+  readonly #onClose: () => void
+  #drawn: JournalEntry | undefined
+
+  constructor(app: App, onClose: () => void) {
+    this.#app = app
+    this.#onClose = onClose
+  }
+
+  open(row: RequestRow): void {
+    this.close()
+    this.row = row
+    row.button.ariaCurrent = 'true'
+    this.element.ariaLabel = `Request ${row.entry.id}`
+    this.element.hidden = false
+    this.update()
+    this.element.scrollTop = 0
+  }
+
+  close(): void {
+    if (this.row) this.row.button.ariaCurrent = null
+    this.row = undefined
+    this.#drawn = undefined
+    this.element.hidden = true
+  }
+
+  /** Shows the entry as it is now. */
+  update(): void {
+    if (!this.row || this.row.entry === this.#drawn) return
+    const focused = [...this.element.querySelectorAll(focusable)].indexOf(document.activeElement as Element)
+    this.element.replaceChildren(...detailsOf(this.row, this.#app, this, this.#onClose))
+    this.#drawn = this.row.entry
+    if (focused >= 0) this.element.querySelectorAll<HTMLElement>(focusable)[focused]?.focus()
+  }
+
+  showOutcome(): void {
+    const outcome = this.element.querySelector<HTMLElement>('.outcome')
+    if (this.row && outcome) setText(outcome, describeOutcome(this.row))
+  }
 }
 
-function describeOutcome(row: TrafficRow): string {
-  const { state, status, milliseconds } = row.entry
-  if (state === 'sent') return describeStatus(status)
-  if (state === 'pending') return `Pending for ${formatElapsed(row)}`
-  return state === 'aborted' ? `Client left after ${formatDuration(milliseconds)}` : 'Connection closed'
-}
-
-function detailsOf(row: TrafficRow, app: App, look: Look, close: () => void): HTMLElement[] {
+function detailsOf(row: RequestRow, app: App, look: RequestDetails, close: () => void): HTMLElement[] {
   const { entry } = row
-  const { method, path, query, status, state, request, response, rules, met, errors, reason, fault, item } = entry
+  const { method, path, query, reason, errors, rules, isSimulated, fault, met } = entry
+  const isRejected = !isSimulated && (reason || errors || rules.length > 0)
+  return [
+    h(
+      'div.detail-head',
+      h('h2', methodMark(method), ` ${path}${query}`),
+      button('✕', close, { class: 'quiet small', 'aria-label': 'Close' }),
+    ),
+    factsOf(row),
+    copyButtons(entry, app),
+    isSimulated && simulation(entry),
+    !isSimulated && fault && h('div.callout.warning', h('h3', 'Switched on'), h('p', fault)),
+    isRejected && wrongWith(entry, app),
+    ...exchangeOf(entry, look),
+    met.length > 0 && rulesMet(met),
+  ].filter((part) => part instanceof HTMLElement)
+}
+
+function factsOf(row: RequestRow): HTMLElement {
+  const { entry } = row
+  const { time, state, milliseconds, client, item } = entry
+  return h(
+    'p.line.facts',
+    h('strong', { class: `badge outcome ${outcomeClass(entry)}` }, describeOutcome(row)),
+    marksOf(entry),
+    h('span', formatTime(time), state !== 'pending' && `, ${formatDuration(milliseconds)}`),
+    h('span', `${clientName(entry)} at ${client}`),
+    item && changeOf(item),
+  )
+}
+
+function copyButtons({ method, path, query, status, request }: JournalEntry, app: App): HTMLElement {
   const operation = app.info.operations.find(
     (one) => one.method === method && new RegExp(`^${one.path.replace('{id}', '[^/]+')}/?$`, 'i').test(path),
   )
@@ -498,76 +608,46 @@ function detailsOf(row: TrafficRow, app: App, look: Look, close: () => void): HT
   const sent = { method, path, query, headers: request.headers, body: request.body }
   const copyAs = (name: string, format: typeof toCurl) =>
     copyButton(name, () => format(baseUrl, sent, isSecured), { class: 'small', 'aria-label': `Copy as ${name}` })
-  const shownPart = look.part ?? (request.body ? 'Request' : 'Response')
-  const exchange = h(
-    'div',
-    { class: 'sides', 'data-part': shownPart },
+  return h(
+    'div.line',
+    h('span.hint', 'Copy as'),
+    copyAs('curl', toCurl),
+    copyAs('fetch', toFetch),
+    copyAs('C#', toCSharp),
+    request.isTruncated && h('span.hint', 'The body is longer: the journal, and so this, has its first 16 KiB.'),
+  )
+}
+
+/** Request and response; tabs choose one of them where there is no room for both. */
+function exchangeOf(entry: JournalEntry, look: RequestDetails): HTMLElement[] {
+  const { request, response } = entry
+  const sides = h(
+    'div.sides',
     partOf('Request', request, look, noBody(request)),
     partOf('Response', response, look, noResponse(entry)),
   )
-  const choice = tabs(
-    'Part',
-    [
-      ['Request', 'Request'],
-      ['Response', 'Response'],
-    ],
-    (part) => {
-      look.part = part
-      exchange.dataset.part = part
-      choice.choose(part)
-    },
-  )
-  choice.choose(shownPart)
-  return [
-    h(
-      'div',
-      { class: 'detail-head' },
-      h('h2', {}, h('span', { class: `method ${method.toLowerCase()}` }, method), ` ${path}${query}`),
-      h('button', { type: 'button', class: 'quiet small', 'aria-label': 'Close', onclick: close }, '✕'),
-    ),
-    h(
-      'p',
-      { class: 'line facts' },
-      h('strong', { class: `badge outcome ${outcomeClass(entry)}` }, describeOutcome(row)),
-      entry.isPreflight && h('span', { class: 'badge' }, preflight),
-      entry.isSimulated && h('span', { class: 'badge simulated' }, 'simulated'),
-      h(
-        'span',
-        {},
-        state === 'pending'
-          ? formatTime(entry.time)
-          : `${formatTime(entry.time)}, ${formatDuration(entry.milliseconds)}`,
-      ),
-      h('span', {}, `${nameOfClient(entry)} at ${entry.client}`),
-      item &&
-        (item.change === 'deleted'
-          ? h('span', {}, `item ${item.id} deleted`)
-          : h('a', { href: `#/items?id=${encodeURIComponent(item.id)}` }, `item ${item.id} ${item.change}`)),
-    ),
-    h(
-      'div',
-      { class: 'line' },
-      h('span', { class: 'hint' }, 'Copy as'),
-      copyAs('curl', toCurl),
-      copyAs('fetch', toFetch),
-      copyAs('C#', toCSharp),
-      request.isTruncated &&
-        h('span', { class: 'hint' }, 'The body is longer: the journal, and so this, has its first 16 KiB.'),
-    ),
-    entry.isSimulated
-      ? simulation(entry)
-      : fault && h('div', { class: 'callout warning' }, h('h3', {}, 'Switched on'), h('p', {}, fault)),
-    !entry.isSimulated && (reason || errors || rules.length > 0) && wrongWith(entry, app),
-    choice.element,
-    exchange,
-    met.length > 0 &&
-      h(
-        'p',
-        { class: 'hint' },
-        'Rules of the contract that this shows: ',
-        met.flatMap((id, index) => [index > 0 && ', ', h('a', { href: `#/contract?rule=${id}` }, id)]),
-      ),
-  ].filter((part) => part instanceof HTMLElement)
+  const choice = tabs('Part', { Request: 'Request', Response: 'Response' }, (part) => {
+    look.part = part
+    choose(part)
+  })
+  function choose(part: string) {
+    sides.dataset.part = part
+    choice.choose(part)
+  }
+  choose(look.part ?? (request.body ? 'Request' : 'Response'))
+  return [choice.element, sides]
+}
+
+function describeOutcome(row: RequestRow): string {
+  const { state, status, milliseconds } = row.entry
+  if (state === 'sent') return describeStatus(status)
+  if (state === 'pending') return `Pending for ${row.formatElapsed()}`
+  return state === 'aborted' ? `Client left after ${formatDuration(milliseconds)}` : 'Connection closed'
+}
+
+function changeOf({ id, change }: NonNullable<JournalEntry['item']>): HTMLElement {
+  const text = `item ${id} ${change}`
+  return change === 'deleted' ? h('span', text) : h('a', { href: `#/items?id=${encodeURIComponent(id)}` }, text)
 }
 
 /** A request that is rejected by its head is not read further. */
@@ -578,51 +658,40 @@ function noBody({ body, headers }: Message): string {
   return `The service did not keep the body${length === '0' ? '' : `, ${length} bytes`}: copies are without it.`
 }
 
-const noResponse = ({ state, response }: JournalEntry) =>
-  state === 'pending'
-    ? 'None so far.'
-    : state === 'sent'
-      ? response.body
-        ? ''
-        : 'No body.'
-      : state === 'aborted'
-        ? 'The client did not wait for it.'
-        : 'None: the connection was closed.'
+function noResponse({ state, response }: JournalEntry): string {
+  if (state === 'pending') return 'None so far.'
+  if (state === 'aborted') return 'The client did not wait for it.'
+  if (state === 'closed') return 'None: the connection was closed.'
+  return response.body ? '' : 'No body.'
+}
 
 function simulation(entry: JournalEntry): HTMLElement {
   const by = simulatedBy(entry)
   return h(
-    'div',
-    { class: 'callout simulated' },
-    h('h3', {}, 'Simulated'),
-    h('p', {}, 'What the client got was decided by ', h('code', {}, by), ', not by its request.'),
-    entry.fault && !by.startsWith(entry.fault) && h('p', {}, 'Switched on: ', entry.fault),
-    !by.startsWith('Prefer') && h('p', {}, h('a', { href: '#/switches' }, 'Show the switches')),
+    'div.callout.simulated',
+    h('h3', 'Simulated'),
+    h('p', 'What the client got was decided by ', h('code', by), ', not by its request.'),
+    entry.fault && !by.startsWith(entry.fault) && h('p', 'Switched on: ', entry.fault),
+    !by.startsWith('Prefer') && h('p', h('a', { href: '#/switches' }, 'Show the switches')),
   )
 }
 
 function wrongWith({ reason, errors = {}, rules, state }: JournalEntry, app: App): HTMLElement {
   const members = Object.entries(errors)
   return h(
-    'div',
-    { class: 'callout error' },
-    h('h3', {}, state === 'sent' ? 'What was wrong' : 'What happened'),
-    reason && members.length === 0 && h('p', {}, reason),
+    'div.callout.error',
+    h('h3', state === 'sent' ? 'What was wrong' : 'What happened'),
+    reason && members.length === 0 && h('p', reason),
     members.length > 0 &&
       h(
-        'dl',
-        { class: 'members' },
-        members.flatMap(([name, messages]) => [
-          h('dt', {}, h('code', {}, name || 'body')),
-          h('dd', {}, messages.join(' ')),
-        ]),
+        'dl.members',
+        members.flatMap(([name, messages]) => [h('dt', h('code', name || 'body')), h('dd', messages.join(' '))]),
       ),
     rules.map((id) => {
       const { basis, sentence = '' } = app.info.rules.find((one) => one.id === id) ?? {}
       return h(
-        'p',
-        { class: 'hint' },
-        h('a', { href: `#/contract?rule=${id}` }, `Rule ${id}`),
+        'p.hint',
+        ruleLink(id, `Rule ${id}`),
         basis === 'spec' ? ' (specified): ' : ' (our choice): ',
         withCode(sentence),
       )
@@ -630,29 +699,43 @@ function wrongWith({ reason, errors = {}, rules, state }: JournalEntry, app: App
   )
 }
 
+const ruleLink = (id: string, text: string) => h('a', { href: `#/contract?rule=${id}` }, text)
+
+const rulesMet = (met: readonly string[]) =>
+  h(
+    'p.hint',
+    'Rules of the contract that this shows: ',
+    met.flatMap((id, index) => [index > 0 && ', ', ruleLink(id, id)]),
+  )
+
 /** Those that most often explain a response. */
 const tellingHeader =
   /^(?:content-type|location|etag|prefer|preference-applied|retry-after|allow|www-authenticate|if-(?:none-)?match|origin|access-control-.*|x-todo-.*|x-forwarded-.*)$/
 
-function partOf(part: string, { headers, body, isTruncated }: Message, look: Look, remark: string): HTMLElement {
+function partOf(
+  part: string,
+  { headers, body, isTruncated }: Message,
+  look: RequestDetails,
+  remark: string,
+): HTMLElement {
   const all = Object.entries(headers)
   const telling = all.filter(([name]) => tellingHeader.test(name))
-  const block = body ? formatBody(body) : h('p', { class: 'hint' }, remark)
-  if (body) block.setAttribute('aria-label', `Body of the ${part.toLowerCase()}`)
+  const block = body ? formatBody(body) : h('p.hint', remark)
+  if (body) block.ariaLabel = `Body of the ${part.toLowerCase()}`
   if (isTruncated) block.append('…')
   const unfold: HTMLDetailsElement = h(
     'details',
     {
+      open: look.unfolded.has(part),
       ontoggle: () => (unfold.open ? look.unfolded.add(part) : look.unfolded.delete(part)),
     },
-    h('summary', {}, `All ${all.length} headers`),
+    h('summary', `All ${all.length} headers`),
     headersTable(all),
   )
-  unfold.open = look.unfolded.has(part)
   return h(
-    'section',
-    { class: 'side', 'aria-label': part, 'data-part': part },
-    h('h3', {}, part),
+    'section.side',
+    { 'aria-label': part, 'data-part': part },
+    h('h3', part),
     block,
     telling.length > 0 && headersTable(telling),
     all.length > telling.length && unfold,
@@ -661,11 +744,9 @@ function partOf(part: string, { headers, body, isTruncated }: Message, look: Loo
 
 const headersTable = (headers: readonly (readonly [string, string])[]) =>
   h(
-    'table',
-    { class: 'headers' },
+    'table.headers',
     h(
       'tbody',
-      {},
-      headers.map(([name, value]) => h('tr', {}, h('th', { scope: 'row' }, name), h('td', {}, value))),
+      headers.map(([name, value]) => h('tr', h('th', { scope: 'row' }, name), h('td', value))),
     ),
   )
