@@ -1,6 +1,5 @@
 /** S4: the OpenAPI document is valid, describes the profile, and agrees with what the server does. */
 import type { Client, Response } from '../../common/client.ts'
-import { isObject } from '../../common/json.ts'
 import { type Check, choice, providing, spec, uniqueText, withToken } from '../engine/contract.ts'
 import {
   expectMediaType,
@@ -15,15 +14,14 @@ import {
 } from '../engine/expect.ts'
 import {
   describedMembers,
-  findInvalid,
   findMisfit,
   type Json,
+  jsonSchemaIn,
   mediaTypeIn,
   type Operation,
-  operationsOf,
+  objectsIn,
   type Problem,
-  requirementsOf,
-  resolve,
+  readOpenApi,
   responseFor,
 } from './openapi.ts'
 import { itemPath, itemsPath } from './rules.ts'
@@ -54,33 +52,30 @@ interface SpecifiedObject {
   readonly types: Readonly<Record<string, Type>>
   /** Members that must not be null. Where a null counts as missing, a document may allow it. */
   readonly notNull: readonly string[]
-  /** Objects that the specification allows, made from one that the server returned. */
-  variants(object: Json): Json[]
+  /** Objects that the specification allows, made from an item that the server returned. */
+  variants(item: Json): Json[]
 }
 
-const shapes: Record<'a' | 'b' | 'forecast', SpecifiedObject> = {
-  a: {
-    types: { id: 'integer', name: 'string', isComplete: 'boolean' },
-    notNull: ['id', 'isComplete'],
-    variants: (item) => [item, { ...item, name: null }, { ...item, isComplete: true }, { ...item, id: 2 ** 40 }],
-  },
-  b: {
-    types: { id: 'string', name: 'string', notes: 'string', done: 'boolean' },
-    notNull: [],
-    variants: (item) => [item, { ...item, done: true }],
-  },
-  forecast: {
-    types: { date: 'string', temperatureC: 'integer', temperatureF: 'integer', summary: 'string' },
-    notNull: ['date', 'temperatureC', 'temperatureF'],
-    variants: (entry) => [
-      { ...entry, temperatureC: -20, temperatureF: -3 },
-      { ...entry, temperatureC: 54, temperatureF: 129 },
-      ...summaries.map((summary) => ({ ...entry, summary })),
-    ],
-  },
+const itemOfA: SpecifiedObject = {
+  types: { id: 'integer', name: 'string', isComplete: 'boolean' },
+  notNull: ['id', 'isComplete'],
+  variants: (item) => [item, { ...item, name: null }, { ...item, isComplete: true }, { ...item, id: 2 ** 40 }],
 }
-
-const forecastEntry = { date: '2026-06-02T12:00:00.000+00:00', temperatureC: 20, temperatureF: 67, summary: 'Mild' }
+const itemOfB: SpecifiedObject = {
+  types: { id: 'string', name: 'string', notes: 'string', done: 'boolean' },
+  notNull: [],
+  variants: (item) => [item, { ...item, done: true }],
+}
+const date = '2026-06-02T12:00:00.000+00:00'
+const forecastEntry: SpecifiedObject = {
+  types: { date: 'string', temperatureC: 'integer', temperatureF: 'integer', summary: 'string' },
+  notNull: ['date', 'temperatureC', 'temperatureF'],
+  variants: () =>
+    summaries.flatMap((summary) => [
+      { date, temperatureC: -20, temperatureF: -3, summary },
+      { date, temperatureC: 54, temperatureF: 129, summary },
+    ]),
+}
 
 /** An operation of the specification. */
 interface Specified {
@@ -92,16 +87,17 @@ interface Specified {
   /** What the body of a success contains. */
   readonly shape?: SpecifiedObject
   readonly isList?: boolean
-  readonly request?: {
-    readonly shape: SpecifiedObject
-    /** Valid bodies. */
-    readonly bodies: () => readonly Json[]
-    readonly required: readonly string[]
-  }
+  readonly validBodies?: readonly Json[]
+}
+
+interface Described extends Specified {
+  readonly operation: Operation
 }
 
 interface DocumentedProfile {
-  readonly shape: SpecifiedObject
+  readonly item: SpecifiedObject
+  /** The members that a request must have. */
+  readonly required: readonly string[]
   readonly operations: readonly Specified[]
   newItem(): Json
   /** Requests whose responses have no body, or an error. */
@@ -110,76 +106,52 @@ interface DocumentedProfile {
 
 const itemTemplate = `${itemsPath}/{}`
 
-const newItemA = (): Json => ({ name: uniqueText(), isComplete: false })
-const newItemB = (): Json => ({ id: uniqueText(), name: uniqueText(), notes: 'notes', done: false })
 /** Items of a real store do not have it. */
 const unusedId = '9007199254740993'
+const creationsOfA = ['name', null].map((name) => ({ name, isComplete: false }))
+const updatesOfA = [1, 2 ** 40].map((id) => ({ id, name: null, isComplete: true }))
+const withoutDone = { id: 'id', name: 'name', notes: 'notes' }
+const bodiesOfB = [{ ...withoutDone, done: false }, withoutDone]
 
-const { id: _, ...createdTypes } = shapes.a.types
-const requestA = { shape: shapes.a, required: ['isComplete'] }
-const requestB = {
-  shape: shapes.b,
-  required: ['id', 'name', 'notes'],
-  bodies: () => {
-    const { done, ...rest } = newItemB()
-    return [{ ...rest, done }, rest]
-  },
+const profileA: DocumentedProfile = {
+  item: itemOfA,
+  required: ['isComplete'],
+  operations: [
+    { method: 'GET', template: itemsPath, success: 200, shape: itemOfA, isList: true },
+    { method: 'POST', template: itemsPath, success: 201, shape: itemOfA, validBodies: creationsOfA },
+    { method: 'GET', template: itemTemplate, success: 200, errors: [404], shape: itemOfA },
+    { method: 'PUT', template: itemTemplate, success: 204, errors: [400, 404], validBodies: updatesOfA },
+    { method: 'DELETE', template: itemTemplate, success: 204, errors: [404] },
+  ],
+  newItem: () => ({ name: uniqueText(), isComplete: false }),
+  exchanges: async (client, item) => [
+    await client.send('POST', itemsPath, {}),
+    await client.send('PUT', itemPath(item.id), stringifyItem(item)),
+    await client.send('PUT', itemPath(item.id), stringifyItem({ ...item, id: unusedId })),
+    await client.send('PUT', `${itemsPath}/${unusedId}`, stringifyItem({ ...item, id: unusedId })),
+    await client.send('GET', `${itemsPath}/${unusedId}`),
+    await client.send('DELETE', `${itemsPath}/${unusedId}`),
+  ],
 }
 
-const profiles: Record<'a' | 'b', DocumentedProfile> = {
-  a: {
-    shape: shapes.a,
-    operations: [
-      { method: 'GET', template: itemsPath, success: 200, shape: shapes.a, isList: true },
-      {
-        method: 'POST',
-        template: itemsPath,
-        success: 201,
-        shape: shapes.a,
-        request: {
-          ...requestA,
-          shape: { ...shapes.a, types: createdTypes, notNull: ['isComplete'] },
-          bodies: () => [newItemA(), { name: null, isComplete: true }],
-        },
-      },
-      { method: 'GET', template: itemTemplate, success: 200, errors: [404], shape: shapes.a },
-      {
-        method: 'PUT',
-        template: itemTemplate,
-        success: 204,
-        errors: [400, 404],
-        request: { ...requestA, bodies: () => [1, 2 ** 40].map((id) => ({ id, name: null, isComplete: true })) },
-      },
-      { method: 'DELETE', template: itemTemplate, success: 204, errors: [404] },
-    ],
-    newItem: newItemA,
-    exchanges: async (client, item) => [
-      await client.send('POST', itemsPath, {}),
-      await client.send('PUT', itemPath(item.id), stringifyItem(item)),
-      await client.send('PUT', itemPath(item.id), stringifyItem({ ...item, id: unusedId })),
-      await client.send('PUT', `${itemsPath}/${unusedId}`, stringifyItem({ ...newItemA(), id: unusedId })),
-      await client.send('GET', `${itemsPath}/${unusedId}`),
-      await client.send('DELETE', `${itemsPath}/${unusedId}`),
-    ],
-  },
-  b: {
-    shape: shapes.b,
-    operations: [
-      { method: 'GET', template: itemsPath, success: 200, shape: shapes.b, isList: true },
-      { method: 'POST', template: itemsPath, success: 200, errors: [400, 409], shape: shapes.b, request: requestB },
-      { method: 'PUT', template: itemsPath, success: 204, errors: [400, 404], request: requestB },
-      { method: 'DELETE', template: itemTemplate, success: 204, errors: [400, 404] },
-    ],
-    newItem: newItemB,
-    exchanges: async (client, item) => [
-      await client.send('POST', itemsPath, {}),
-      await client.send('POST', itemsPath, item),
-      await client.send('PUT', itemsPath, item),
-      await client.send('PUT', itemsPath, {}),
-      await client.send('PUT', itemsPath, newItemB()),
-      await client.send('DELETE', `${itemsPath}/${uniqueText()}`),
-    ],
-  },
+const profileB: DocumentedProfile = {
+  item: itemOfB,
+  required: ['id', 'name', 'notes'],
+  operations: [
+    { method: 'GET', template: itemsPath, success: 200, shape: itemOfB, isList: true },
+    { method: 'POST', template: itemsPath, success: 200, errors: [400, 409], shape: itemOfB, validBodies: bodiesOfB },
+    { method: 'PUT', template: itemsPath, success: 204, errors: [400, 404], validBodies: bodiesOfB },
+    { method: 'DELETE', template: itemTemplate, success: 204, errors: [400, 404] },
+  ],
+  newItem: () => ({ id: uniqueText(), name: uniqueText(), notes: 'notes', done: false }),
+  exchanges: async (client, item) => [
+    await client.send('POST', itemsPath, {}),
+    await client.send('POST', itemsPath, item),
+    await client.send('PUT', itemsPath, item),
+    await client.send('PUT', itemsPath, {}),
+    await client.send('PUT', itemsPath, { ...item, id: uniqueText() }),
+    await client.send('DELETE', `${itemsPath}/${uniqueText()}`),
+  ],
 }
 
 /** JSON.stringify cannot write a bigint. */
@@ -187,20 +159,23 @@ const stringifyItem = ({ id, name }: Json) => `{"id":${id},"name":${JSON.stringi
 
 const samples: readonly Specified[] = [
   { method: 'GET', template: '/', success: 200 },
-  { method: 'GET', template: forecastPath, success: 200, shape: shapes.forecast, isList: true },
+  { method: 'GET', template: forecastPath, success: 200, shape: forecastEntry, isList: true },
   { method: 'GET', template: secretPath, success: 200 },
 ]
 
-async function fetchDocument(client: Client): Promise<{ response: Response; document: Json }> {
+async function fetchDocument(client: Client) {
   const response = await client.send('GET', documentPath, undefined, bearer(client.token))
   observe(documentPath, () => expectStatus(response, 200))
-  return { response, document: observe('document', () => expectObject(response)) }
+  const document = observe('document', () => expectObject(response))
+  return { response, document, ...readOpenApi(document) }
 }
 
-const title = ({ method, template }: Specified) => `${method} ${template.replace('{}', '{id}')}`
+type Target = Pick<Specified, 'method' | 'template'>
 
-const findOperation = (document: Json, { method, template }: Specified): Operation | undefined =>
-  operationsOf(document).find((one) => one.method === method && one.template.toLowerCase() === template)
+const title = ({ method, template }: Target) => `${method} ${template.replace('{}', '{id}')}`
+
+const findOperation = (operations: readonly Operation[], { method, template }: Target) =>
+  operations.find((one) => one.method === method && one.template.toLowerCase() === template)
 
 /** A statement about a valid document; other checks tell whether it is valid. */
 function expectDescribed(expected: string, problem: Problem, response: Response): void {
@@ -211,119 +186,90 @@ function expectDescribed(expected: string, problem: Problem, response: Response)
 }
 
 /** Whether a schema allows what the specification allows, and only the members and types that it states. */
-function findWrongSchema(
-  document: Json,
-  schema: unknown,
-  valid: readonly unknown[],
-  shape: SpecifiedObject,
-  isRequest: boolean,
-) {
-  const context = { document, isRequest }
-  for (const value of valid) {
-    const problem = findMisfit(schema, value, context)
+function findWrongSchema(schema: unknown, valid: readonly Json[], shape: SpecifiedObject, isList?: boolean): Problem {
+  if (!schema) return 'no schema of a body of application/json'
+  const misfitOf = (object: Json) => findMisfit(schema, isList ? Array(5).fill(object) : object)
+  for (const object of valid) {
+    const problem = misfitOf(object)
     if (problem !== undefined) return `a schema by which ${problem}`
   }
-  const [sample] = valid
-  const isList = Array.isArray(sample)
-  const object = (isList ? sample[0] : sample) as Json
-  if (isList && findMisfit(schema, object, context) === undefined) return 'a schema that is not that of an array'
-  for (const [name, type] of Object.entries(shape.types)) {
+  const [sample = {}] = valid
+  if (isList && findMisfit(schema, sample) === undefined) return 'a schema that is not that of an array'
+  for (const [name, type] of Object.entries(shape.types).filter(([name]) => Object.hasOwn(sample, name))) {
     const wrong = [...wrongValues[type], ...(shape.notNull.includes(name) ? [null] : [])]
-    for (const value of wrong) {
-      const other = { ...object, [name]: value }
-      if (findMisfit(schema, isList ? [other] : other, context) === undefined)
-        return `a schema by which ${name} may be ${JSON.stringify(value)}`
-    }
+    const accepted = wrong.find((value) => misfitOf({ ...sample, [name]: value }) === undefined)
+    if (accepted !== undefined) return `a schema by which ${name} may be ${JSON.stringify(accepted)}`
   }
-  const known = Object.keys(isRequest ? { ...shape.types, id: '' } : shape.types)
-  const unknown = describedMembers(document, schema).find((name) => !known.includes(name))
+  const unknown = describedMembers(schema).find((name) => !Object.hasOwn(shape.types, name))
   return unknown === undefined ? undefined : `the member ${unknown}`
 }
 
-/** Returns the schema of a body of application/json. */
-const jsonSchemaIn = (document: Json, holder: Json | undefined) =>
-  resolve(document, mediaTypeIn(holder?.content, 'application/json')?.schema)
-
-function findWrongResponse(document: Json, operation: Operation, response: Response): Problem {
-  const described = responseFor(document, operation.value, response.status)
+function findWrongResponse(operation: Operation, response: Response): Problem {
+  const { status, headers, text } = response
+  const described = responseFor(operation, status)
   if (!described) return undefined
   const ranges = Object.keys(Object(described.content))
-  if (response.status === 204 && ranges.length > 0) return 'a response 204 with a body'
-  for (const [name, header] of Object.entries(Object(described.headers)))
-    if (resolve(document, header)?.required === true && response.headers[name.toLowerCase()] === undefined)
-      return `a header ${name} that is always present`
-  if (response.text === '' || ranges.length === 0) return undefined
-  const [mediaType = ''] = (response.headers['content-type'] ?? '').split(/\s*;/)
+  if (status === 204 && ranges.length > 0) return 'a response 204 with a body'
+  if (text === '' || ranges.length === 0) return undefined
+  const [mediaType = ''] = (headers['content-type'] ?? '').split(/\s*;/)
   const media = mediaTypeIn(described.content, mediaType)
   if (!media) return `a body of ${ranges.join(' or ')}`
-  const body = /[/+]json$/i.test(mediaType) ? parseJson(response) : response.text
-  const problem = findMisfit(media.schema, body, { document, isRequest: false })
+  const body = /[/+]json$/i.test(mediaType) ? parseJson(response) : text
+  const problem = findMisfit(media.schema, body)
   return problem === undefined ? undefined : `a schema by which ${problem}`
 }
 
-function findWrongRequest(
-  document: Json,
-  { value, parameters, template }: Operation,
-  { request }: Specified,
-  shape: SpecifiedObject,
-) {
-  const context = { document, isRequest: true }
-  const [inPath] = parameters.filter((one) => one.in === 'path')
+function findWrongRequest({ operation, validBodies }: Described, item: SpecifiedObject): Problem {
+  const { parameters, template, requestBody } = operation
   if (template.endsWith('{}')) {
-    const type = shape.types.id as Type
-    const schema = inPath?.schema ?? Object(Object.values(Object(inPath?.content))[0]).schema
-    const problem = findMisfit(schema, type === 'integer' ? 2 ** 40 : uniqueText(), context, 'the id')
+    const type = item.types.id as Type
+    const inPath = parameters.find((one) => one.in === 'path')
+    const schema = inPath?.schema ?? jsonSchemaIn(inPath)
+    const problem = findMisfit(schema, type === 'integer' ? 2 ** 40 : 'id', 'the id')
     if (problem !== undefined) return `a path parameter by which ${problem}`
-    const accepted = wrongValues[type].find((wrong) => findMisfit(schema, wrong, context) === undefined)
+    const accepted = wrongValues[type].find((wrong) => findMisfit(schema, wrong) === undefined)
     if (accepted !== undefined) return `a path parameter that may be ${JSON.stringify(accepted)}`
   }
-  const required = parameters.find(
-    (one) => one.in !== 'path' && one.required === true && !/^authorization$/i.test(`${one.name}`),
-  )
+  const required = requiredParameters(operation).find(({ name }) => !/^authorization$/i.test(`${name}`))
   if (required) return `the required parameter ${required.name}`
-  const body = resolve(document, value.requestBody)
-  if (!request) return body?.required === true ? 'a required body' : undefined
-  const schema = jsonSchemaIn(document, body)
-  if (!schema) return 'no schema of a body of application/json'
-  return findWrongSchema(document, schema, request.bodies(), request.shape, true)
+  if (!validBodies) return requestBody.required === true ? 'a required body' : undefined
+  return findWrongSchema(jsonSchemaIn(requestBody), validBodies, item)
 }
 
+const requiredParameters = ({ parameters }: Operation) =>
+  parameters.filter((one) => one.in !== 'path' && one.required === true)
+
 /** Returns the members that the document requires of a request; undefined where it describes no body. */
-function requiredMembers(document: Json, operation: Operation, { request }: Specified): string[] | undefined {
-  const schema = jsonSchemaIn(document, resolve(document, operation.value.requestBody))
-  const [body] = request?.bodies() ?? []
+function requiredMembers({ operation, validBodies = [] }: Described): string[] | undefined {
+  const schema = jsonSchemaIn(operation.requestBody)
+  const [body] = validBodies
   if (!schema || !body) return undefined
   return Object.keys(body).filter((name) => {
-    const { [name]: __, ...rest } = body
-    return findMisfit(schema, rest, { document, isRequest: true }) !== undefined
+    const { [name]: _, ...rest } = body
+    return findMisfit(schema, rest) !== undefined
   })
 }
 
 /** A JWT in the header Authorization: OAuth 2.0 and OpenID Connect use bearer tokens, too. */
 const isBearer = ({ type, scheme, name, in: place }: Json) =>
   (type === 'http' && /^bearer$/i.test(`${scheme}`)) ||
-  type === 'oauth2' ||
-  type === 'openIdConnect' ||
+  ['oauth2', 'openIdConnect'].includes(`${type}`) ||
   (type === 'apiKey' && place === 'header' && /^authorization$/i.test(`${name}`))
 
-const isSecured = (document: Json, { value }: Operation) => {
-  const requirements = requirementsOf(document, value)
-  return requirements.length > 0 && requirements.every((one) => Object.keys(one).length > 0)
-}
+const isSecured = ({ requirements }: Operation) =>
+  requirements.length > 0 && requirements.every((one) => Object.keys(one).length > 0)
 
 function findNoToken(document: Json, operation: Operation): Problem {
-  if (!isSecured(document, operation)) return 'no security requirement'
+  if (!isSecured(operation)) return 'no security requirement'
   const schemes = Object(Object(document.components).securitySchemes)
-  const names = requirementsOf(document, operation.value).flatMap(Object.keys)
-  return names.some((name) => isBearer(resolve(document, schemes[name]) ?? {}))
-    ? undefined
-    : `${names}: no bearer token`
+  const names = operation.requirements.flatMap(Object.keys)
+  return names.some((name) => isBearer(Object(schemes[name]))) ? undefined : `${names}: no definition of a bearer token`
 }
 
 const deniesWithoutToken = async (client: Client) =>
   [401, 403].includes((await client.send('GET', itemsPath, undefined, { authorization: undefined })).status)
 
-const isOfItems = ({ template }: Operation | Specified) => template.toLowerCase().startsWith(itemsPath)
+const isOfItems = ({ template }: Operation) => template.toLowerCase().startsWith(itemsPath)
 
 /** The item as it was sent, with its id: whether the server returns it is the business of other checks. */
 async function createItem(client: Client, { newItem }: DocumentedProfile): Promise<Json> {
@@ -342,24 +288,22 @@ const generalErrors = [400, 401, 403, 405, 406, 408, 411, 412, 413, 414, 415, 42
 const notServed = [404, 405, 501]
 const maxOtherPaths = 5
 
-/** Operations that the document describes and the specification does not. Other methods than GET are sent to an own item only. */
-async function findNotServed(client: Client, others: readonly Operation[], item: Json) {
+/** Operations that the specification does not have. Other methods than GET are sent to an own item only. */
+async function expectOthersServed(client: Client, others: readonly Operation[], item: Json): Promise<void> {
   const readable = others.filter(({ method, path }) => method === 'GET' && !path.includes('{')).slice(0, maxOtherPaths)
   const ofItem = others.filter(({ method, template }) => template.toLowerCase() === itemTemplate && method !== 'DELETE')
-  for (const operation of [...readable, ...ofItem]) {
-    const { method, path, value, parameters } = operation
-    if (parameters.some((one) => one.in !== 'path' && one.required === true)) continue
+  const sendable = [...readable, ...ofItem].filter((one) => requiredParameters(one).length === 0)
+  for (const { method, path, responses } of sendable) {
     const target = path.includes('{') ? itemPath(item.id) : path
     const response = await client.send(method, target, method === 'GET' ? undefined : {}, bearer(client.token))
-    const isDescribed = Object.hasOwn(Object(value.responses), response.status)
-    if (notServed.includes(response.status) && !isDescribed) return { operation, response }
+    const isServed = !notServed.includes(response.status) || Object.hasOwn(responses, response.status)
+    observe('document', () => expectThat(isServed, `${method} ${path} to be served`, response))
   }
-  return undefined
 }
 
 /** A relative URL of a server is relative to the document. Another origin, or the root, may be behind a proxy. */
 function findWrongServers(document: Json, { url }: Client): Problem {
-  const urls = Array.isArray(document.servers) ? document.servers.filter(isObject).map((server) => `${server.url}`) : []
+  const urls = objectsIn(document.servers).map((server) => `${server.url}`)
   const reaches = (server: string) => {
     if (server.includes('{')) return true
     if (!URL.canParse(server, `${url}${documentPath}`)) return false
@@ -369,28 +313,25 @@ function findWrongServers(document: Json, { url }: Client): Problem {
   return urls.length === 0 || urls.some(reaches) ? undefined : `servers at ${urls.join(', ')}`
 }
 
-const isProfileA = ({ item }: Methods) => item.includes('PUT')
-
 /**
  * Basis spec: the document lacks an operation, its success or its members, or says what the server does not do.
  * Basis choice: it leaves out an error or a detail, as generators do that know only the types of a program.
  */
 export function documentChecks(methods: Methods): Check[] {
-  const profile = profiles[isProfileA(methods) ? 'a' : 'b']
+  const profile = methods.item.includes('PUT') ? profileA : profileB
   const specified = [...profile.operations, ...samples]
-  const described = (document: Json) =>
+  const described = (operations: readonly Operation[]): Described[] =>
     specified.flatMap((one) => {
-      const operation = findOperation(document, one)
-      return operation ? [{ specified: one, operation }] : []
+      const operation = findOperation(operations, one)
+      return operation ? [{ ...one, operation }] : []
     })
 
   const checks = [
     providing(
       'document',
       spec('S4', 'the OpenAPI document is valid', async (client) => {
-        const { response, document } = await fetchDocument(client)
-        const problem = findInvalid(document)
-        if (problem !== undefined) throw new RuleViolation('a valid OpenAPI 3.0.1 document', response, problem)
+        const { response, invalid } = await fetchDocument(client)
+        if (invalid !== undefined) throw new RuleViolation('a valid OpenAPI 3.0.1 document', response, invalid)
       }),
     ),
     spec('S4', 'the OpenAPI document has version 3.0.1 and info.version v1', async (client) => {
@@ -400,50 +341,36 @@ export function documentChecks(methods: Methods): Check[] {
       expectMediaType(response, 'application/json')
     }),
     spec('S4', 'the OpenAPI document describes the operations and their success', async (client) => {
-      const { response, document } = await fetchDocument(client)
+      const { response, operations } = await fetchDocument(client)
       for (const one of specified) {
-        const operation = findOperation(document, one)
-        expectDescribed(title(one), operation ? undefined : 'not described', response)
-        const statuses = Object.keys(Object(operation?.value.responses))
-        const isDescribed = operation && responseFor(document, operation.value, one.success)
-        expectDescribed(`${one.success} of ${title(one)}`, isDescribed ? undefined : `only ${statuses}`, response)
+        const operation = findOperation(operations, one)
+        if (!operation) return expectDescribed(title(one), 'not described', response)
+        const problem = responseFor(operation, one.success) ? undefined : `only ${Object.keys(operation.responses)}`
+        expectDescribed(`${one.success} of ${title(one)}`, problem, response)
       }
     }),
     spec('S4', 'the OpenAPI document describes requests as the server accepts them', async (client) => {
-      const { response, document } = await fetchDocument(client)
-      for (const { specified, operation } of described(document)) {
-        const problem = findWrongRequest(document, operation, specified, profile.shape)
-        expectDescribed(`the request ${title(specified)}`, problem, response)
-      }
-      const required = described(document).map(({ specified, operation }) => ({
-        specified,
-        stated: requiredMembers(document, operation, specified),
-      }))
+      const { response, document, operations } = await fetchDocument(client)
+      for (const one of described(operations))
+        expectDescribed(`the request ${title(one)}`, findWrongRequest(one, profile.item), response)
       // Some generators state no member as required; where one is, the others are optional.
-      const statesRequired = required.some(({ stated }) => stated !== undefined && stated.length > 0)
-      for (const { specified, stated } of statesRequired ? required : []) {
-        const missing = specified.request?.required.find((name) => stated && !stated.includes(name))
-        expectDescribed(`required members of ${title(specified)}`, missing && `${missing} is optional`, response)
+      const statesRequired = described(operations).some((one) => requiredMembers(one)?.length)
+      for (const one of statesRequired ? described(operations) : []) {
+        const stated = requiredMembers(one)
+        const missing = stated && profile.required.find((name) => !stated.includes(name))
+        expectDescribed(`required members of ${title(one)}`, missing && `${missing} is optional`, response)
       }
-      const problem = findWrongServers(document, client)
-      expectDescribed(`a server at ${client.url}`, problem, response)
+      expectDescribed(`a server at ${client.url}`, findWrongServers(document, client), response)
     }),
     spec('S4', 'the OpenAPI document describes responses as the server sends them', async (client) => {
-      const { response, document } = await fetchDocument(client)
+      const { response, operations } = await fetchDocument(client)
       const item = await createItem(client, profile)
-      for (const { specified, operation } of described(document)) {
-        const { shape, isList, success } = specified
-        const object = shape === shapes.forecast ? forecastEntry : item
-        const holder = responseFor(document, operation.value, success)
+      for (const one of described(operations)) {
+        const { shape, isList, success, operation } = one
+        const holder = responseFor(operation, success)
         if (!shape || !holder) continue
-        const schema = jsonSchemaIn(document, holder)
-        const valid = shape
-          .variants(object)
-          .map((one) => (isList ? Array(shape === shapes.forecast ? 5 : 1).fill(one) : one))
-        const problem = schema
-          ? findWrongSchema(document, schema, valid, shape, false)
-          : 'no schema of application/json'
-        expectDescribed(`the response ${success} of ${title(specified)}`, problem, response)
+        const problem = findWrongSchema(jsonSchemaIn(holder), shape.variants(item), shape, isList)
+        expectDescribed(`the response ${success} of ${title(one)}`, problem, response)
       }
       for (const exchange of [
         ...(await profile.exchanges(client, item)),
@@ -455,89 +382,73 @@ export function documentChecks(methods: Methods): Check[] {
         const { method } = exchange.request
         const path = exchange.request.path.slice(new URL(client.url).pathname.replace(/\/$/, '').length)
         const template = path.startsWith(`${itemsPath}/`) ? itemTemplate : path
-        const operation = findOperation(document, { method, template, success: 0 })
-        const problem = operation && findWrongResponse(document, operation, exchange)
-        expectDescribed(
-          `the response ${exchange.status} of ${method} ${template.replace('{}', '{id}')}`,
-          problem,
-          exchange,
-        )
+        const operation = findOperation(operations, { method, template })
+        const problem = operation && findWrongResponse(operation, exchange)
+        expectDescribed(`the response ${exchange.status} of ${title({ method, template })}`, problem, exchange)
       }
     }),
     spec('S4', 'the OpenAPI document describes no other error instead of one that the server sends', async (client) => {
-      const { response, document } = await fetchDocument(client)
-      for (const { specified, operation } of described(document)) {
-        const { errors = [] } = specified
-        const missing = errors.filter((status) => !responseFor(document, operation.value, status))
-        const others = Object.keys(Object(operation.value.responses)).filter(
+      const { response, operations } = await fetchDocument(client)
+      for (const one of described(operations)) {
+        const { errors = [], operation } = one
+        const missing = errors.filter((status) => !responseFor(operation, status))
+        const others = Object.keys(operation.responses).filter(
           (status) => /^4\d\d$/.test(status) && ![...errors, ...generalErrors].includes(Number(status)),
         )
         const problem = missing.length > 0 && others.length > 0 ? `${others}` : undefined
-        expectDescribed(`${missing} of ${title(specified)}`, problem, response)
+        expectDescribed(`${missing} of ${title(one)}`, problem, response)
       }
     }),
     spec('S4', 'the OpenAPI document says which operations need a token', async (client) => {
-      const { response, document } = await fetchDocument(client)
+      const { response, document, operations } = await fetchDocument(client)
       const isGuarded = await deniesWithoutToken(client)
-      for (const operation of operationsOf(document)) {
+      for (const operation of operations) {
         const { method, path, template } = operation
         const isOpen = ['/', forecastPath].includes(template.toLowerCase()) && method === 'GET'
         const isClosed = [secretPath, documentPath].includes(template.toLowerCase()) && method === 'GET'
-        if (isOpen && isSecured(document, operation))
-          expectDescribed(`${method} ${path} without security`, 'security', response)
+        if (isOpen && isSecured(operation)) expectDescribed(`${method} ${path} without security`, 'security', response)
         if (isClosed || (isGuarded && isOfItems(operation)))
           expectDescribed(`the bearer token of ${method} ${path}`, findNoToken(document, operation), response)
       }
     }),
     spec('S4', 'the OpenAPI document describes no operation that is not served', async (client) => {
-      const { document } = await fetchDocument(client)
-      const known = described(document).map(({ operation }) => operation)
-      const others = operationsOf(document).filter((one) => !known.some(({ value }) => value === one.value))
-      if (others.length === 0) return
-      const item = await createItem(client, profile)
-      const found = await findNotServed(client, others, item)
-      if (found)
-        observe('document', () => {
-          throw new RuleViolation(`${found.operation.method} ${found.operation.path} to be served`, found.response)
-        })
+      const { operations } = await fetchDocument(client)
+      const known = described(operations).map(({ operation }) => operation)
+      const others = operations.filter((one) => !known.includes(one))
+      if (others.length > 0) await expectOthersServed(client, others, await createItem(client, profile))
     }),
     choice('S4', 'the OpenAPI document describes the errors of the operations', async (client) => {
-      const { response, document } = await fetchDocument(client)
-      for (const { specified, operation } of described(document))
-        for (const status of specified.errors ?? []) {
-          const isDescribed = responseFor(document, operation.value, status)
-          expectDescribed(`${status} of ${title(specified)}`, isDescribed ? undefined : 'not described', response)
+      const { response, operations } = await fetchDocument(client)
+      for (const one of described(operations))
+        for (const status of one.errors ?? []) {
+          const isDescribed = responseFor(one.operation, status)
+          expectDescribed(`${status} of ${title(one)}`, isDescribed ? undefined : 'not described', response)
         }
     }),
     choice('S4', 'the OpenAPI document states formats, required members and media types', async (client) => {
-      const { response, document } = await fetchDocument(client)
-      for (const { specified, operation } of described(document)) {
-        const { shape, success, isList } = specified
-        const context = { document, isRequest: false }
-        const holder = responseFor(document, operation.value, success)
+      const { response, operations } = await fetchDocument(client)
+      for (const one of described(operations)) {
+        const { shape, success, isList, operation } = one
+        const holder = responseFor(operation, success)
         const isText = !shape && success === 200
         const problem = isText && !mediaTypeIn(holder?.content, 'text/plain') ? 'no media type' : undefined
-        expectDescribed(`the body of ${title(specified)}`, problem, response)
-        if (shape === shapes.a) {
+        expectDescribed(`the body of ${title(one)}`, problem, response)
+        if (shape === itemOfA) {
           const item = { id: 2n ** 63n, name: '', isComplete: false }
-          const isFree = findMisfit(jsonSchemaIn(document, holder), isList ? [item] : item, context) === undefined
-          expectDescribed(`the format int64 of id in ${title(specified)}`, isFree ? 'no format' : undefined, response)
+          const isFree = findMisfit(jsonSchemaIn(holder), isList ? [item] : item) === undefined
+          expectDescribed(`the format int64 of id in ${title(one)}`, isFree ? 'no format' : undefined, response)
         }
-        const stated = requiredMembers(document, operation, specified)
-        expectDescribed(
-          `the required members of ${title(specified)}`,
-          stated?.length === 0 ? 'none' : undefined,
-          response,
-        )
+        const requiresNone = requiredMembers(one)?.length === 0
+        expectDescribed(`the required members of ${title(one)}`, requiresNone ? 'none' : undefined, response)
       }
     }),
     choice(
       'S4',
       'the OpenAPI document requires a token for the to-do items only if the server does',
       async (client) => {
-        const { response, document } = await fetchDocument(client)
+        const { response, operations } = await fetchDocument(client)
         if (await deniesWithoutToken(client)) return
-        const secured = operationsOf(document).find((one) => isOfItems(one) && isSecured(document, one))
+        const secured = operations.find((one) => isOfItems(one) && isSecured(one))
         expectDescribed(`${secured?.method} ${secured?.path} without security`, secured && 'security', response)
       },
     ),
