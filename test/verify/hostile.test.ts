@@ -83,6 +83,8 @@ suite('an OpenAPI document with', () => {
   const repeat = <T>(count: number, value: T): T[] => Array(count).fill(value)
   for (const [title, schema, value] of [
     ['a slow pattern', { pattern: `^${'\\w*'.repeat(30)}!$` }, 'a'.repeat(60)],
+    ['a slow pattern of options', { pattern: `^${'a?'.repeat(40)}!$` }, 'a'.repeat(40)],
+    ['a slow pattern of ranges', { pattern: `^${'a{0,40}'.repeat(20)}!$` }, 'a'.repeat(40)],
     ['a long enumeration, again and again', { allOf: repeat(2_000, { $ref: '#/long' }) }, 'x'],
     ['a long text, again and again', { allOf: repeat(2_000, { maxLength: 2 ** 24 }) }, 'x'.repeat(2 ** 20)],
   ] as const)
@@ -91,6 +93,12 @@ suite('an OpenAPI document with', () => {
       readOpenApi(document)
       soon(() => findMisfit(document.schema, value))
     })
+
+  test('a few quantifiers in a pattern is judged', () => {
+    assert.equal(findMisfit({ pattern: '^[\\s\\S]*\\S[\\s\\S]*$' }, 'x'), undefined)
+    assert.match(findMisfit({ pattern: '^[\\s\\S]*\\S[\\s\\S]*$' }, ' ') ?? '', /does not match the pattern/)
+    assert.match(findMisfit({ pattern: '^[0-9a-f]{8}-[0-9a-f]{4}$' }, 'x') ?? '', /does not match the pattern/)
+  })
 
   const response = { responses: { 200: { description: 'x', content: {} } } }
   for (const [title, members] of Object.entries({

@@ -127,11 +127,12 @@ function pathChecks<T extends ModelItem>(profile: Profile<T>): Check[] {
   /** Every operation on this spelling of a path has the effect that it has on the usual one. */
   async function expectSpelling(client: Client, spell: (path: string) => string): Promise<void> {
     const { model, target, twin } = await populate(client, profile)
+    await model.expectStored('three POSTs')
     model.client = spelling(client, spell)
-    await model.create({}, observe)
     const { name } = model.newItem()
     await model.update(target, { name } as Partial<T>, observe)
     await model.remove(twin, observe)
+    await model.create({}, observe)
     await model.expectStored(`requests to ${spell(itemsPath)}`)
     model.client = client
     await model.expectStored(`requests to ${spell(itemsPath)}`)
@@ -139,7 +140,7 @@ function pathChecks<T extends ModelItem>(profile: Profile<T>): Check[] {
 
   return [
     spec('G1', 'paths match case-insensitively', async (client) => {
-      for (const other of ['/API/TODOITEMS', '/Api/TodoItems', '/api/todoItems'])
+      for (const other of ['/API/TODOITEMS', '/api/todoItems'])
         await expectSpelling(client, (path) => path.replace(itemsPath, other))
     }),
     choice('G2', 'one trailing slash is accepted', (client) => expectSpelling(client, (path) => `${path}/`)),

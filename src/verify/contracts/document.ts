@@ -210,6 +210,9 @@ function findWrongResponse(operation: Operation, response: Response): Problem {
   if (!described) return undefined
   const ranges = Object.keys(Object(described.content))
   if (status === 204 && ranges.length > 0) return 'a response 204 with a body'
+  for (const [name, header] of Object.entries(Object(described.headers)))
+    if (Object(header).required === true && headers[name.toLowerCase()] === undefined)
+      return `a header ${name} that is always present`
   if (text === '' || ranges.length === 0) return undefined
   const [mediaType = ''] = (headers['content-type'] ?? '').split(/\s*;/)
   const media = mediaTypeIn(described.content, mediaType)

@@ -60,20 +60,37 @@ function linkReferences(document: Json): string[] {
   return broken
 }
 
+/** What a schema cannot say about an object of the document. */
+type FindProblem = (value: Json) => Problem
+
+const withProblem = <T>(schema: Schema<T>, findProblem: FindProblem) => ({ ...schema, findProblem })
+const withNames = <T>(schema: Schema<T>, pattern: RegExp) =>
+  withProblem(schema, (value) => {
+    const wrong = Object.keys(value).find((name) => !name.startsWith('x-') && !pattern.test(name))
+    return wrong === undefined ? undefined : `must not have the name ${wrong}`
+  })
+
 const atLeastOne = <T>(items: Schema<T>) => ({ ...arrayOf(items), minItems: 1 })
 /** A schema has others in it. Other members than these are not looked at: generators add some of their own. */
-const schema: Schema<unknown> = {
+const schema: Schema<unknown> & { findProblem: FindProblem } = {
   type: 'object',
   get properties() {
     return schemaMembers
   },
+  findProblem: ({ type, items }: Json) =>
+    type === 'array' && items === undefined ? 'is an array without items' : undefined,
 }
+const limits = ['minimum', 'maximum', 'multipleOf', 'minLength', 'maxLength', 'minItems', 'maxItems']
 const schemaMembers = {
   // A list of types, and the type null, came with OpenAPI 3.1, as did limits that are numbers and exclude themselves.
   type: oneOf(['string', 'integer', 'number', 'boolean', 'array', 'object']),
   exclusiveMinimum: boolean(),
   exclusiveMaximum: boolean(),
+  ...Object.fromEntries(limits.map((name) => [name, { type: 'number' as const }])),
   $ref: text(),
+  format: text(),
+  pattern: text(),
+  uniqueItems: boolean(),
   nullable: boolean(),
   readOnly: boolean(),
   writeOnly: boolean(),
@@ -81,29 +98,53 @@ const schemaMembers = {
   enum: { type: 'array' as const, minItems: 1 },
   properties: mapOf(schema),
   items: schema,
+  not: schema,
   allOf: atLeastOne(schema),
   anyOf: atLeastOne(schema),
   oneOf: atLeastOne(schema),
 }
-const content = mapOf(object({}, { schema }))
+const content = withNames(mapOf(object({}, { schema })), /^[^/\s]+\/[^/\s]+/)
 const header = object({}, { schema, content, required: boolean() })
 const response = object({ description: text() }, { headers: mapOf(header), content })
-const parameter = object(
-  { name: text(), in: oneOf(['path', 'query', 'header', 'cookie']) },
-  { required: boolean(), schema, content },
+const parameter = withProblem(
+  object({ name: text(), in: oneOf(['path', 'query', 'header', 'cookie']) }, { required: boolean(), schema, content }),
+  ({ schema, content }) =>
+    schema === undefined && content === undefined ? 'has neither schema nor content' : undefined,
 )
 const requestBody = object({ content }, { required: boolean() })
 const security = arrayOf(mapOf(arrayOf(text())))
 const servers = arrayOf(object({ url: text() }, {}))
 const operation = object(
-  { responses: { ...mapOf(response), minProperties: 1 } },
-  { operationId: text(), tags: arrayOf(text()), parameters: arrayOf(parameter), requestBody, security, servers },
+  { responses: { ...withNames(mapOf(response), /^([1-5](\d\d|XX)|default)$/), minProperties: 1 } },
+  {
+    summary: text(),
+    description: text(),
+    deprecated: boolean(),
+    operationId: text(),
+    tags: arrayOf(text()),
+    parameters: arrayOf(parameter),
+    requestBody,
+    security,
+    servers,
+  },
 )
 const methodNames = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace']
 const operations = Object.fromEntries(methodNames.map((method) => [method, operation]))
-const securityScheme = object(
-  { type: oneOf(['apiKey', 'http', 'oauth2', 'openIdConnect']) },
-  { scheme: text(), name: text(), in: oneOf(['header', 'query', 'cookie']) },
+const schemeMembers: Readonly<Record<string, readonly string[]>> = {
+  apiKey: ['name', 'in'],
+  http: ['scheme'],
+  oauth2: ['flows'],
+  openIdConnect: ['openIdConnectUrl'],
+}
+const securityScheme = withProblem(
+  object(
+    { type: oneOf(Object.keys(schemeMembers)) },
+    { scheme: text(), name: text(), in: oneOf(['header', 'query', 'cookie']) },
+  ),
+  (scheme) => {
+    const missing = schemeMembers[`${scheme.type}`]?.find((name) => !Object.hasOwn(scheme, name))
+    return missing === undefined ? undefined : `has no member ${missing}`
+  },
 )
 const components = {
   schemas: mapOf(schema),
@@ -118,7 +159,7 @@ const openApi = object(
   {
     openapi: text(),
     info: object({ title: text(), version: text() }, {}),
-    paths: mapOf(object({}, { ...operations, parameters: arrayOf(parameter), servers })),
+    paths: withNames(mapOf(object({}, { ...operations, parameters: arrayOf(parameter), servers })), /^\//),
   },
   { servers, components: object({}, components), security, tags: arrayOf(object({ name: text() }, {})) },
 )
@@ -178,7 +219,7 @@ export function readOpenApi(document: Json): { operations: Operation[]; invalid:
     (broken && `${broken} does not exist`) ??
     findDuplicate(Object.keys(Object(document.paths)).map(templateOf), 'the path') ??
     findDuplicate(ids, 'the operationId') ??
-    firstOf(operations, findUndeclared)
+    firstOf(operations, (one) => findUndeclared(document, one))
   return { operations, invalid }
 }
 
@@ -189,17 +230,21 @@ function findDuplicate(values: readonly unknown[], what: string): Problem {
   return twice === undefined ? undefined : `${what} ${twice} occurs twice`
 }
 
-function findUndeclared({ method, path, parameters }: Operation): Problem {
+function findUndeclared(document: Json, { method, path, parameters, requirements }: Operation): Problem {
   const at = `${method} ${path}`
   const inPath = parameters.filter((one) => one.in === 'path')
   const names = new Set([...path.matchAll(/\{([^{}]*)\}/g)].map(([, name]) => name))
   const required = new Set(inPath.filter((one) => one.required === true).map(({ name }) => name))
+  const schemes = Object(Object(document.components).securitySchemes)
   return (
     firstOf(names, (name) =>
       required.has(name) ? undefined : `${at} does not declare its path parameter ${name} as required`,
     ) ??
     firstOf(inPath, ({ name }) => (names.has(`${name}`) ? undefined : `${at} has no {${name}} in its path`)) ??
-    findDuplicate(parameters.map(placeOf), `${at}: the`)
+    findDuplicate(parameters.map(placeOf), `${at}: the`) ??
+    firstOf(requirements.flatMap(Object.keys), (name) =>
+      Object.hasOwn(schemes, name) ? undefined : `${at} requires the security scheme ${name}, which is not defined`,
+    )
   )
 }
 
@@ -260,8 +305,15 @@ function findMisfitAt(schema: unknown, value: unknown, walk: Walk, at: string, d
     (isObject(value) ? findWrongMember(schema, value, walk, at, depth) : undefined) ??
     firstOf(listIn(schema.allOf), (one) => inner(one)) ??
     (schema.anyOf && !listIn(schema.anyOf).some(fits) ? `${at} fits none of anyOf` : undefined) ??
-    (schema.oneOf && listIn(schema.oneOf).filter(fits).length !== 1 ? `${at} does not fit one of oneOf` : undefined)
+    (schema.oneOf && listIn(schema.oneOf).filter(fits).length !== 1 ? `${at} does not fit one of oneOf` : undefined) ??
+    (schema.not && fits(schema.not) ? `${at} fits not` : undefined) ??
+    (walk.isDocument && isObject(value) ? findProblemAt(schema, value, at) : undefined)
   )
+}
+
+function findProblemAt({ findProblem }: Json, value: Json, at: string): Problem {
+  const problem = (findProblem as FindProblem | undefined)?.(value)
+  return problem && `${at} ${problem}`
 }
 
 function placeIn({ isDocument }: Walk, at: string, name: string | number): string {
@@ -308,9 +360,27 @@ function measure(value: unknown): [lower: string, upper: string, measured: numbe
 function findOutOfRange(schema: Json, value: unknown, at: string): Problem {
   const [lower, upper, measured] = measure(value) ?? ['', '', 0]
   const { [lower]: min, [upper]: max } = schema
-  if (typeof min === 'number' && measured < min)
+  if (typeof min === 'number' && (measured < min || (measured === min && schema.exclusiveMinimum === true)))
     return measured === 0 && lower !== 'minimum' ? `${at} is empty` : `${at} is beyond ${lower} ${min}`
-  return typeof max === 'number' && measured > max ? `${at} is beyond ${upper} ${max}` : undefined
+  if (typeof max === 'number' && (measured > max || (measured === max && schema.exclusiveMaximum === true)))
+    return `${at} is beyond ${upper} ${max}`
+  if (typeof value === 'string' && typeof schema.pattern === 'string' && !isMatch(schema.pattern, value))
+    return `${at} does not match the pattern ${schema.pattern}`
+  return undefined
+}
+
+const maxQuantifiers = 3
+const maxMatchedLength = 1_000
+
+/** Not judged: a pattern that this runtime does not know, or that could take very long, as `(a+)+` or `a*a*a*a*` can. */
+function isMatch(pattern: string, value: string): boolean {
+  const { length: quantifiers } = pattern.match(/[*+?]|\{\d+,/g) ?? []
+  if (/\)[*+{]/.test(pattern) || quantifiers > maxQuantifiers || value.length > maxMatchedLength) return true
+  try {
+    return new RegExp(pattern, 'u').test(value)
+  } catch {
+    return true
+  }
 }
 
 function findWrongMember(schema: Json, value: Json, walk: Walk, at: string, depth: number): Problem {

@@ -365,7 +365,7 @@ const idChecks: readonly Check[] = [
 const bodyChecks: readonly Check[] = [
   spec('A5', 'name is a string or null', async (client) => {
     const model = newModel(client)
-    for (const name of [model.mark, null]) await model.create({ name })
+    for (const name of [model.mark, null]) await model.create({ name }, observe)
     await model.expectStored('POST with a string and with null')
     for (const name of [1, true, ['x'], { first: 'x' }]) {
       const response = await client.send('POST', itemsPath, { name, isComplete: false })

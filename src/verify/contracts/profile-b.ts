@@ -321,9 +321,10 @@ const operationChecks: readonly Check[] = [
   onOwnServer(
     spec('B7', 'the initial items can be changed', async (client) => {
       const model = newModel(client)
-      for (const item of await listItems(client))
+      for (const item of await listItems(client)) {
         await model.update(item, { notes: uniqueText(), done: !item.done }, observe)
-      await model.expectStored('PUT of the initial items')
+        await model.expectStored(`PUT of ${item.id}`)
+      }
     }),
   ),
   onOwnServer(
