@@ -287,6 +287,7 @@ async function expectGeneratedSequence<T extends ModelItem>(model: StoreModel<T>
 export async function removeOne<T extends ModelItem>(client: Client, profile: Profile<T>) {
   const { model, target } = await populate(client, profile)
   const removed = await model.create()
+  await model.expectStored('POST')
   await model.remove(removed)
   return { model, unusedIds: [...(await profile.unusedIds(client, target)), removed.id] }
 }
