@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline'
 import { isValid } from '../common/schema.ts'
-import { findUnknownVariables, readServerUrl } from '../config/config.ts'
-import { flagsOnly, option, optionsHelp, readOptions, rejectArguments, toggle } from '../config/options.ts'
+import { readCommandLine, readServerUrl } from '../config/config.ts'
+import { flagsOnly, option, optionsHelp, toggle } from '../config/options.ts'
 import { bearerToken } from '../config/token-options.ts'
 import { sandboxName } from '../control/schema.ts'
 import { ControlError, connectControl } from '../service/control-client.ts'
@@ -42,12 +42,10 @@ Examples
 `,
 
   async run(args, process) {
-    const { values, rest, problems } = readOptions(options, args, process.env)
-    const [sent, ...more] = rest
+    const { values, rest, problems } = readCommandLine(options, args, process.env, 1)
+    const [sent] = rest
     const url = sent === undefined ? undefined : readServerUrl(sent)
     if (typeof url === 'object') problems.push(url.problem)
-    rejectArguments(more, problems)
-    problems.push(...findUnknownVariables(process.env))
     if (problems.length > 0 || typeof url === 'object') return { problems }
     return url === undefined
       ? resetFoundServices(defaultUrlsByProfile, values, process)
