@@ -153,6 +153,8 @@ export async function startWithLockedTable(t: TestContext, interpreter?: Interpr
   const blocker = openSql((await sharedPostgres()).url(database))
   cleanUp(t, () => blocker.end())
   await blocker`insert into todo.numbered_items (name, is_complete) values ('x', false)`
+  // Opens the connections.
+  await instance.list()
   await blocker`begin; lock table todo.numbered_items`
   return { instance, database, blocker }
 }
