@@ -49,9 +49,9 @@ suite('while the database is unreachable or slow', { concurrency: 3 }, () => {
   test('a statement that cannot be prepared fails alone: those pipelined behind it are sent again', async (t) => {
     const { instance, database, blocker } = await startWithLockedTable(t)
     const { sql } = await sharedPostgres()
-    // On a slow machine, other statements are cancelled too: after 5 seconds.
+    // On a slow machine, statements are also sent again on other connections, or cancelled after 5 seconds.
     for (let attempts = 0, isSlow = true; isSlow; attempts++) {
-      assert.ok(attempts < 10, 'this machine is too slow')
+      assert.ok(attempts < 50, 'this machine is too slow')
       if (attempts > 0) await blocker`begin; lock table todo.numbered_items`
       const sentAt = performance.now()
       let hasEnded = false
@@ -64,7 +64,7 @@ suite('while the database is unreachable or slow', { concurrency: 3 }, () => {
           select pg_cancel_backend(pid) from pg_stat_activity where datname = ${database} and wait_event_type = 'Lock'`
       await blocker`commit`
       const statuses = (await requests).map(({ status }) => status)
-      isSlow = performance.now() - sentAt > 4_000 || cancelled.length === 0
+      isSlow = performance.now() - sentAt > 1_000 || cancelled.length === 0
       if (!isSlow)
         assert.deepEqual(
           statuses.toSorted(),
