@@ -146,10 +146,9 @@ function pathChecks<T extends ModelItem>(profile: Profile<T>): Check[] {
     choice('G2', 'one trailing slash is accepted', (client) => expectSpelling(client, (path) => `${path}/`)),
     choice('G2', 'percent-encoded letters and digits in a path match', async (client) => {
       const { model } = await populate(client, profile)
-      for (const other of ['/api/%74odoitems', '/%61p%69/todo%49tems']) {
-        model.client = spelling(client, (path) => path.replace(/\d/g, '%3$&').replace(itemsPath, other))
-        await model.expectStored(`GET ${other}`)
-      }
+      const encode = (path: string) => path.replace(/\d/g, '%3$&').replace(itemsPath, '/%61p%69/%74odo%49tems')
+      model.client = spelling(client, encode)
+      await model.expectStored(`GET ${encode(itemsPath)}`)
     }),
     choice('G2', 'two trailing slashes return 404', async (client) => {
       expectStatus(await client.send('GET', `${itemsPath}//`), 404)

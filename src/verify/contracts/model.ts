@@ -30,8 +30,6 @@ export interface Profile<T extends ModelItem> {
   readonly members: readonly string[]
   /** A member without which POST fails. */
   readonly requiredMember: string
-  /** The number of items of a fresh server. */
-  readonly initialCount: number
   readonly createdStatus: number
   /** The name contains the text. */
   newItem(text: string): T

@@ -40,7 +40,7 @@ interface TodoItemB {
 const newItem = (members: Partial<TodoItemB> = {}): TodoItemB => ({
   id: uniqueText(),
   name: uniqueText(),
-  notes: 'notes',
+  notes: uniqueText(),
   done: false,
   ...members,
 })
@@ -100,7 +100,6 @@ const profile: Profile<TodoItemB> = {
   methods: { collection: ['GET', 'HEAD', 'POST', 'PUT'], item: ['DELETE'] },
   members: ['id', 'name', 'notes', 'done'],
   requiredMember: 'notes',
-  initialCount: 3,
   createdStatus: 200,
   newItem: (name) => newItem({ name }),
   changes: (name, done) => ({ name, notes: uniqueText(), done }),
@@ -133,6 +132,11 @@ async function listItems(client: Client): Promise<TodoItemB[]> {
 /** The checks that others build on, the most basic first. */
 const basicChecks: readonly Check[] = [
   ...store.created,
+  onUntouchedStore(
+    spec('G7', 'the store starts with three items', async (client) => {
+      expectThat((await listItems(client)).length === 3, 'three items')
+    }),
+  ),
   onUntouchedStore(
     spec('B2', 'the initial items have different ids, and names and notes', async (client) => {
       const response = await client.send('GET', itemsPath)
@@ -536,6 +540,6 @@ export const profileB = defineContract({
   name: 'Profile B',
   ...ofProfile('B'),
   checks,
-  items: { path: itemsPath, initialCount: profile.initialCount },
+  items: { path: itemsPath, initialCount: 3 },
   openControl,
 })

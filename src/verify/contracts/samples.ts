@@ -3,6 +3,7 @@ import type { Client, Response } from '../../common/client.ts'
 import { type Check, choice, providing, spec, withToken, withTwoTokens } from '../engine/contract.ts'
 import {
   expectEmpty,
+  expectExactly,
   expectItems,
   expectMediaType,
   expectServed,
@@ -26,7 +27,9 @@ const dayMs = 86_400_000
 
 const pagePath = '/swagger/index.html'
 
-const securedPaths = [secretPath, documentPath]
+/** The rules of the endpoints that require a token. */
+const securedRules = { [secretPath]: 'S3', [documentPath]: 'S4' }
+const securedPaths = Object.keys(securedRules)
 const samplePaths = ['/', forecastPath, ...securedPaths]
 
 /** Sends a request to an endpoint that must be served. */
@@ -99,10 +102,7 @@ const openChecks: readonly Check[] = [
     const { response, entries } = await fetchForecast(client)
     expectMediaType(response, 'application/json')
     expectThat(entries.length === 5, 'five entries', response)
-    for (const entry of entries) {
-      const members = Object.keys(entry).sort()
-      expectThat(members.join() === 'date,summary,temperatureC,temperatureF', 'exactly the four members', response)
-    }
+    for (const entry of entries) expectExactly(response, entry, ['date', 'temperatureC', 'temperatureF', 'summary'])
   }),
   spec('S1', 'dates are date-times with an offset, on successive days from tomorrow', async (client) => {
     const { response, entries } = await fetchForecast(client)
@@ -287,12 +287,7 @@ async function expectBearerOnly(client: Client, path: string): Promise<void> {
   }
 }
 
-const tokenChecks = (
-  [
-    ['S3', secretPath],
-    ['S4', documentPath],
-  ] as const
-).flatMap(([rule, path]) => [
+const tokenChecks = Object.entries(securedRules).flatMap(([path, rule]) => [
   withToken(
     spec(rule, `GET ${path} rejects forged tokens`, async (client) => {
       // Half of them suffices for the document: most servers check tokens in one place.
