@@ -42,6 +42,8 @@ export interface Controlled extends ControlledItems, Space {
   readonly faults: Faults
   info(): SandboxInfo
   clearJournal(): void
+  /** Adds the request to the journal, and to the log when it has ended. Takes its response before that is sent. */
+  record(context: RequestContext): NonNullable<RequestContext['record']>
 }
 
 type SignToken = (request?: { readonly scopes: readonly string[] }) => Promise<string>
@@ -153,8 +155,8 @@ const ruleId: NonNullable<Route['id']> = {
 
 type Input = Pick<HandlerInput<unknown, unknown>, 'space'>
 
-/** Requests to the control API work on a sandbox. */
-const sandboxOf = ({ space }: Input) => space as Controlled
+/** In development, every request works on a sandbox. */
+export const sandboxOf = ({ space }: Input) => space as Controlled
 
 function setFaults(input: Input, rules: readonly FaultRule[]): Response {
   sandboxOf(input).faults.set(rules)

@@ -12,7 +12,15 @@ import {
 import type { Request } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import type { ObjectSchema } from '../http/schema.ts'
-import { type ControlApiSettings, type Controlled, controlAccess, controlApi, controlScope, ownOrigin } from './api.ts'
+import {
+  type ControlApiSettings,
+  type Controlled,
+  controlAccess,
+  controlApi,
+  controlScope,
+  ownOrigin,
+  sandboxOf,
+} from './api.ts'
 import { type CodeSettings, Codes } from './codes.ts'
 import { controlPattern, type FaultSettings, problem } from './faults.ts'
 import { JournalBudget } from './journal.ts'
@@ -212,8 +220,6 @@ export class Control implements HttpHandler {
       if (now - sandbox.usedAt >= this.#options.sandboxTtlMs) this.#drop(name, sandbox)
   }
 }
-
-const sandboxOf = ({ space }: RequestContext) => space as Sandbox
 
 const controlSettings = (
   { settings, verifyToken, maxBodyBytes }: ControlOptions,

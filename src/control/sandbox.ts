@@ -82,8 +82,7 @@ export class Sandbox implements Controlled {
     this.#items.dispose()
   }
 
-  /** Adds the request to the journal, and to the log when it has ended. */
-  record(context: RequestContext): (outcome: Response | 'reset') => void {
+  record(context: RequestContext): NonNullable<RequestContext['record']> {
     const { api, settings } = this.#shared
     const { monotonicNow, log } = settings
     const entry = this.journal.begin(context)
