@@ -1,5 +1,5 @@
 import type { ProfileUrls } from '../src/common/profile-urls.ts'
-import type { Info, JournalEntry, ServiceEvent } from '../src/control/schema.ts'
+import type { Info, JournalEntry, ServiceEvent, SpaceUse } from '../src/control/schema.ts'
 import { admin, base, mainBase, messageOf, readEvents, useToken } from './client.ts'
 import { connectView } from './connect.ts'
 import { contractView } from './contract.ts'
@@ -53,17 +53,17 @@ function route() {
   for (const view of Object.values(views)) view.element.hidden = view !== shown
   for (const link of document.querySelectorAll<HTMLAnchorElement>('nav a'))
     link.ariaCurrent = link.hash.startsWith(`#/${current}`) ? 'page' : null
-  document.title = `${shown.title} · ${app.info.title}${app.info.sandbox ? ` · ${app.info.sandbox}` : ''}`
+  document.title = `${shown.title} · ${app.info.title}${app.info.space ? ` · ${app.info.space}` : ''}`
   shown.show(Object.fromEntries(new URLSearchParams(query)))
 }
 
 function start(shared: App) {
-  const { title, sandbox, sandboxes, profiles } = shared.info
+  const { title, space, spaces, profiles } = shared.info
   byId('title').textContent = title
-  const chip = byId('sandbox')
-  chip.hidden = !sandboxes
-  chip.textContent = sandbox ? `Sandbox ${sandbox}` : 'No sandbox'
-  chip.onclick = chooseSandbox
+  const chip = byId('space')
+  chip.hidden = spaces === 'none'
+  chip.textContent = space ? `Space ${space}` : 'Default space'
+  chip.onclick = chooseSpace
   const [other] = profiles.filter((profile) => profile.title !== title)
   if (other) {
     const link = h('a', { href: pageOf(other), title: `This page of ${other.title}` }, other.title)
@@ -81,10 +81,11 @@ function pageOf({ urls }: ProfileUrls): string {
   return `${url.origin}/app`
 }
 
-async function chooseSandbox() {
-  const response = await admin('GET', 'info')
+async function chooseSpace() {
+  const response = await admin('GET', 'spaces')
   if (response.status !== 200) return showToast(messageOf(response))
-  const { sandbox, sandboxes = [] }: Info = JSON.parse(response.text)
+  const spaces: readonly SpaceUse[] = JSON.parse(response.text)
+  const space = app?.info.space
   const name = h('input', {
     autocomplete: 'off',
     spellcheck: 'false',
@@ -92,29 +93,31 @@ async function chooseSandbox() {
     maxlength: '64',
     required: true,
   })
-  const addressOf = (each: string) => `${mainBase}~${each}/app${location.hash}`
+  const addressOf = (each: string) => `${mainBase}~${encodeURIComponent(each)}/app${location.hash}`
   const current = (isCurrent: boolean) => (isCurrent ? { 'aria-current': 'page' } : {})
   const open = (event: Event) => {
     event.preventDefault()
     location.href = addressOf(name.value)
   }
   const dialog: HTMLDialogElement = h(
-    'dialog.sandboxes',
-    { 'aria-label': 'Sandbox' },
+    'dialog.spaces',
+    { 'aria-label': 'Space' },
     h(
       'form.stack',
       { onsubmit: open },
-      h('h2', 'Sandbox'),
+      h('h2', 'Space'),
       h(
         'p',
         withCode(
-          'A sandbox has items, traffic and switches of its own. A client uses it with `/~NAME` in front of every path, or with the header `X-Todo-Sandbox: NAME`.',
+          'A space has items, traffic and switches of its own. A client uses it with `/~NAME` in front of every path, or with the header `X-Todo-Space: NAME`.',
         ),
       ),
       h(
         'ul',
-        h('li', h('a', { href: `${mainBase}app${location.hash}`, ...current(!sandbox) }, 'No sandbox')),
-        sandboxes.map((each) => h('li', h('a', { href: addressOf(each), ...current(each === sandbox) }, each))),
+        h('li', h('a', { href: `${mainBase}app${location.hash}`, ...current(!space) }, 'Default space')),
+        spaces
+          .filter(({ name }) => name !== '')
+          .map((each) => h('li', h('a', { href: addressOf(each.name), ...current(each.name === space) }, each.name))),
       ),
       field('Another one', name),
       h(
@@ -139,8 +142,8 @@ async function synchronize() {
   if (!views) start(app)
   else if (previous !== info.instance)
     showToast(
-      info.sandbox
-        ? 'The sandbox was opened anew. Its items and its traffic start from the beginning.'
+      info.space
+        ? 'The space was opened anew. Its items and its traffic start from the beginning.'
         : 'The service was restarted. Items, traffic and switches are those of the new process.',
     )
   await Promise.all([loadEntries(), loadRules()])

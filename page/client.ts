@@ -1,10 +1,10 @@
 import type { ServiceEvent } from '../src/control/schema.ts'
 
-/** The service, or the sandbox, that serves this page; with a slash at the end. */
+/** The service, or the space, that serves this page; with a slash at the end. */
 export const base = new URL('..', import.meta.url)
 /** The same without the slash. */
 export const baseUrl = `${base}`.replace(/\/$/, '')
-/** The same without the sandbox. */
+/** The same without the space. */
 export const mainBase = `${base}`.replace(/(?:~|%7e)[^/]*\/$/i, '')
 
 /** Local clients get one from the service; others enter one, which is kept for this tab. */

@@ -215,7 +215,7 @@ export function connectView(app: App): View {
     schemeTabs.element.hidden = !hasBoth
     const urls = hasBoth ? all.filter((url) => isSecure(url) === (scheme === 'https')) : all
     const origin = urls.find((url) => new URL(url).hostname === host) ?? urls[0]
-    const prefix = info.sandbox ? `/~${info.sandbox}` : ''
+    const prefix = info.space ? `/~${info.space}` : ''
     snippet.hidden = allow.hidden = origin === undefined
     if (origin === undefined) address.replaceChildren(...unreachable())
     else showReachable(`${origin}${prefix}`, urls)

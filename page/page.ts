@@ -5,7 +5,7 @@ interface SwaggerUi {
 /** The page loads it before this script, from swagger-ui-bundle.js. */
 declare function SwaggerUIBundle(options: object): SwaggerUi
 
-/** The service, or the sandbox, that serves this page; with a slash at the end. */
+/** The service, or the space, that serves this page; with a slash at the end. */
 const base = new URL('..', import.meta.url)
 const form = byId('token-form', HTMLFormElement)
 const field = byId('token', HTMLTextAreaElement)

@@ -2,13 +2,14 @@ import type { VerifyToken } from './http/auth.ts'
 import { type Api, type DispatchSettings, type HttpHandler, httpHandler } from './http/dispatch.ts'
 import { healthRoutes } from './http/health.ts'
 import type { Route } from './http/router.ts'
+import { enterCallerSpace } from './http/spaces.ts'
 import { documentRoute } from './pages/openapi.ts'
 import { swaggerPageRoutes } from './pages/pages.ts'
 import { profileA } from './profiles/a.ts'
 import { profileB } from './profiles/b.ts'
 import type { Profile, ProfileName } from './profiles/profile.ts'
 import { samples } from './profiles/samples.ts'
-import type { Stores } from './store/store.ts'
+import { defaultSpace, type Spaces } from './store/store.ts'
 
 export const profiles = { a: profileA, b: profileB }
 
@@ -20,6 +21,8 @@ export interface ApiSettings {
 }
 
 export interface AppSettings extends ApiSettings, Omit<DispatchSettings, 'space'> {
+  /** Whether each caller has a space of its own. */
+  readonly spaces: 'caller' | 'path' | 'none'
   /** B12: on this or another port of the profile. */
   readonly redirectsToHttps: boolean
   /** The control API accepts no other tokens; undefined in production. */
@@ -40,9 +43,15 @@ export function profileApi(profile: Profile<ProfileName>, settings: ApiSettings)
   return { name, title, description, errorResponse, routes: [...items, ...samples(settings.now, settings.random)] }
 }
 
-/** Serves everything of a profile on these stores. */
-export const app = (profile: Profile<ProfileName>, stores: Stores, settings: AppSettings): HttpHandler =>
-  httpHandler(appApi(profile, settings), { ...settings, space: { stores } })
+/** Serves everything of a profile in these spaces. */
+export function app(profile: Profile<ProfileName>, spaces: Spaces, settings: AppSettings): HttpHandler {
+  const open = (name: string) => ({ name, stores: spaces.space(name) })
+  return httpHandler(appApi(profile, settings), {
+    ...settings,
+    space: open(defaultSpace),
+    enterSpace: settings.spaces === 'caller' ? enterCallerSpace(open) : undefined,
+  })
+}
 
 export function appApi(profile: Profile<ProfileName>, settings: AppSettings): Api {
   const api = profileApi(profile, settings)

@@ -59,8 +59,8 @@ export interface TokenOptions {
   readonly validForSeconds?: number
 }
 
-/** Items with their ids, rules and requests that no other sandbox has. */
-export interface TodoSandbox<Name extends keyof TodoItems> {
+/** Items with their ids, rules and requests that no other space has. */
+export interface TodoSpace<Name extends keyof TodoItems> {
   /** Without trailing slash: `http://127.0.0.1:PORT/~NAME`. */
   readonly url: string
   /** Items as at the start, no rules, no requests. */
@@ -79,19 +79,19 @@ export interface TodoSandbox<Name extends keyof TodoItems> {
    * the first delay and the first rate.
    */
   fail(...rules: FaultRule[]): Promise<void>
-  /** A bearer token that this server accepts until it expires, in each sandbox, and no other server does. */
+  /** A bearer token that this server accepts until it expires, in each space, and no other server does. */
   token(options?: TokenOptions): Promise<string>
 }
 
-/** A service in this process, in development mode, with items in memory. The members of a sandbox are for clients without one. */
-export interface TodoServer<Name extends keyof TodoItems> extends TodoSandbox<Name>, AsyncDisposable {
+/** A service in this process, in development mode, with items in memory. The members of a space are for clients without one. */
+export interface TodoServer<Name extends keyof TodoItems> extends TodoSpace<Name>, AsyncDisposable {
   /** Without trailing slash: `http://127.0.0.1:PORT`. */
   readonly url: string
   /**
-   * The sandbox of this name (1 to 64 of `A-Za-z0-9_-`), which starts as the server starts. It is the same each time, until
+   * The space of this name (1 to 64 of `A-Za-z0-9_-`), which starts as the server starts. It is the same each time, until
    * there are more than 1,000 and it is the least recently used: then it starts again.
    */
-  sandbox(name: string): TodoSandbox<Name>
+  space(name: string): TodoSpace<Name>
   /** Stops at once; requests in flight get no response. */
   close(): Promise<void>
 }
@@ -107,11 +107,11 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
   }
   const find = (member: string, name?: string) => {
     if (closed) throw new Error(`${member}: The server is closed.`)
-    const found = name === undefined ? control.main : control.sandbox(name)
+    const found = name === undefined ? control.defaultSpace : control.space(name)
     if ('status' in found) throw new Error(`${member}: ${found.reason}`)
     return found
   }
-  const sandboxOf = (name?: string): TodoSandbox<Name> => ({
+  const spaceOf = (name?: string): TodoSpace<Name> => ({
     url: name === undefined ? url : `${url}/~${name}`,
     async reset() {
       assertReplaced('reset', await find('reset', name).reset())
@@ -141,12 +141,12 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
     },
   })
   return {
-    ...sandboxOf(),
-    sandbox(name) {
+    ...spaceOf(),
+    space(name) {
       const text = typeof name === 'string' ? name : ''
-      // A request that is rejected creates no sandbox, but it is to be among the requests of this one.
-      find('sandbox', text)
-      return sandboxOf(text)
+      // A request that is rejected creates no space, but it is to be among the requests of this one.
+      find('space', text)
+      return spaceOf(text)
     },
     close,
     [Symbol.asyncDispose]: close,

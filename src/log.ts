@@ -25,6 +25,7 @@ interface LoggedRequest {
   readonly path: string
   /** The address of the client, empty where it is not known any more. */
   readonly client: string
+  readonly space: { readonly name: string }
 }
 
 interface LoggedResponse {
@@ -81,9 +82,10 @@ export function readableLog(writeLine: WriteLine, level: LogLevel, worker?: numb
     request(profile, request, { status, reason }, milliseconds) {
       if (!shows(levelOf(status))) return
       const { method, path } = request
+      const space = request.space.name && `, space ${shorten(request.space.name)}`
       const trace = levelOf(status) === 'warn' ? `, trace ${request.traceId}` : ''
       const why = reason ? `: ${escapeText(reason)}` : ''
-      write(`${method} ${shorten(path)} ${status} ${milliseconds.toFixed(1)} ms (${profile}${trace})${why}\n`)
+      write(`${method} ${shorten(path)} ${status} ${milliseconds.toFixed(1)} ms (${profile}${space}${trace})${why}\n`)
     },
     malformedRequest(profile, status, reason) {
       if (shows('warn')) write(`Malformed request: ${status} (${profile}): ${escapeText(reason)}\n`)
@@ -133,9 +135,10 @@ export function jsonLog(write: WriteLine, level: LogLevel, now: () => Date, work
       write(`${toLine({ time: now().toISOString(), level: lineLevel, message, worker, ...details })}\n`)
   }
   const notice: Log['notice'] = (message, lineLevel = 'warn') => log(lineLevel, message, {}, 'error')
-  const details = (profile: string, { traceId: id, method, path, client }: LoggedRequest) => ({
+  const details = (profile: string, { traceId: id, method, path, client, space }: LoggedRequest) => ({
     id,
     profile,
+    space: space.name || undefined,
     client: client || undefined,
     method,
     path: path.slice(0, 2_000),

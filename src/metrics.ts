@@ -3,12 +3,12 @@ import type { AddressInfo } from 'node:net'
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { StartError } from './common/start-error.ts'
 import type { DispatchSettings } from './http/dispatch.ts'
-import type { Stores } from './store/store.ts'
+import type { Spaces } from './store/store.ts'
 
 export interface Metrics {
   readonly observe: NonNullable<DispatchSettings['observe']>
-  /** The same stores, each operation timed. */
-  readonly stores: Stores
+  /** The same spaces, each operation timed. */
+  readonly spaces: Spaces
   /** Returns the metrics in the format of Prometheus. */
   read(): Promise<string>
 }
@@ -19,7 +19,7 @@ export interface MetricsServer {
 }
 
 interface MetricsSettings {
-  readonly stores: Stores
+  readonly spaces: Spaces
   /** Returns a number for each profile; none where counting would cost a query. */
   readonly itemCounts: () => Readonly<Record<string, number>>
   readonly monotonicNow: () => number
@@ -27,7 +27,7 @@ interface MetricsSettings {
 }
 
 /** Measures requests and store operations of this process. No label is taken from what a client sends. */
-export function createMetrics({ stores, itemCounts, monotonicNow, isWorker }: MetricsSettings): Metrics {
+export function createMetrics({ spaces, itemCounts, monotonicNow, isWorker }: MetricsSettings): Metrics {
   const { registry, observeRequest, observeStore } = createRegistry(itemCounts)
   if (isWorker) {
     // It sends them to the primary process when that asks.
@@ -48,7 +48,13 @@ export function createMetrics({ stores, itemCounts, monotonicNow, isWorker }: Me
     ) as Store
   return {
     observe: observeRequest,
-    stores: { a: timed('a', stores.a), b: timed('b', stores.b) },
+    spaces: {
+      ...spaces,
+      space(name) {
+        const { a, b } = spaces.space(name)
+        return { a: timed('a', a), b: timed('b', b) }
+      },
+    },
     read: () => registry.metrics(),
   }
 }

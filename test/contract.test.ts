@@ -8,7 +8,7 @@ testContract('a', 'in process')
 testContract('b', 'in process')
 testContract('a', 'over a socket, store SQLite')
 testContract('b', 'over a socket, store PostgreSQL')
-testControlled('a', 'in a sandbox')
+testControlled('a', 'in a space')
 
 suite('the checks', () => {
   const all = [...profileA.checks, ...profileB.checks]

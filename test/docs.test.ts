@@ -41,7 +41,7 @@ suite('documentation', () => {
     await raw.closed
     for (const path of ['/', '/nowhere']) await fetch(`${url}${path}`)
     const sql = openSql(database)
-    await sql`drop table todo.numbered_items`
+    await sql`drop table todo.items_a`
     await sql.end()
     assert.equal((await fetch(`${url}/api/todoitems`)).status, 500)
     running.process.kill('SIGTERM')

@@ -8,7 +8,7 @@ test('text of a client cannot control the terminal, forge a line or change the d
   // Escape, next line, soft hyphen, right-to-left override, isolate, line and paragraph separator, byte order mark, tag; a joined emoji is as it was.
   const characters = '\x1b\x85\xad\u202e\u2066\u2028\u2029\ufeff\u{e0041}é👩‍👧'
   const shown = '\\u{1b}\\u{85}\\u{ad}\\u{202e}\\u{2066}\\u{2028}\\u{2029}\\u{feff}\\u{e0041}é👩‍👧'
-  const request = { traceId: 't', method: 'GET', path: `/${characters}`, client: '' }
+  const request = { traceId: 't', method: 'GET', path: `/${characters}`, client: '', space: { name: '' } }
   log.request('a', request, { status: 404, reason: `no ${characters}` }, 1)
   log.malformedRequest('a', 400, characters, '')
   log.requestFailed('a', request, 'cause')

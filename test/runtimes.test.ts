@@ -205,10 +205,10 @@ suite('what is different', { concurrency: true }, () => {
             }
             return events
           }
-          // In a sandbox of its own, where no request of another test is still handled.
-          const sandbox = createClient(`${service.url}/~events`)
-          const { send } = sandbox
-          const stream = await EventStream.open(t, sandbox)
+          // In a space of its own, where no request of another test is still handled.
+          const space = createClient(`${service.url}/~events`)
+          const { send } = space
+          const stream = await EventStream.open(t, space)
           await send('POST', items, { name: 'x', isComplete: true })
           await send('GET', '/end')
           const events = await received(stream)
@@ -219,14 +219,14 @@ suite('what is different', { concurrency: true }, () => {
             [third, 'request', '/end'],
           ])
           assert.deepEqual(
-            await received(await EventStream.open(t, sandbox, { 'last-event-id': `${first - 1}` })),
+            await received(await EventStream.open(t, space, { 'last-event-id': `${first - 1}` })),
             events,
           )
         })
 
         test('the journal says how a request ended', async (t) => {
-          const sandbox = createClient(`${service.url}/~ended`)
-          const stream = await EventStream.open(t, sandbox)
+          const space = createClient(`${service.url}/~ended`)
+          const stream = await EventStream.open(t, space)
           const ended = async () => {
             for (;;) {
               const { event, data } = await stream.next()
@@ -234,9 +234,9 @@ suite('what is different', { concurrency: true }, () => {
             }
           }
           const pending = async () => assert.equal((await stream.next()).data.state, 'pending')
-          await sandbox.send('GET', '/')
+          await space.send('GET', '/')
           assert.deepEqual(await ended(), ['/', 'sent', 200])
-          await sandbox.send('GET', items, undefined, { prefer: 'wait=1' })
+          await space.send('GET', items, undefined, { prefer: 'wait=1' })
           await pending()
           assert.deepEqual(await ended(), [items, 'sent', 200])
           const slow = new RawConnection(t, service.port)
@@ -248,9 +248,9 @@ suite('what is different', { concurrency: true }, () => {
           lost.socket.write(get('Host: x\r\nPrefer: fault=lost\r\n', '/~ended/'))
           assert.deepEqual(await ended(), ['/', 'closed', null])
           const many = Array.from({ length: 12_000 }, (_, id) => ({ id, name: 'x'.repeat(1_000), isComplete: true }))
-          assert.equal((await sandbox.send('PUT', '/__admin/items', many)).status, 204)
+          assert.equal((await space.send('PUT', '/__admin/items', many)).status, 204)
           assert.equal((await stream.next()).event, 'reset')
-          await sandbox.send('GET', items)
+          await space.send('GET', items)
           assert.deepEqual(await ended(), [items, 'sent', 200])
           const leaving = new RawConnection(t, service.port)
           leaving.socket.pause()
@@ -258,7 +258,7 @@ suite('what is different', { concurrency: true }, () => {
           await pending()
           leaving.socket.destroy()
           assert.deepEqual(await ended(), [items, 'aborted', null])
-          await sandbox.send('HEAD', items)
+          await space.send('HEAD', items)
           assert.deepEqual(await ended(), [items, 'sent', 200])
         })
 

@@ -290,9 +290,9 @@ suite('start', () => {
     )
   })
 
-  test('sandbox has items, ids, rules and requests of its own, those that are rejected too', async (t) => {
+  test('space has items, ids, rules and requests of its own, those that are rejected too', async (t) => {
     const server = await started(t, { profile: 'a' })
-    const [ada, bob] = [server.sandbox('ada'), server.sandbox('bob')]
+    const [ada, bob] = [server.space('ada'), server.space('bob')]
     assert.equal(ada.url, `${server.url}/~ada`)
     for (const path of ['/missing', '/secret']) await fetch(ada.url + path)
     for (const { url } of [ada, bob])
@@ -319,44 +319,44 @@ suite('start', () => {
     assert.equal((await bob.items()).length, 1)
   })
 
-  test('G7 sandbox starts as the service starts, and is the one that clients name, in this case', async (t) => {
+  test('G7 space starts as the service starts, and is the one that clients name, in this case', async (t) => {
     const server = await started(t, { profile: 'b' })
-    const ada = server.sandbox('ada')
+    const ada = server.space('ada')
     assert.deepEqual(await ada.items(), await server.items())
     const milk = { id: 'milk', name: 'Buy milk', notes: '2 litres', done: false }
     await ada.putItems([milk])
-    assert.deepEqual(await server.sandbox('ada').items(), [milk])
-    const byHeader = await fetch(server.url + items, { headers: { 'x-todo-sandbox': 'ada' } })
+    assert.deepEqual(await server.space('ada').items(), [milk])
+    const byHeader = await fetch(server.url + items, { headers: { 'x-todo-space': 'ada' } })
     assert.deepEqual(await byHeader.json(), [milk])
-    assert.equal((await server.sandbox('Ada').items()).length, 3)
+    assert.equal((await server.space('Ada').items()).length, 3)
     await fetch(`${server.url}/~eve${items}/1`, { method: 'DELETE' })
-    assert.equal(server.sandbox('eve').requests().length, 1)
+    assert.equal(server.space('eve').requests().length, 1)
   })
 
-  test('sandbox rejects an invalid name at once, with the sentence of the service', async (t) => {
+  test('space rejects an invalid name at once, with the sentence of the service', async (t) => {
     const server = await started(t, { profile: 'a' })
     const { title } = (await (await fetch(`${server.url}/~a.b/`)).json()) as { title: string }
     for (const name of ['', 'a.b', 'a b', '~ada', 'x'.repeat(65), undefined, 7, ['ada']])
-      assert.throws(() => server.sandbox(name as string), { message: `sandbox: ${title}` })
-    assert.equal(server.sandbox('x'.repeat(64)).url, `${server.url}/~${'x'.repeat(64)}`)
+      assert.throws(() => server.space(name as string), { message: `space: ${title}` })
+    assert.equal(server.space('x'.repeat(64)).url, `${server.url}/~${'x'.repeat(64)}`)
   })
 
-  test('of more than 1,000 sandboxes the least recently used is dropped, and starts again when it is used', async (t) => {
+  test('of more than 1,000 spaces the least recently used is dropped, and starts again when it is used', async (t) => {
     const server = await started(t, { profile: 'a' })
-    const [first, second] = [server.sandbox('first'), server.sandbox('second')]
+    const [first, second] = [server.space('first'), server.space('second')]
     for (const one of [first, second]) await one.putItems([{ id: 1, ...dog }])
     assert.equal((await first.items()).length, 1)
-    for (let count = 0; count < 999; count++) server.sandbox(`more-${count}`)
+    for (let count = 0; count < 999; count++) server.space(`more-${count}`)
     assert.equal((await first.items()).length, 1)
     assert.deepEqual(await second.items(), [])
     assert.deepEqual(await (await fetch(second.url + items, jsonBody(dog))).json(), { id: 1, ...dog })
     assert.equal(second.requests().length, 1)
   })
 
-  test('a sandbox is kept however long nobody uses it, such as at a breakpoint', async (t) => {
+  test('a space is kept however long nobody uses it, such as at a breakpoint', async (t) => {
     const intervals = t.mock.method(globalThis, 'setInterval')
     const server = await started(t, { profile: 'a' })
-    const ada = server.sandbox('ada')
+    const ada = server.space('ada')
     await ada.putItems([{ id: 1, ...dog }])
     const { now } = performance
     t.mock.method(performance, 'now', () => 24 * 3_600_000 + now.call(performance))
@@ -366,7 +366,7 @@ suite('start', () => {
 
   test('after close, items, rules and requests are gone, and each member says so', async () => {
     const server = await start({ profile: 'a' })
-    const ada = server.sandbox('ada')
+    const ada = server.space('ada')
     await server.close()
     const closed = (member: string) => ({ message: `${member}: The server is closed.` })
     for (const one of [server, ada]) {
@@ -376,7 +376,7 @@ suite('start', () => {
       await assert.rejects(one.fail({ code: 503 }), closed('fail'))
       assert.throws(() => one.requests(), closed('requests'))
     }
-    assert.throws(() => server.sandbox('eve'), closed('sandbox'))
+    assert.throws(() => server.space('eve'), closed('space'))
   })
 
   test('names every invalid option in one sentence', async () => {

@@ -1,5 +1,5 @@
 // npx vitest run --root examples/vitest
-import { start, type TodoSandbox, type TodoServer } from 'todo-item-service'
+import { start, type TodoServer, type TodoSpace } from 'todo-item-service'
 import { afterAll, test as base, beforeAll } from 'vitest'
 
 /** The client that is tested: it tries once more when the service is unavailable. */
@@ -20,21 +20,21 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 
-/** Each test has a sandbox of its own on the server, so they run at the same time. */
-const test = base.extend<{ sandbox: TodoSandbox<'b'> }>({
-  sandbox: ({ task }, use) => use(server.sandbox(task.id)),
+/** Each test has a space of its own on the server, so they run at the same time. */
+const test = base.extend<{ space: TodoSpace<'b'> }>({
+  space: ({ task }, use) => use(server.space(task.id)),
 })
 
-test.concurrent('the list has the items of the service', async ({ sandbox, expect }) => {
-  await sandbox.putItems([{ id: 'milk', name: 'Buy milk', notes: '2 litres' }])
-  const response = await fetch(`${sandbox.url}/api/todoitems`)
+test.concurrent('the list has the items of the service', async ({ space, expect }) => {
+  await space.putItems([{ id: 'milk', name: 'Buy milk', notes: '2 litres' }])
+  const response = await fetch(`${space.url}/api/todoitems`)
   expect(await response.json()).toEqual([{ id: 'milk', name: 'Buy milk', notes: '2 litres', done: false }])
 })
 
-test.concurrent('a request that fails is sent again', async ({ sandbox, expect }) => {
-  await sandbox.fail({ method: 'POST', times: 1 })
-  const response = await createItem(sandbox.url, 'milk')
+test.concurrent('a request that fails is sent again', async ({ space, expect }) => {
+  await space.fail({ method: 'POST', times: 1 })
+  const response = await createItem(space.url, 'milk')
   expect(response.status).toBe(200)
-  expect(sandbox.requests().map(({ method, status }) => `${method} ${status}`)).toEqual(['POST 400', 'POST 200'])
-  expect(await sandbox.items()).toHaveLength(4)
+  expect(space.requests().map(({ method, status }) => `${method} ${status}`)).toEqual(['POST 400', 'POST 200'])
+  expect(await space.items()).toHaveLength(4)
 })

@@ -1,4 +1,5 @@
 import { basename, join, relative, sep } from 'node:path'
+import { createInterface } from 'node:readline'
 import { runtime } from '../server/runtime.ts'
 import { quote } from '../service/shell.ts'
 
@@ -33,3 +34,32 @@ export function commandLine(
       : [...(isLocal ? ['npx', name ?? 'todo-service'] : name ? [name] : asStarted), ...args]
   return words.map(quote).join(' ')
 }
+
+/** Asks before something is lost. Returns why it is not to happen; undefined where it is. */
+export async function confirm(
+  { stdin, stdout }: Pick<Process, 'stdin' | 'stdout'>,
+  sentence: string,
+  question: string,
+  aim: string,
+): Promise<string | undefined> {
+  if (!stdin.isTTY || !stdout.isTTY) return `${sentence} Nothing was changed: ${aim}, add --yes.`
+  const answer = await ask(`${sentence} ${question} [y/N] `, stdin, stdout)
+  return /^\s*y(?:es)?\s*$/i.test(answer) ? undefined : 'Nothing was changed.'
+}
+
+/** Returns the answer, or an empty text where the input ends. */
+const ask = (question: string, input: Process['stdin'], output: Process['stdout']) =>
+  new Promise<string>((resolve) => {
+    const lines = createInterface({ input, output })
+    let answer: string | undefined
+    lines.once('close', () => {
+      if (answer === undefined) output.write('\n')
+      resolve(answer ?? '')
+    })
+    lines.question(question, (line) => {
+      answer = line
+      lines.close()
+    })
+    // It has ended before: readline does not notice.
+    if (input.readableEnded) lines.close()
+  })

@@ -1,20 +1,19 @@
-import { createInterface } from 'node:readline'
 import { isValid } from '../common/schema.ts'
 import { readCommandLine, readServerUrl } from '../config/config.ts'
 import { flagsOnly, option, optionsHelp, toggle } from '../config/options.ts'
 import { bearerToken } from '../config/token-options.ts'
-import { sandboxName } from '../control/schema.ts'
+import { spaceName } from '../control/schema.ts'
 import { ControlError, connectControl } from '../service/control-client.ts'
 import { defaultUrlsByProfile, findService } from '../service/find-service.ts'
-import { type Command, commandLine, type Process } from './command.ts'
+import { type Command, commandLine, confirm, type Process } from './command.ts'
 
 const options = {
   ...flagsOnly({
-    sandbox: option(
+    space: option(
       'NAME',
       '1 to 64 of A-Z, a-z, 0-9, _ and -',
-      'the sandbox to reset (none: what clients without a sandbox see)',
-      (name) => (isValid(sandboxName, name) ? name : undefined),
+      'the space to reset (none: what clients without a space see)',
+      (name) => (isValid(spaceName, name) ? name : undefined),
     ),
     yes: { ...toggle('delete items in a file or a database without a question'), short: 'y' },
   }),
@@ -37,7 +36,7 @@ Exit codes
 
 Examples
   todo-service reset
-  todo-service reset http://localhost:5080 --sandbox ada
+  todo-service reset http://localhost:5080 --space ada
   todo-service reset http://localhost:5080 --yes
 `,
 
@@ -54,7 +53,7 @@ Examples
 }
 
 interface ResetOptions {
-  readonly sandbox?: string | undefined
+  readonly space?: string | undefined
   readonly token?: string | undefined
   readonly yes?: boolean | undefined
 }
@@ -96,33 +95,13 @@ async function resetServices(urls: readonly string[], resetOptions: ResetOptions
 
 /** Returns what was done, or throws a `ControlError`. */
 async function resetService(url: string, { yes, ...options }: ResetOptions, terminal: Terminal): Promise<string> {
-  const { stdin, stdout } = terminal
   const tokenCommand = commandLine(terminal, 'token', '--scope', 'control', '-o', 'token')
   const service = await connectControl(url, { ...options, tokenCommand })
   const loss = yes ? undefined : await service.findLoss()
   if (loss) {
     const { sentence, pronoun } = loss
-    if (!stdin.isTTY || !stdout.isTTY)
-      throw new ControlError(`${sentence}. Nothing was changed: to delete ${pronoun}, add --yes.`)
-    const answer = await ask(`${sentence}. Delete ${pronoun}? [y/N] `, stdin, stdout)
-    if (!/^\s*y(?:es)?\s*$/i.test(answer)) throw new ControlError('Nothing was changed.')
+    const refusal = await confirm(terminal, `${sentence}.`, `Delete ${pronoun}?`, `to delete ${pronoun}`)
+    if (refusal) throw new ControlError(refusal)
   }
   return service.reset()
 }
-
-/** Returns the answer, or an empty text where the input ends. */
-const ask = (question: string, input: Process['stdin'], output: Process['stdout']) =>
-  new Promise<string>((resolve) => {
-    const lines = createInterface({ input, output })
-    let answer: string | undefined
-    lines.once('close', () => {
-      if (answer === undefined) output.write('\n')
-      resolve(answer ?? '')
-    })
-    lines.question(question, (line) => {
-      answer = line
-      lines.close()
-    })
-    // It has ended before: readline does not notice.
-    if (input.readableEnded) lines.close()
-  })

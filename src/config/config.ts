@@ -56,7 +56,7 @@ const seconds = (help: string, min = 1) => integer('SECONDS', min, 3600, help)
 const headersTimeoutMs = 10_000
 /** A client may read nothing of its response for this long. */
 const stalledTimeoutMs = 30_000
-const maxSandboxes = 1_000
+const maxSpaces = 1_000
 
 export const serveOptions = {
   profile: choice('a|b|both', ['a', 'b', 'both'], 'contract to serve (both)'),
@@ -144,8 +144,13 @@ export const serveOptions = {
   'metrics-port': port('port for Prometheus metrics at /metrics (none)'),
   'metrics-host': host('address of the metrics port (127.0.0.1)'),
   'require-auth': toggle('require a token for the to-do endpoints too'),
-  'no-admin': toggle('development: disable the control API, sandboxes, delays and failures'),
-  'sandbox-ttl': seconds('development: how long to keep a sandbox without requests (600)'),
+  'no-admin': toggle('development: disable the control API, spaces, delays and failures'),
+  spaces: choice(
+    'path|caller|none',
+    ['path', 'caller', 'none'],
+    'items of their own for each /~NAME, or for each token, or for nobody (development: path; production: none)',
+  ),
+  'space-ttl': seconds('development: how long to keep a space in memory without requests (600)'),
   delay: option('MS', 'milliseconds, such as 300 or 100-800', 'development: delay every response (none)', parseDelay),
   fail: many(
     option(
@@ -220,8 +225,12 @@ function rejectContradictions(parsed: ParsedServeOptions, mode: Mode): void {
   if (values.cors.length > 1 && values.cors.some((origin) => origin === '*' || origin === 'none'))
     problems.push(`${sourceOf('cors')} must be origins, or * or none alone.`)
   const isDevelopment = mode === 'development'
+  if (values.spaces === 'path' && (!isDevelopment || values['no-admin']))
+    problems.push(
+      `${sourceOf('spaces')} path is for development mode with the control API: anybody can name any space. Use caller.`,
+    )
   if (isDevelopment && values['no-admin'])
-    for (const name of ['sandbox-ttl', 'delay', 'fail'] as const) rejectBoth(parsed, 'no-admin', name)
+    for (const name of ['space-ttl', 'delay', 'fail'] as const) rejectBoth(parsed, 'no-admin', name)
   if (values.workers === undefined || values.workers === 1) return
   if (!sourceOf('data') && !sourceOf('database-url'))
     problems.push(`${sourceOf('workers')} needs --data or --database-url: processes cannot share items in memory.`)
@@ -270,8 +279,10 @@ function configOf(
     metricsPort: values['metrics-port'],
     metricsHost: values['metrics-host'] ?? '127.0.0.1',
     logLevel: values['log-level'] ?? (isDevelopment ? 'info' : 'error'),
-    requireAuth: values['require-auth'] ?? false,
-    // Undefined: no control API, sandboxes, delays and failures.
+    spaces: values.spaces ?? (isDevelopment && !values['no-admin'] ? 'path' : 'none'),
+    // A caller's space is that of its token.
+    requireAuth: values.spaces === 'caller' || (values['require-auth'] ?? false),
+    // Undefined: no control API, spaces, delays and failures.
     control: isDevelopment && !values['no-admin'] ? readControlSettings(values) : undefined,
     seed: isDevelopment ? values.seed : undefined,
     now: isDevelopment ? values.now : undefined,
@@ -344,8 +355,8 @@ const readControlSettings = (values: ParsedServeOptions['values']) => ({
     ...values.fail.map((rule) => ({ ...rule, flag: '--fail' as const })),
     ...(values.delay ? [{ ...values.delay, flag: '--delay' as const }] : []),
   ],
-  maxSandboxes,
-  sandboxTtlMs: 1000 * (values['sandbox-ttl'] ?? 600),
+  maxSpaces,
+  spaceTtlMs: 1000 * (values['space-ttl'] ?? 600),
 })
 
 function readCorsPolicy(cors: readonly string[], isDevelopment: boolean): CorsPolicy {

@@ -21,14 +21,16 @@ import {
   journalQueryMembers,
   ruleSchema,
   rulesSchema,
-  type SandboxInfo,
+  type SpaceInfo,
+  type SpaceUse,
+  spaceUsesSchema,
   usedRuleSchema,
   usedRulesSchema,
 } from './schema.ts'
 
 export type ItemBodies = readonly FromSchema<ObjectSchema>[]
 
-/** The items of a sandbox are read and replaced in the same way in every profile. */
+/** The items of a space are read and replaced in the same way in every profile. */
 export interface ControlledItems {
   list(): Awaitable<ListRepresentation>
   /** Restores the starting items. */
@@ -36,26 +38,35 @@ export interface ControlledItems {
   putItems(items: ItemBodies, ifMatch?: IfMatch): Awaitable<ReplaceOutcome>
 }
 
-/** The control API of a sandbox works on this. Its `reset` also restores the rules and empties the journal. */
+/** The control API of a space works on this. Its `reset` also restores the rules and empties the journal. */
 export interface Controlled extends ControlledItems, Space {
   readonly journal: Journal
   readonly faults: Faults
-  info(): SandboxInfo
+  info(): SpaceInfo
   clearJournal(): void
   /** Adds the request to the journal, and to the log when it has ended. Takes its response before that is sent. */
   record(context: RequestContext): NonNullable<RequestContext['record']>
 }
 
-type SignToken = (request?: { readonly scopes: readonly string[] }) => Promise<string>
+type SignToken = (request?: {
+  readonly scopes: readonly string[]
+  readonly claims?: Readonly<Record<string, string>>
+}) => Promise<string>
 
-/** What the control APIs of all sandboxes share. */
+/** What the control APIs of all spaces share. */
 export interface ControlApiSettings {
   readonly itemSchema: ObjectSchema
   readonly newToken: SignToken | undefined
   readonly codes: Codes
+  /** The spaces that somebody who controls `only` may know of; undefined for all. */
+  listSpaces(only: string | undefined): Promise<readonly SpaceUse[]>
+  /** Returns false where there is no such space. */
+  deleteSpace(name: string): Promise<boolean>
 }
 
 export const controlScope = 'control'
+/** A token that was made for one space names it in this claim. */
+const spaceClaim = 'todo_space'
 
 const heartbeatIntervalMs = 15_000
 const maxPutItems = 100_000
@@ -155,18 +166,19 @@ const ruleId: NonNullable<Route['id']> = {
 
 type Input = Pick<HandlerInput<unknown, unknown>, 'space'>
 
-/** In development, every request works on a sandbox. */
-export const sandboxOf = ({ space }: Input) => space as Controlled
+/** In development, every request works on a space. */
+export const spaceOf = ({ space }: Input) => space as Controlled
 
 function setFaults(input: Input, rules: readonly FaultRule[]): Response {
-  sandboxOf(input).faults.set(rules)
+  spaceOf(input).faults.set(rules)
   return noContent
 }
 
 const replaceFault = (input: Input, id: unknown, rule?: FaultRule) =>
-  sandboxOf(input).faults.replace(id as number, rule) ? noContent : new Rejection('rule-missing')
+  spaceOf(input).faults.replace(id as number, rule) ? noContent : new Rejection('rule-missing')
 
-function controlRoutes(api: Api, { itemSchema, newToken, codes }: ControlApiSettings): Route[] {
+function controlRoutes(api: Api, settings: ControlApiSettings): Route[] {
+  const { itemSchema, newToken, codes, listSpaces, deleteSpace } = settings
   const itemsBody = (isResponse: boolean) => ({
     schema: { type: 'array', items: objectSchema(itemSchema, isResponse) },
     example: [itemSchema.example],
@@ -176,30 +188,30 @@ function controlRoutes(api: Api, { itemSchema, newToken, codes }: ControlApiSett
       summary: 'Addresses, operations and rules of this service',
       body: { schema: { type: 'object' } },
       async execute(input) {
-        const sandbox = sandboxOf(input)
+        const space = spaceOf(input)
         const operations = api.routes
           .filter(({ docs }) => docs)
           .map((each) => {
             const { operation, method, path, secured = false } = each
-            return { operation, method, path, secured, statuses: sandbox.faults.statusesOf(each) }
+            return { operation, method, path, secured, statuses: space.faults.statusesOf(each) }
           })
         const token = input.isLocal ? await newToken?.() : undefined
         const { name, title } = api
-        const info: Info = { profile: name, title, ...sandbox.info(), operations, token }
+        const info: Info = { profile: name, title, ...space.info(), operations, token }
         return json(200, JSON.stringify(info))
       },
     }),
     controlRoute('reset', 'POST', '/reset', {
       summary: 'Items and rules as at the start, an empty journal',
       errors: storeErrors,
-      execute: async (input) => respondToReplace(await sandboxOf(input).reset(), []),
+      execute: async (input) => respondToReplace(await spaceOf(input).reset(), []),
     }),
     controlRoute('getItems', 'GET', '/items', {
       summary: 'The items',
       body: itemsBody(true),
       headers: { ETag: 'The entity tag of these items, for If-Match of a PUT.' },
       errors: ['precondition-failed', 'store-unavailable'],
-      execute: async (input) => respondWith(input, await sandboxOf(input).list()),
+      execute: async (input) => respondWith(input, await spaceOf(input).list()),
     }),
     controlRoute<ItemBodies>('putItems', 'PUT', '/items', {
       summary: 'Replace the items by exactly these',
@@ -208,7 +220,7 @@ function controlRoutes(api: Api, { itemSchema, newToken, codes }: ControlApiSett
       readBody: arrayReader(itemSchema, 'id', maxPutItems),
       async execute(input) {
         const { body } = input
-        return respondToReplace(await sandboxOf(input).putItems(body, ifMatch(input)), body)
+        return respondToReplace(await spaceOf(input).putItems(body, ifMatch(input)), body)
       },
     }),
     controlRoute('getRequests', 'GET', '/requests', {
@@ -218,13 +230,13 @@ function controlRoutes(api: Api, { itemSchema, newToken, codes }: ControlApiSett
       errors: ['query-invalid'],
       execute(input) {
         const wanted = readJournalQuery(input.query)
-        return wanted instanceof Rejection ? wanted : json(200, JSON.stringify(sandboxOf(input).journal.list(wanted)))
+        return wanted instanceof Rejection ? wanted : json(200, JSON.stringify(spaceOf(input).journal.list(wanted)))
       },
     }),
     controlRoute('deleteRequests', 'DELETE', '/requests', {
       summary: 'Empty the journal',
       execute(input) {
-        sandboxOf(input).clearJournal()
+        spaceOf(input).clearJournal()
         return noContent
       },
     }),
@@ -234,7 +246,7 @@ function controlRoutes(api: Api, { itemSchema, newToken, codes }: ControlApiSett
       parameters: [{ name: 'Last-Event-ID', in: 'header', schema: { type: 'integer' } }],
       errors: ['too-many-event-streams'],
       execute(input) {
-        const { journal } = sandboxOf(input)
+        const { journal } = spaceOf(input)
         return journal.hasRoom
           ? eventStream(journal, input.request.header('last-event-id'))
           : new Rejection('too-many-event-streams', undefined, `at most ${maxSubscriptions} at a time.`)
@@ -243,7 +255,7 @@ function controlRoutes(api: Api, { itemSchema, newToken, codes }: ControlApiSett
     controlRoute('getFaults', 'GET', '/faults', {
       summary: 'The rules and how often each was used',
       body: { schema: usedRulesSchema, example: [exampleUsedRule] },
-      execute: (input) => json(200, JSON.stringify(sandboxOf(input).faults.rules)),
+      execute: (input) => json(200, JSON.stringify(spaceOf(input).faults.rules)),
     }),
     controlRoute<FaultRule>('postFault', 'POST', '/faults', {
       summary: 'Add a rule behind the others, before those of flags',
@@ -251,16 +263,16 @@ function controlRoutes(api: Api, { itemSchema, newToken, codes }: ControlApiSett
       status: 201,
       body: { schema: usedRuleSchema, example: exampleUsedRule },
       readBody(text, input) {
-        const { faults } = sandboxOf(input)
+        const { faults } = spaceOf(input)
         const limit = faults.findProblem(faults.count + 1)
         return limit ? new Rejection('body-invalid', { '': [limit] }) : readFaultRule(text, faults)
       },
-      execute: (input) => json(201, JSON.stringify(sandboxOf(input).faults.add(input.body))),
+      execute: (input) => json(201, JSON.stringify(spaceOf(input).faults.add(input.body))),
     }),
     controlRoute<readonly FaultRule[]>('putFaults', 'PUT', '/faults', {
       summary: 'Replace the rules but those of flags',
       requestBody: { schema: rulesSchema, example: [exampleRule] },
-      readBody: (text, input) => readFaultRules(text, sandboxOf(input).faults),
+      readBody: (text, input) => readFaultRules(text, spaceOf(input).faults),
       execute: (input) => setFaults(input, input.body),
     }),
     controlRoute('deleteFaults', 'DELETE', '/faults', {
@@ -272,7 +284,7 @@ function controlRoutes(api: Api, { itemSchema, newToken, codes }: ControlApiSett
       id: ruleId,
       requestBody: { schema: ruleSchema, example: exampleRule },
       errors: ['rule-missing'],
-      readBody: (text, input) => readFaultRule(text, sandboxOf(input).faults),
+      readBody: (text, input) => readFaultRule(text, spaceOf(input).faults),
       execute: (input) => replaceFault(input, input.id, input.body),
     }),
     controlRoute('deleteFault', 'DELETE', '/faults/{id}', {
@@ -281,8 +293,40 @@ function controlRoutes(api: Api, { itemSchema, newToken, codes }: ControlApiSett
       errors: ['rule-missing'],
       execute: (input) => replaceFault(input, input.id),
     }),
+    controlRoute('getSpaces', 'GET', '/spaces', {
+      summary: 'The spaces, with their items and what their clients did since the start',
+      body: { schema: spaceUsesSchema, example: [exampleSpaceUse] },
+      errors: ['store-unavailable'],
+      execute: async ({ caller }) => json(200, JSON.stringify(await listSpaces(grantedSpace(caller)))),
+    }),
+    controlRoute('deleteSpace', 'DELETE', '/spaces/{id}', {
+      summary: 'Delete a space with all its items',
+      id: { schema: { type: 'string' }, parse: (segment = '') => segment },
+      errors: ['space-missing', 'store-unavailable'],
+      async execute({ caller, id }) {
+        const granted = grantedSpace(caller)
+        if (granted !== undefined && granted !== id) return problem(403, 'The token is for another space.')
+        return (await deleteSpace(`${id}`)) ? noContent : new Rejection('space-missing')
+      },
+    }),
     ...(newToken ? tokenRoutes(codes, newToken) : []),
   ]
+}
+
+const exampleSpaceUse: SpaceUse = {
+  name: 'ada',
+  items: 3,
+  lastUsed: '2026-01-01T00:00:00.000Z',
+  requests: 12,
+  rejected: 2,
+  met: ['A1', 'A3'],
+  broken: ['A6'],
+}
+
+/** The space that the token of a request was made for; undefined where it controls all. */
+export const grantedSpace = (caller: HandlerInput<unknown, unknown>['caller']) => {
+  const { [spaceClaim]: granted } = caller ?? {}
+  return granted === undefined ? undefined : `${granted}`
 }
 
 const codeText = { type: 'string' } as const
@@ -305,10 +349,10 @@ function tokenRoutes(codes: Codes, signToken: SignToken): Route[] {
       summary: 'A code for one token, valid for 5 minutes',
       status: 201,
       body: { schema: objectSchema(newCode, true) },
-      execute: () => json(201, JSON.stringify(codes.create())),
+      execute: ({ space }) => json(201, JSON.stringify(codes.create(space.name))),
     }),
     controlRoute<FromSchema<typeof sentCode>>('createToken', 'POST', '/tokens', {
-      summary: 'A token for the control API, for a code',
+      summary: 'A token that controls the space of a code',
       secured: false,
       maxBodyBytes: 1_000,
       status: 201,
@@ -318,8 +362,9 @@ function tokenRoutes(codes: Codes, signToken: SignToken): Route[] {
       readBody: bodyReader(sentCode),
       async execute({ body: { code } }) {
         const outcome = codes.redeem(code)
-        if (outcome !== 'valid') return new Rejection(outcome === 'wrong' ? 'code-invalid' : 'too-many-wrong-codes')
-        const token = await signToken({ scopes: [controlScope] })
+        if (typeof outcome === 'string')
+          return new Rejection(outcome === 'wrong' ? 'code-invalid' : 'too-many-wrong-codes')
+        const token = await signToken({ scopes: [controlScope], claims: { [spaceClaim]: outcome.space } })
         return withHeaders(json(201, JSON.stringify({ token })), { 'cache-control': 'no-store' })
       },
     }),

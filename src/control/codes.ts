@@ -18,8 +18,8 @@ const maxWrongPerSecond = 10
 /** Codes that somebody types or scans on another machine, each good for one token. */
 export class Codes {
   readonly #settings: CodeSettings
-  /** When each expires, by its hash: the time that a lookup takes says nothing about a code. The oldest is the first. */
-  readonly #expiries = new Map<string, number>()
+  /** By the hash of a code: the time that a lookup takes says nothing about it. The oldest is the first. */
+  readonly #codes = new Map<string, { readonly space: string; readonly expiresAt: number }>()
   readonly #allowWrong: (client: string) => boolean
 
   constructor(settings: CodeSettings) {
@@ -27,23 +27,24 @@ export class Codes {
     this.#allowWrong = rateLimiter(maxWrongPerSecond, settings.monotonicNow)
   }
 
-  create(): { readonly code: string; readonly expiresAt: Date } {
+  /** A code for a token that controls this space. */
+  create(space: string): { readonly code: string; readonly expiresAt: Date } {
     const { randomInt, now, monotonicNow } = this.#settings
     const code = Array.from({ length: codeLength }, () => alphabet[randomInt(alphabet.length)]).join('')
-    this.#expiries.set(hash(code), monotonicNow() + validMs)
-    for (const oldest of this.#expiries.keys()) if (this.#expiries.size > maxCodes) this.#expiries.delete(oldest)
+    this.#codes.set(hash(code), { space, expiresAt: monotonicNow() + validMs })
+    for (const oldest of this.#codes.keys()) if (this.#codes.size > maxCodes) this.#codes.delete(oldest)
     return { code: code.replace(/^.{5}/, '$&-'), expiresAt: new Date(now().getTime() + validMs) }
   }
 
   /**
-   * A code is valid once. The limit is for wrong ones alone and for all clients together: nobody guesses one of 31^10, and
+   * Returns the space that the code is for, once. The limit is for wrong ones alone and for all clients together: nobody guesses one of 31^10, and
    * whoever tries must not keep its owner out.
    */
-  redeem(text: string): 'valid' | 'wrong' | 'too-many-wrong' {
+  redeem(text: string): { readonly space: string } | 'wrong' | 'too-many-wrong' {
     const key = hash(text.replace(/[\s-]/g, '').toUpperCase())
-    const expiry = this.#expiries.get(key)
-    this.#expiries.delete(key)
-    if (expiry !== undefined && this.#settings.monotonicNow() < expiry) return 'valid'
+    const found = this.#codes.get(key)
+    this.#codes.delete(key)
+    if (found && this.#settings.monotonicNow() < found.expiresAt) return found
     return this.#allowWrong('') ? 'wrong' : 'too-many-wrong'
   }
 }

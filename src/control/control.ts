@@ -12,67 +12,72 @@ import {
 import type { Request } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import type { ObjectSchema } from '../http/schema.ts'
+import { callerSpace, isCallerSpace } from '../http/spaces.ts'
+import { defaultSpace } from '../store/store.ts'
 import {
   type ControlApiSettings,
   type Controlled,
   controlAccess,
   controlApi,
   controlScope,
+  grantedSpace,
   ownOrigin,
-  sandboxOf,
+  spaceOf,
 } from './api.ts'
 import { type CodeSettings, Codes } from './codes.ts'
 import { controlPattern, type FaultSettings, problem } from './faults.ts'
 import { JournalBudget } from './journal.ts'
-import { Sandbox, type SandboxItems, type SandboxSettings } from './sandbox.ts'
-import { type ProfileInfo, sandboxName } from './schema.ts'
+import { type ProfileInfo, type SpaceMode, type SpaceUse, spaceName } from './schema.ts'
+import { ControlledSpace, type SpaceItems, type SpaceSettings } from './space.ts'
 
 export interface ControlOptions
-  extends Omit<SandboxSettings, 'settings' | 'faults' | 'budget'>,
-    Omit<ControlApiSettings, 'codes'> {
+  extends Omit<SpaceSettings, 'settings' | 'faults' | 'budget'>,
+    Omit<ControlApiSettings, 'codes' | 'listSpaces' | 'deleteSpace'> {
   readonly settings: Omit<DispatchSettings, 'space'>
   /** Checks the tokens of the control API. */
   readonly verifyToken: DispatchSettings['verifyToken']
   /** A body for the control API may have this size. */
   readonly maxBodyBytes: number
-  readonly items: SandboxItems
-  /** Undefined where there are no sandboxes, because the items are not in memory. */
-  readonly openSandbox: (() => SandboxItems | 'memory-limit') | undefined
-  readonly info: () => ProfileInfo
+  readonly spaces: SpaceMode
+  readonly itemsOf: (space: string) => SpaceItems
+  /** Number of items of the profile by space, for those that were written to. */
+  /** Number of items of a space that was never written to. */
+  readonly startingCount: number
+  readonly countItems: () => Promise<ReadonlyMap<string, number | undefined>>
+  readonly deleteItems: (space: string) => Promise<void>
+  readonly info: () => Omit<ProfileInfo, 'spaces'>
   /** Each start of the service has another one. */
   readonly instance: string
   readonly codes: Omit<CodeSettings, 'monotonicNow'>
   readonly faults: Omit<FaultSettings, 'countRules'>
-  readonly maxSandboxes: number
-  readonly sandboxTtlMs: number
+  readonly maxSpaces: number
+  readonly spaceTtlMs: number
 }
 
-const sandboxHeader = 'x-todo-sandbox'
-const sandboxPrefix = /^\/(?:~|%7e)([^/?]*)/i
-const noSandboxes =
-  'There are no sandboxes, because the items are not in memory: start without --data and --database-url.'
-/** A sandbox whose items have changed is kept for a minute before an empty one takes its place. */
+const spaceHeader = 'x-todo-space'
+const spacePrefix = /^\/(?:~|%7e)([^/?]*)/i
+/** A space whose items have changed is kept for a minute before an empty one takes its place. */
 const keptMs = 60_000
 const maxSweepIntervalMs = 10_000
 /** A body may have this many members and elements, more than the items that it may contain. */
 const maxJsonValues = 1_000_000
 
-/** What a request is for: the profile, or the control of its sandbox. */
+/** What a request is for: the profile, or the control of its space. */
 type Handlers = Readonly<Record<'service' | 'control', ApiHandler>>
 
-/** Serves a profile in development: with sandboxes, faults, a journal of requests, and the API that controls them. */
+/** Serves a profile in development: with spaces, faults, a journal of requests, and the API that controls them. */
 export class Control implements HttpHandler {
-  /** Requests that name no sandbox work on this. */
-  readonly main: Sandbox
+  /** Requests that name no space work on this. */
+  readonly defaultSpace: ControlledSpace
   readonly itemSchema: ObjectSchema
   readonly #options: ControlOptions
-  readonly #shared: SandboxSettings
+  readonly #shared: SpaceSettings
   readonly #monotonicNow: () => number
-  /** The least recently used one is the first. */
-  readonly #sandboxes = new Map<string, Sandbox>()
+  /** All others, the least recently used one first. */
+  readonly #spaces = new Map<string, ControlledSpace>()
   readonly #handlers: Handlers
-  /** Handles requests to sandboxes that do not exist yet. */
-  readonly #opening: Handlers
+  /** Handles requests whose space is not known or not there before they are accepted. */
+  readonly #entering: Handlers
   readonly #sweep: NodeJS.Timeout
   #opened = 0
 
@@ -86,40 +91,48 @@ export class Control implements HttpHandler {
       faults: { ...options.faults, countRules: () => this.#countRules() },
       budget: new JournalBudget(),
     }
-    this.main = this.#create(options.items)
+    this.defaultSpace = this.#create(defaultSpace)
     const { api } = options
     const service = {
       ...options.settings,
-      space: this.main,
+      space: this.defaultSpace,
       hooks: {
-        findFault: (context, route) => sandboxOf(context).faults.find(context, route),
-        begin: (context) => sandboxOf(context).record(context),
+        findFault: (context, route) => spaceOf(context).faults.find(context, route),
+        begin: (context) => spaceOf(context).record(context),
       },
     } satisfies DispatchSettings
-    const controlled = controlApi(api, { ...options, codes: new Codes({ ...options.codes, monotonicNow }) })
-    const control = controlSettings(options, this.main)
-    this.#handlers = { service: httpHandler(api, service), control: httpHandler(controlled, control) }
-    this.#opening = {
-      service: httpHandler(api, { ...service, hooks: this.#openingHooks(service.hooks) }),
-      control: httpHandler(controlled, { ...control, hooks: this.#openingHooks(controlAccess) }),
+    const controlled = controlApi(api, {
+      ...options,
+      codes: new Codes({ ...options.codes, monotonicNow }),
+      listSpaces: (only) => this.#listSpaces(only),
+      deleteSpace: (name) => this.#deleteSpace(name),
+    })
+    const control = controlSettings(options, this.defaultSpace)
+    this.#handlers = {
+      service: httpHandler(api, service),
+      control: httpHandler(controlled, { ...control, enterSpace: (context) => findTokenProblem(context) }),
     }
-    this.#sweep = setInterval(() => this.#dropExpired(), Math.min(options.sandboxTtlMs, maxSweepIntervalMs))
+    this.#entering = {
+      service: httpHandler(api, this.#entered(service, service.hooks)),
+      control: httpHandler(controlled, this.#entered(control, { ...controlAccess, isExempt: isWithoutToken })),
+    }
+    this.#sweep = setInterval(() => this.#dropExpired(), Math.min(options.spaceTtlMs, maxSweepIntervalMs))
     this.#sweep.unref()
   }
 
-  /** Returns the sandbox of this name, a new one where there is none, or the response that says why there can be none. */
-  sandbox(name: string): Controlled | Response {
-    return this.#find(name) ?? this.#findProblem(name) ?? this.#open(name, false)
+  /** Returns the space of this name, a new one where there is none, or the response that says why there can be none. */
+  space(name: string): Controlled | Response {
+    return this.#find(name) ?? this.#findProblem({ name, part: 'service' }) ?? this.#open(name, false)
   }
 
   dispatch(request: Request): void {
-    const { prefix, name, path } = targetOf(request)
-    const part = controlPattern.test(path) ? 'control' : 'service'
-    const found = name === undefined || request.protocolError ? this.main : this.#find(name)
-    const rejection = found || name === undefined ? undefined : this.#findProblem(name)
+    const target = targetOf(request)
+    const { prefix, name, part } = target
+    const rejection = request.protocolError ? undefined : this.#findProblem(target)
+    const found = name === undefined || request.protocolError ? this.#findUnnamed(request, part) : this.#find(name)
     if (rejection) this.#handlers.service.reject(request, rejection)
     else if (found) this.#handlers[part].dispatch(request, prefix, found)
-    else this.#opening[part].dispatch(request, prefix)
+    else this.#entering[part].dispatch(request, prefix)
   }
 
   malformed(status: number, reason: string, client: string): void {
@@ -129,101 +142,160 @@ export class Control implements HttpHandler {
   /** Ends the streams of events. */
   close(): void {
     clearInterval(this.#sweep)
-    for (const { journal } of [this.main, ...this.#sandboxes.values()]) journal.close()
+    for (const { journal } of [this.defaultSpace, ...this.#spaces.values()]) journal.close()
   }
 
-  #create(items: SandboxItems, name?: string): Sandbox {
-    const { info, openSandbox } = this.#options
+  #create(name: string): ControlledSpace {
+    const { info, itemsOf, spaces } = this.#options
     const instance = `${this.#options.instance}-${++this.#opened}`
-    return new Sandbox(items, this.#shared, () => ({
+    return new ControlledSpace(name, itemsOf(name), this.#shared, () => ({
       ...info(),
       instance,
-      sandbox: name,
-      sandboxes: openSandbox && [...this.#sandboxes.keys()],
+      space: name === defaultSpace ? undefined : name,
+      spaces,
     }))
   }
 
   #countRules(): number {
-    return [this.main, ...this.#sandboxes.values()].reduce((sum, { faults }) => sum + faults.count, 0)
+    return [this.defaultSpace, ...this.#spaces.values()].reduce((sum, { faults }) => sum + faults.count, 0)
   }
 
-  #find(name: string): Sandbox | undefined {
-    const sandbox = this.#sandboxes.get(name)
-    if (!sandbox) return undefined
-    sandbox.usedAt = this.#monotonicNow()
-    this.#sandboxes.delete(name)
-    this.#sandboxes.set(name, sandbox)
-    return sandbox
+  /** The space of a request that names none; undefined where its token says which. */
+  #findUnnamed(request: Request, part: keyof Handlers): ControlledSpace | undefined {
+    const isByToken = part === 'service' || request.header('authorization') !== undefined
+    return this.#options.spaces === 'caller' && isByToken && !request.protocolError ? undefined : this.defaultSpace
   }
 
-  #findProblem(name: string): Response | undefined {
-    if (!isValid(sandboxName, name))
-      return problem(400, 'The name of a sandbox must have 1 to 64 of A-Z, a-z, 0-9, _ and -.')
-    return this.#options.openSandbox ? undefined : problem(400, noSandboxes)
+  #find(name: string): ControlledSpace | undefined {
+    const space = this.#spaces.get(name)
+    if (!space) return undefined
+    space.usedAt = this.#monotonicNow()
+    this.#spaces.delete(name)
+    this.#spaces.set(name, space)
+    return space
+  }
+
+  #findProblem({ name, otherName = name, part }: Pick<Target, 'name' | 'part'> & { otherName?: string | undefined }) {
+    if (name === undefined) return undefined
+    if (name !== otherName) return problem(400, `The path names the space ${name}, the header ${otherName}.`)
+    const { spaces } = this.#options
+    if (spaces === 'none') return problem(400, 'This service has no spaces: start it with --spaces path.')
+    if (spaces === 'path')
+      return isValid(spaceName, name)
+        ? undefined
+        : problem(400, 'The name of a space must have 1 to 64 of A-Z, a-z, 0-9, _ and -.')
+    if (part === 'service') return problem(400, 'The token of a request says which space it is for (--spaces caller).')
+    return isCallerSpace(name) ? undefined : problem(400, 'The name of a space is that in GET /__admin/spaces.')
   }
 
   /**
-   * The sandbox is made when nothing else is left to refuse the request. What is refused before is recorded in the main
-   * sandbox.
+   * The space is made when nothing else is left to refuse the request. What is refused before is recorded in the default
+   * space.
    */
-  #openingHooks({ begin, ...hooks }: DispatchHooks): DispatchHooks {
+  #entered(settings: DispatchSettings, { begin, ...hooks }: DispatchHooks): DispatchSettings {
     return {
-      ...hooks,
-      ...(begin && { beginLate: begin }),
-      accept: (context) => {
-        const sandbox = this.#openFor(context)
-        if ('status' in sandbox) return sandbox
-        context.space = sandbox
+      ...settings,
+      hooks: { ...hooks, ...(begin && { beginLate: begin }) },
+      enterSpace: (context) => {
+        const space = this.#enter(context)
+        if ('status' in space) return space
+        context.space = space
         context.record = begin?.(context)
-        return undefined
+        return findTokenProblem(context)
       },
     }
   }
 
-  #openFor(context: RequestContext): Sandbox | Response {
-    if (isFromOtherSite(context, this.#options.settings.cors))
-      return problem(403, 'Pages of other sites may not create a sandbox: --cors allows their origin.')
-    // The request names one: otherwise the main sandbox handles it.
-    const name = targetOf(context.request).name as string
+  #enter(context: RequestContext): ControlledSpace | Response {
+    const { method } = context
+    const { name = this.#nameByToken(context) } = targetOf(context.request)
+    if (typeof name !== 'string') return name
+    if (name === defaultSpace) return this.defaultSpace
+    if (this.#options.spaces === 'path' && isFromOtherSite(context, this.#options.settings.cors))
+      return problem(403, 'Pages of other sites may not create a space: --cors allows their origin.')
     // Another request may have made it meanwhile.
-    return this.#find(name) ?? this.#open(name, context.method === 'GET' || context.method === 'HEAD')
+    return this.#find(name) ?? this.#open(name, method === 'GET' || method === 'HEAD')
   }
 
-  #open(name: string, isEmpty: boolean): Sandbox | Response {
-    const { maxSandboxes, openSandbox } = this.#options
-    if (this.#sandboxes.size >= maxSandboxes && !this.#dropOne(isEmpty))
-      return problem(503, `All ${maxSandboxes} sandboxes are in use: wait a minute.`)
-    const items = openSandbox?.()
-    if (items === undefined || items === 'memory-limit')
-      return problem(503, 'There is no memory for another sandbox: raise --max-memory, or lower --sandbox-ttl.')
-    const sandbox = this.#create(items, name)
-    this.#sandboxes.set(name, sandbox)
-    return sandbox
+  /** Without a token: for a route that requires none, and for local clients of the control API. */
+  #nameByToken({ caller, route, path }: RequestContext): string | Response {
+    if (!caller || !(route?.isSecurable || controlPattern.test(path))) return defaultSpace
+    return grantedSpace(caller) ?? callerSpace(caller)
   }
 
-  /** Drops the least recently used sandbox, but for an empty one none that somebody would miss. */
+  async #listSpaces(only: string | undefined): Promise<SpaceUse[]> {
+    const counts = await this.#options.countItems()
+    const names = [...new Set([defaultSpace, ...counts.keys(), ...this.#spaces.keys()])]
+    return names
+      .filter((name) => only === undefined || name === only)
+      .map((name) => {
+        const space = name === defaultSpace ? this.defaultSpace : this.#spaces.get(name)
+        const { lastUsed, requests = 0, rejected = 0, met = [], broken = [] } = space?.journal.use ?? {}
+        return {
+          name,
+          items: counts.get(name) ?? this.#options.startingCount,
+          ...(lastUsed && { lastUsed: lastUsed.toISOString() }),
+          requests,
+          rejected,
+          met: [...met].sort(),
+          broken: [...broken].sort(),
+        }
+      })
+  }
+
+  async #deleteSpace(name: string): Promise<boolean> {
+    const space = this.#spaces.get(name)
+    const exists = space !== undefined || (await this.#options.countItems()).has(name)
+    if (name === defaultSpace || !exists) return false
+    await this.#options.deleteItems(name)
+    if (space) this.#drop(name, space)
+    return true
+  }
+
+  #open(name: string, isEmpty: boolean): ControlledSpace | Response {
+    const { maxSpaces } = this.#options
+    if (this.#spaces.size >= maxSpaces && !this.#dropOne(isEmpty))
+      return problem(503, `All ${maxSpaces} spaces are in use: wait a minute.`)
+    const space = this.#create(name)
+    this.#spaces.set(name, space)
+    return space
+  }
+
+  /** Drops the least recently used space, but for an empty one none that somebody would miss. */
   #dropOne(forEmpty: boolean): boolean {
-    const isMissed = ({ usedAt, hasChanged }: Sandbox) => hasChanged && this.#monotonicNow() - usedAt < keptMs
-    const found = [...this.#sandboxes].find(([, sandbox]) => !forEmpty || !isMissed(sandbox))
+    const isMissed = ({ usedAt, hasChanged }: ControlledSpace) => hasChanged && this.#monotonicNow() - usedAt < keptMs
+    const found = [...this.#spaces].find(
+      ([, space]) => !space.journal.hasSubscribers && (!forEmpty || !isMissed(space)),
+    )
     if (found) this.#drop(...found)
     return found !== undefined
   }
 
-  #drop(name: string, sandbox: Sandbox): void {
-    sandbox.dispose()
-    this.#sandboxes.delete(name)
+  #drop(name: string, space: ControlledSpace): void {
+    space.dispose()
+    this.#spaces.delete(name)
   }
 
   #dropExpired(): void {
     const now = this.#monotonicNow()
-    for (const [name, sandbox] of this.#sandboxes)
-      if (now - sandbox.usedAt >= this.#options.sandboxTtlMs) this.#drop(name, sandbox)
+    for (const [name, space] of this.#spaces)
+      if (now - space.usedAt >= this.#options.spaceTtlMs && !space.journal.hasSubscribers) this.#drop(name, space)
   }
+}
+
+/** Where a token says which space is meant, it is read, although a local client needs none. */
+const isWithoutToken = ({ isLocal, request }: RequestContext) =>
+  isLocal && request.header('authorization') === undefined
+
+/** A token that was made for one space controls no other. */
+function findTokenProblem({ caller, space }: RequestContext): Response | undefined {
+  const granted = grantedSpace(caller)
+  return granted === undefined || granted === space.name ? undefined : problem(403, 'The token is for another space.')
 }
 
 const controlSettings = (
   { settings, verifyToken, maxBodyBytes }: ControlOptions,
-  space: Sandbox,
+  space: ControlledSpace,
 ): DispatchSettings => ({
   ...settings,
   space,
@@ -249,11 +321,36 @@ function isFromOtherSite(context: RequestContext, cors: CorsPolicy): boolean {
   return origin !== ownOrigin(context) && !isOriginAllowed(origin, cors)
 }
 
-/** The sandbox that a request names, if it does, by the prefix of its path or by a header; and the path behind the prefix. */
-function targetOf(request: Request) {
+interface Target {
+  readonly prefix: string
+  /** The space that the request names, by the prefix of its path or by a header. */
+  readonly name: string | undefined
+  /** What the header names, where the path names one, too. */
+  readonly otherName: string | undefined
+  readonly part: keyof Handlers
+}
+
+function targetOf(request: Request): Target {
   const { target } = request
   // An absolute-form target has an authority.
   const whole = target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?#]*/i, '')
-  const [prefix = '', name = request.header(sandboxHeader)] = sandboxPrefix.exec(whole) ?? []
-  return { prefix, name, path: whole.slice(prefix.length) }
+  const named = request.header(spaceHeader)
+  const [prefix = '', segment] = spacePrefix.exec(whole) ?? []
+  const name = segment === undefined ? named : decodeName(segment)
+  return {
+    prefix,
+    name,
+    otherName: named ?? name,
+    part: controlPattern.test(whole.slice(prefix.length)) ? 'control' : 'service',
+  }
+}
+
+/** Names by path need no encoding, names of callers do. */
+function decodeName(segment: string): string {
+  if (!segment.startsWith('%5B')) return segment
+  try {
+    return decodeURIComponent(segment)
+  } catch {
+    return segment
+  }
 }

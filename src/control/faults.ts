@@ -9,16 +9,16 @@ import { decode, errorCodesOf, type Route } from '../http/router.ts'
 import { type FaultRule, type FlagRule, maxWaitSeconds, ruleMembers, type UsedRule } from './schema.ts'
 
 export interface FaultSettings {
-  /** The rules that a sandbox has at the start, and after a reset. */
+  /** The rules that a space has at the start, and after a reset. */
   readonly rules: readonly FlagRule[]
   readonly random: () => number
-  /** Counts the rules of all sandboxes but those of flags. */
+  /** Counts the rules of all spaces but those of flags. */
   readonly countRules: () => number
 }
 
 type ActiveRule = { -readonly [Name in keyof UsedRule]: UsedRule[Name] }
 
-/** Each sandbox has its own rules for failures, delays and rates. */
+/** Each space has its own rules for failures, delays and rates. */
 export class Faults {
   readonly api: Api
   readonly #settings: FaultSettings
@@ -49,7 +49,7 @@ export class Faults {
   findProblem(count: number): string | undefined {
     if (count > maxRules) return `There may be at most ${maxRules} rules.`
     if (this.#settings.countRules() - this.count + count <= maxRulesTogether) return undefined
-    return `There may be at most ${maxRulesTogether} rules in all sandboxes together: reset one that you no longer need.`
+    return `There may be at most ${maxRulesTogether} rules in all spaces together: reset one that you no longer need.`
   }
 
   /** These rules replace all but those of flags. */

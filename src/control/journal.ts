@@ -71,6 +71,30 @@ export class JournalBudget {
   }
 }
 
+/** Counts what the journal may no longer have. */
+class Use {
+  lastUsed: Date | undefined
+  requests = 0
+  rejected = 0
+  readonly met = new Set<string>()
+  readonly broken = new Set<string>()
+
+  add(time: Date, status = 0, { rules, met }: ReturnType<RulesOf> = { rules: [], met: [] }): void {
+    this.lastUsed = time
+    this.requests++
+    if (status >= 400) this.rejected++
+    for (const rule of rules) this.broken.add(rule)
+    for (const rule of met) this.met.add(rule)
+  }
+
+  clear(): void {
+    this.lastUsed = undefined
+    this.requests = this.rejected = 0
+    this.met.clear()
+    this.broken.clear()
+  }
+}
+
 /** Keeps the last requests, and sends new ones to subscribers. */
 export class Journal {
   /** Entries are in the order in which the requests began. */
@@ -87,6 +111,8 @@ export class Journal {
   #lastId = 0
   /** Ids of the last event of each kind. */
   readonly #controlEvents = new Map<ControlEvent, number>()
+  /** What clients did since the start or the last reset. */
+  readonly use = new Use()
   /** The last event about an entry is formatted once for all subscribers. */
   #sent: { readonly id: number; readonly text: string } | undefined
 
@@ -103,7 +129,7 @@ export class Journal {
 
   /** Adds an entry for a request whose head was read; undefined where it gets none. */
   begin(context: RequestContext): Recorded | undefined {
-    const { request, path, query, route } = context
+    const { request, path, query, route, space } = context
     if (this.#isClosed || route?.isPageFile) return undefined
     const { method, remoteAddress: client, rawHeaders: headers } = request
     const entry: Recorded = {
@@ -120,6 +146,7 @@ export class Journal {
         rules: [],
         met: [],
         ...(isPreflight(request) && { isPreflight: true }),
+        ...(space.name && { space: space.name }),
       },
       request: { headers, body: undefined },
       response: nothing,
@@ -155,11 +182,13 @@ export class Journal {
     const { state, isSimulated } = outcome
     const sent = state === 'sent' ? response : undefined
     const members = isSimulated ? undefined : sent?.error?.members
+    const rules = sent && !isSimulated ? this.#rulesOf(context, sent) : undefined
+    this.use.add(entry.time, isSimulated ? undefined : sent?.status, rules)
     entry.shown = {
       ...shown,
       ...outcome,
       milliseconds: Math.round(10 * milliseconds) / 10,
-      ...(sent && !isSimulated && this.#rulesOf(context, sent)),
+      ...rules,
       ...(members && { errors: members }),
       ...(fault?.description && { fault: fault.description }),
     }
@@ -208,6 +237,10 @@ export class Journal {
   notify(event: ControlEvent): void {
     this.#controlEvents.set(event, ++this.#lastId)
     this.#notify()
+  }
+
+  get hasSubscribers(): boolean {
+    return this.#subscriptions.size > 0
   }
 
   get hasRoom(): boolean {

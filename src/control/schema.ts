@@ -23,8 +23,8 @@ import {
 
 export const maxWaitSeconds = 60
 
-export const sandboxName = text(
-  'A name of your own, 1 to 64 of A-Z, a-z, 0-9, _ and -: a sandbox shares no items, rules and requests with other clients.',
+export const spaceName = text(
+  'A name of your own, 1 to 64 of A-Z, a-z, 0-9, _ and -: a space shares no items, rules and requests with other clients.',
   { pattern: '^[\\w-]{1,64}$' },
 )
 
@@ -68,14 +68,14 @@ export const ruleSchema: Schema<FaultRule> = { type: 'object', properties: ruleM
 
 export const rulesSchema = arrayOf(ruleSchema)
 
-/** A rule in its sandbox. */
+/** A rule in its space. */
 export const usedRuleSchema = object(
   { id: wholeNumber, used: integer('How often the rule was applied.', { minimum: 0 }) },
   { ...ruleMembers, flag: oneOf(['--fail', '--delay'], 'The flag of the command line that has set the rule.') },
 )
 export type UsedRule = ValueOf<typeof usedRuleSchema>
 
-/** A rule that every sandbox has at the start. */
+/** A rule that every space has at the start. */
 export type FlagRule = Omit<UsedRule, 'id' | 'used'>
 
 export const usedRulesSchema = arrayOf(usedRuleSchema)
@@ -115,6 +115,7 @@ export const journalEntry = object(
     errors: mapOf(arrayOf(text())),
     fault: text('The delay or failure that was applied.'),
     item: itemChange,
+    space: text(),
   },
 )
 
@@ -151,7 +152,11 @@ export interface ServiceInfo {
   readonly profiles: readonly ProfileUrls[]
 }
 
+/** How requests name their space: by path or header, by the caller's token, or not at all. */
+export type SpaceMode = 'path' | 'caller' | 'none'
+
 export interface ProfileInfo extends ServiceInfo {
+  readonly spaces: SpaceMode
   readonly certificate?:
     | { readonly pem: string; readonly subject: string; readonly validTo: string; readonly fingerprint256: string }
     | undefined
@@ -159,18 +164,32 @@ export interface ProfileInfo extends ServiceInfo {
   readonly rules: readonly { readonly id: string; readonly basis: 'spec' | 'choice'; readonly sentence: string }[]
 }
 
-export interface SandboxInfo extends ProfileInfo {
+export interface SpaceInfo extends ProfileInfo {
   readonly instance: string
-  /** Undefined outside of sandboxes. */
-  readonly sandbox?: string | undefined
-  /** Undefined where there are none. */
-  readonly sandboxes?: readonly string[] | undefined
+  /** Undefined for the default space. */
+  readonly space?: string | undefined
   /** Whether the items were written since the start, or the last reset. */
   readonly hasChanged: boolean
 }
 
+const spaceUse = object(
+  {
+    name: text('Empty for the default space.'),
+    items: integer('Number of items of this profile.', { minimum: 0 }),
+    requests: integer('Requests since the start or the last reset.', { minimum: 0 }),
+    rejected: integer('Those whose response was 400 or higher, without simulated ones.', { minimum: 0 }),
+    met: arrayOf(text('A rule of the contract that was shown.')),
+    broken: arrayOf(text('A rule of the contract that a request broke.')),
+  },
+  { lastUsed: text('The time of the last request; absent where there was none.', { format: 'date-time' }) },
+)
+/** A space, and what its clients did. */
+export interface SpaceUse extends ValueOf<typeof spaceUse> {}
+
+export const spaceUsesSchema = arrayOf(spaceUse)
+
 /** GET /__admin/info shows this to the page. */
-export interface Info extends SandboxInfo {
+export interface Info extends SpaceInfo {
   readonly profile: string
   readonly title: string
   readonly operations: readonly {

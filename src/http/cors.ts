@@ -49,7 +49,7 @@ export function withCors(
   if (origin === undefined) return policy === 'any' ? response : withHeaders(response, headers)
   if (isPreflight(request)) {
     headers['access-control-allow-methods'] = response.headers?.allow ?? ''
-    headers['access-control-allow-headers'] = `${allowedHeaders}${isControlled ? ', Prefer, X-Todo-Sandbox' : ''}`
+    headers['access-control-allow-headers'] = `${allowedHeaders}${isControlled ? ', Prefer, X-Todo-Space' : ''}`
     headers['access-control-max-age'] = '600'
   }
   if (isOriginAllowed(origin, policy)) {

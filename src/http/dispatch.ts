@@ -36,6 +36,11 @@ export interface DispatchSettings extends ContextSettings {
   readonly observe:
     | ((profile: string, operation: string, method: string, status: number | 'closed', milliseconds: number) => void)
     | undefined
+  /**
+   * Called once the head is accepted and the caller authenticated, before the body is read: sets the space, where that is
+   * not known before. A response refuses the request.
+   */
+  readonly enterSpace?: ((context: RequestContext) => Response | undefined) | undefined
   /** Undefined in production. */
   readonly hooks?: DispatchHooks | undefined
   /** The header Date, where it is not the time of day. */
@@ -49,8 +54,6 @@ export interface DispatchSettings extends ContextSettings {
 export interface DispatchHooks {
   /** Every response gets these. */
   readonly headers?: Readonly<Record<string, string>>
-  /** Called once the head is accepted and the caller authenticated, before the body is read. A response refuses the request. */
-  accept?(context: RequestContext): Response | undefined
   /** Called before the handler. */
   findFault(context: RequestContext, route: Route): Fault | undefined
   /**
@@ -84,7 +87,7 @@ export interface ApiHandler extends HttpHandler {
 export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
   const { maxBodyBytes, maxJsonValues, redirectPort, verifyToken, allowRequest, cors, reportOrigin, hsts, log } =
     settings
-  const { observe, hooks, date, monotonicNow } = settings
+  const { observe, enterSpace, hooks, date, monotonicNow } = settings
   const isObserved = log.showsRequests || observe !== undefined || hooks !== undefined
   const findMatch = router(api.routes)
   const hasCors = allowsOtherOrigins(cors)
@@ -136,7 +139,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
 
   function readInput(context: RequestContext, route: Route, segment: string | undefined): void {
     const { request } = context
-    const refused = hooks?.accept?.(context)
+    const refused = enterSpace?.(context)
     if (refused) {
       finish(context, refused)
       return

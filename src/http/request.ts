@@ -50,6 +50,8 @@ export type Claims = Readonly<Record<string, unknown>>
 
 /** A set of items that no other request sees than those to this space. */
 export interface Space {
+  /** Empty for the default space. */
+  readonly name: string
   readonly stores: Stores
 }
 
@@ -66,7 +68,7 @@ export interface HandlerInput<Id, Body> {
   readonly baseUrl: string
   /** Whether the client runs on this machine and addressed it as such. */
   readonly isLocal: boolean
-  /** In front of every path of this service as the client sees it: empty, or `/~NAME` of a sandbox. */
+  /** In front of every path of this service as the client sees it: empty, or `/~NAME` of a space. */
   readonly pathPrefix: string
   /** The query has its question mark; empty where there is none. */
   readonly query: string

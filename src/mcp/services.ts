@@ -18,7 +18,7 @@ export interface ServiceSettings {
 
 export interface ServiceConnection {
   readonly service: ControlClient
-  /** Clients use it; it has the prefix of the sandbox. */
+  /** Clients use it; it has the prefix of the space. */
   readonly baseUrl: string
   readonly isStartedHere: boolean
 }
@@ -36,11 +36,11 @@ export class Services {
    * Throws a `ControlError` where the profile is not served by those that it may use. It can be absent where there is one
    * service only.
    */
-  async connect(profile: ProfileName | undefined, sandbox?: string): Promise<ServiceConnection> {
+  async connect(profile: ProfileName | undefined, space?: string): Promise<ServiceConnection> {
     const { urls, token, searchedUrls, tokenCommand } = this.#settings
     const connectTo = async (url: string, isStartedHere: boolean): Promise<ServiceConnection> => {
-      const service = await connectControl(url, { sandbox, token: urls.length > 0 ? token : undefined, tokenCommand })
-      return { service, baseUrl: sandbox === undefined ? url : `${url}/~${sandbox}`, isStartedHere }
+      const service = await connectControl(url, { space, token: urls.length > 0 ? token : undefined, tokenCommand })
+      return { service, baseUrl: space === undefined ? url : `${url}/~${space}`, isStartedHere }
     }
     if (profile === undefined) {
       const [url, ...others] = urls

@@ -7,7 +7,7 @@ import {
   type JournalEntry,
   journalEntry,
   ruleSchema,
-  sandboxName as sandbox,
+  spaceName as space,
   type UsedRule,
   usedRulesSchema,
 } from '../control/schema.ts'
@@ -29,7 +29,7 @@ const profile = oneOf(
   'a: int64 ids from the service, PUT by id. b: string ids from the client, text error codes.',
 )
 const servedProfile = { ...profile, description: 'As in read_contract. Required unless --url names one service.' }
-const url = text('Base URL for clients of this contract, without trailing slash; with the prefix of the sandbox.')
+const url = text('Base URL for clients of this contract, without trailing slash; with the prefix of the space.')
 const ruleIds = text('Ids of rules, separated by commas, * is a wildcard: A8,S*.', {
   pattern: '^[\\w*-]{1,20}( *, *[\\w*-]{1,20}){0,99}$',
 })
@@ -109,7 +109,7 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
     title: 'Find or start the service',
     description:
       'Returns the base URL for a client of the profile, and which failures each operation can have. Uses the service that runs on this machine, or starts one for this session, with items in memory. Call it before you run a client.',
-    input: partial({ profile: servedProfile, sandbox }),
+    input: partial({ profile: servedProfile, space }),
     output: object({
       url,
       isStartedHere: boolean('It was started for this session, and stops with it.'),
@@ -120,7 +120,7 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
     }),
     annotations: { readOnlyHint: true, openWorldHint: false },
     async run(input) {
-      const { service, baseUrl, isStartedHere } = await services.connect(input.profile, input.sandbox)
+      const { service, baseUrl, isStartedHere } = await services.connect(input.profile, input.space)
       const operations = service.operations.map(({ method, path, secured, statuses }) => {
         return { method, path, needsToken: secured, failures: statuses }
       })
@@ -135,7 +135,7 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
       'Returns the items; with put, the service has exactly these items afterwards. Refuses to replace what is saved in a file or database.',
     input: partial({
       profile: servedProfile,
-      sandbox,
+      space,
       put: {
         ...arrayOf<{ id?: unknown }>({ type: 'object' }),
         description: `An array of all items. ${Object.values(profiles)
@@ -147,7 +147,7 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
     }),
     output: object({ url, total: wholeNumber, items: arrayOf<object>({ type: 'object' }) }, { more }),
     annotations: { destructiveHint: true, idempotentHint: true, openWorldHint: false },
-    async run({ profile: name, sandbox: box, put, offset = 0, limit: count = 50 }) {
+    async run({ profile: name, space: box, put, offset = 0, limit: count = 50 }) {
       const { service, baseUrl } = await services.connect(name, box)
       if (put) {
         const loss = await service.findLoss([])
@@ -176,11 +176,11 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
     title: 'Reset the service',
     description:
       'Items as at the start (Profile A none, Profile B three), no rules of fail, an empty journal. Refuses to delete what is saved in a file or database.',
-    input: partial({ profile: servedProfile, sandbox }),
+    input: partial({ profile: servedProfile, space }),
     output: object({ url, message: text() }),
     annotations: { destructiveHint: true, idempotentHint: true, openWorldHint: false },
     async run(input) {
-      const { service, baseUrl } = await services.connect(input.profile, input.sandbox)
+      const { service, baseUrl } = await services.connect(input.profile, input.space)
       const loss = await service.findLoss()
       if (loss)
         throw new Error(
@@ -194,10 +194,10 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
   tool({
     name: 'requests',
     title: 'Read the journal of requests',
-    description: `Returns what clients have sent lately, newest last: the response, what was wrong by member, the rules of the contract that the request broke, and what was simulated. Looks at the last ${maxJournalEntries} requests of the service or the sandbox.`,
+    description: `Returns what clients have sent lately, newest last: the response, what was wrong by member, the rules of the contract that the request broke, and what was simulated. Looks at the last ${maxJournalEntries} requests of the service or the space.`,
     input: partial({
       profile: servedProfile,
-      sandbox,
+      space,
       since: integer('Only requests after the one with this id: pass lastId of the last call.', { minimum: 0 }),
       before: integer('Only requests before the one with this id.', { minimum: 1 }),
       rejected: boolean('Only those with a status of 400 or more, or without a response.'),
@@ -219,7 +219,7 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
       { more },
     ),
     annotations: { readOnlyHint: true, openWorldHint: false },
-    async run({ profile: name, sandbox: box, since = 0, before = Number.POSITIVE_INFINITY, ...input }) {
+    async run({ profile: name, space: box, since = 0, before = Number.POSITIVE_INFINITY, ...input }) {
       const { id, rejected = false, preflights = id !== undefined, limit: count = 20 } = input
       const { service, baseUrl } = await services.connect(name, box)
       const start = id === undefined ? since : id - 1
@@ -246,13 +246,13 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
       'With rule, requests fail, wait or are answered slowly from now on, as it says; with clear, it replaces the earlier rules. Returns the rules and how often each was used. A rule without code, fault, delay and bytesPerSecond is a failure of the store. Example: {"profile":"a","rule":{"method":"POST","times":1,"code":503}}.',
     input: partial({
       profile: servedProfile,
-      sandbox,
+      space,
       rule: { ...ruleSchema, description: 'Which requests, and what happens to them.' },
       clear: boolean('Remove all rules, but those of flags.'),
     }),
     output: object({ url, rules: usedRulesSchema }, { more }),
     annotations: { destructiveHint: false, idempotentHint: false, openWorldHint: false },
-    async run({ profile: name, sandbox: box, rule, clear }) {
+    async run({ profile: name, space: box, rule, clear }) {
       const { service, baseUrl } = await services.connect(name, box)
       if (clear) await service.send('PUT', '/faults', rule ? [rule] : [])
       else if (rule) await service.send('POST', '/faults', rule)

@@ -82,7 +82,7 @@ function encode(plain: Buffer, isKept: boolean): Encoded {
   return { etag: createHash('sha256').update(plain).digest('base64url').slice(0, 20), plain, compressed }
 }
 
-/** Files are read at their first request, once for all profiles and sandboxes. */
+/** Files are read at their first request, once for all profiles and spaces. */
 const encodedFiles = new Map<string, Promise<Encoded>>()
 
 function encodedFile(files: readonly URL[]): Promise<Encoded> {

@@ -88,8 +88,8 @@ export const outcomeErrors = {
   'in-use': new Rejection('id-in-use'),
   unstorable: new Rejection('value-unstorable'),
   changed: new Rejection('precondition-failed'),
-  'item-limit': new Rejection('store-full', undefined, 'the limit of items is reached (--max-items)'),
-  'memory-limit': new Rejection('store-full', undefined, 'the limit of memory is reached (--max-memory)'),
+  'item-limit': new Rejection('store-full', undefined, 'the limit of items of a space is reached (--max-items)'),
+  'memory-limit': new Rejection('store-full', undefined, 'the limit of memory of all spaces is reached (--max-memory)'),
 }
 
 export const etagHeader = { ETag: 'The entity tag of this state, for If-None-Match and If-Match.' }

@@ -7,7 +7,7 @@ import type { ProfileName } from '../profiles/profile.ts'
 import { commandHeader } from './find-service.ts'
 
 interface ControlClientOptions {
-  readonly sandbox?: string | undefined
+  readonly space?: string | undefined
   readonly token?: string | undefined
   /** The command that makes a token, to be shown. */
   readonly tokenCommand: string
@@ -16,7 +16,7 @@ interface ControlClientOptions {
 /** A service in development mode, by its control API. */
 export interface ControlClient extends Pick<Info, 'store' | 'operations'> {
   readonly profile: ProfileName
-  /** Which service, and which of its sandboxes. */
+  /** Which service, and which of its spaces. */
   readonly name: string
   /** Throws a `ControlError` for a response that is no success. */
   send(method: string, path: string, body?: unknown, headers?: Readonly<Record<string, string>>): Promise<Response>
@@ -48,11 +48,11 @@ export class ControlError extends Error {
 /** Throws a `ControlError` where no such service responds: nothing is changed on a server that is not known to be one. */
 export async function connectControl(
   url: string,
-  { sandbox, token, tokenCommand }: ControlClientOptions,
+  { space, token, tokenCommand }: ControlClientOptions,
 ): Promise<ControlClient> {
   // Without a token nothing secret is sent, and the development certificate is self-signed.
   const client = createClient(url, { insecure: token === undefined })
-  const headers = { ...commandHeader, 'x-todo-sandbox': sandbox, authorization: token && `Bearer ${token}` }
+  const headers = { ...commandHeader, 'x-todo-space': space, authorization: token && `Bearer ${token}` }
   const send: ControlClient['send'] = async (method, path, body, more) => {
     const response = await client.send(method, `/__admin${path}`, body, { ...headers, ...more }).catch((cause) => {
       if (!(cause instanceof NoResponseError)) throw cause
@@ -71,7 +71,7 @@ export async function connectControl(
   const response = await send('GET', '/info')
   const info = readInfo(response.text)
   if (!info) throw describeRejection(response, client.url, tokenCommand)
-  const name = `${sandbox === undefined ? '' : `Sandbox ${sandbox} of `}${info.title} at ${url}`
+  const name = `${space === undefined ? '' : `Space ${space} of `}${info.title} at ${url}`
   return {
     ...info,
     name,

@@ -6,11 +6,12 @@ import { StartError } from '../common/start-error.ts'
 import { Rejection } from '../http/errors.ts'
 import { int64, quoteNumbers } from '../http/int64.ts'
 import { arrayCheck } from '../http/schema.ts'
-import type { ItemA, ItemB, Snapshot } from '../store/store.ts'
+import { defaultSpace, type ItemA, type ItemB, type Snapshot, type Snapshots } from '../store/store.ts'
 
 /*
  * The file of `items export`, `items import` and `serve --items`:
  * { "a": [items of Profile A], "lastId": the highest id that Profile A has assigned, "b": [items of Profile B] }
+ * Where it has all spaces, these are the items of the default space, and "spaces" has such an object for each other one.
  */
 
 const { a: profileA, b: profileB } = profiles
@@ -23,23 +24,46 @@ const checks = {
   b: arrayCheck(profileB.itemSchema, 'id'),
 }
 
+/** The items of one space, or of all: those of the default space first, the others by name. */
+export function formatItems(snapshots: Snapshots, isAll: boolean): string {
+  if (!isAll) return `${[...snapshots.values()].map((snapshot) => formatSpace(snapshot, ''))}\n`
+  const { [defaultSpace]: own = {}, ...others } = Object.fromEntries(snapshots)
+  const spaces = Object.entries(others).map(
+    ([name, snapshot]) => `    ${JSON.stringify(name)}: ${formatSpace(snapshot, '    ')}`,
+  )
+  const members = formatSpace(own, '').slice(1, -2)
+  return `{${members},\n  "spaces": {${spaces.length === 0 ? '' : `\n${spaces.join(',\n')}\n  `}}\n}\n`
+}
+
 /** An item per line, so that two files can be compared. */
-export function formatItems({ a, b }: Required<Snapshot>): string {
+function formatSpace({ a, b }: Snapshot, indent: string): string {
   const array = (items: readonly string[]) =>
-    items.length === 0 ? '[]' : `[\n${items.map((item) => `    ${item}`).join(',\n')}\n  ]`
-  const itemsOfA = a.items.map((item) => {
+    items.length === 0 ? '[]' : `[\n${items.map((item) => `${indent}    ${item}`).join(',\n')}\n${indent}  ]`
+  const itemsOfA = a?.items.map((item) => {
     const json = profileA.serialize(item)
     return item.secret === null ? json : `${json.slice(0, -1)},"secret":${JSON.stringify(item.secret)}}`
   })
-  const itemsOfB = b.items.map(profileB.serialize)
-  return `{\n  "a": ${array(itemsOfA)},\n  "lastId": ${a.lastId},\n  "b": ${array(itemsOfB)}\n}\n`
+  const itemsOfB = b?.items.map(profileB.serialize)
+  const members = [
+    ...(itemsOfA ? [`"a": ${array(itemsOfA)}`, `"lastId": ${a?.lastId}`] : []),
+    ...(itemsOfB ? [`"b": ${array(itemsOfB)}`] : []),
+  ]
+  return `{\n${members.map((member) => `${indent}  ${member}`).join(',\n')}\n${indent}}`
 }
 
 /** Further mistakes are not listed. */
 const maxProblems = 10
 
+interface ItemsFile {
+  readonly snapshots: Snapshots
+  /** Whether these are all spaces. */
+  readonly isAll: boolean
+}
+
+type Problems = { readonly problems: readonly string[] }
+
 /** Reads a file, or standard input as `-`. */
-export function readItemsFile(path: string): Snapshot | { readonly problems: readonly string[] } {
+export function readItemsFile(path: string): ItemsFile | Problems {
   const name = path === '-' ? 'standard input' : path
   let text: string
   try {
@@ -55,8 +79,10 @@ export function readItemsFile(path: string): Snapshot | { readonly problems: rea
   return { problems: [`The items in ${name} cannot be used.`, ...shown, ...more] }
 }
 
-/** Returns every mistake. A profile that the file lacks is absent. */
-function parseItems(text: string): Snapshot | { readonly problems: readonly string[] } {
+const form = 'an object such as { "a": [items of Profile A], "b": [items of Profile B] }'
+
+/** Returns every mistake. */
+function parseItems(text: string): ItemsFile | Problems {
   const json = text.replace(/^\ufeff/, '')
   let file: unknown
   try {
@@ -64,30 +90,44 @@ function parseItems(text: string): Snapshot | { readonly problems: readonly stri
   } catch (cause) {
     return { problems: [`It is not JSON: ${(cause as Error).message}.`] }
   }
-  if (!isObject(file))
-    return { problems: ['It must be an object such as { "a": [items of Profile A], "b": [items of Profile B] }.'] }
-  const { a, b, lastId, ...unknown } = file
+  if (!isObject(file)) return { problems: [`It must be ${form}.`] }
   const exact = JSON.parse(quoteNumbers(json))
-  const problems = Object.keys(unknown).map(
-    (name) => `There is no member ${JSON.stringify(name)}: use a, lastId and b.`,
-  )
+  const { spaces, ...own } = file
+  const problems: string[] = []
+  const snapshots = new Map([[defaultSpace, readSpace(own, exact, '', problems)]])
+  if (spaces !== undefined && !isObject(spaces)) problems.push('spaces must be an object with a member for each space.')
+  for (const [name, space] of Object.entries(isObject(spaces) ? spaces : {})) {
+    const where = `spaces[${JSON.stringify(name)}]`
+    if (isObject(space)) snapshots.set(name, readSpace(space, exact.spaces[name], `${where}.`, problems))
+    else problems.push(`${where} must be ${form}.`)
+  }
+  return problems.length > 0 ? { problems } : { snapshots, isAll: spaces !== undefined }
+}
+
+/** A profile that the object lacks is absent. */
+function readSpace(
+  { a, b, lastId, ...unknown }: Readonly<Record<string, unknown>>,
+  exact: Readonly<Record<string, unknown>>,
+  where: string,
+  problems: string[],
+): Snapshot {
+  for (const name of Object.keys(unknown))
+    problems.push(`There is no member ${where}${JSON.stringify(name)}: use a, lastId and b.`)
   const itemsOf = (name: 'a' | 'b', array: unknown): readonly object[] => {
     if (!Array.isArray(array)) {
-      problems.push(`${name} must be an array of items.`)
+      problems.push(`${where}${name} must be an array of items.`)
       return []
     }
-    const items = checks[name](array, exact[name])
+    const items = checks[name](array, exact[name] as readonly unknown[])
     if (!(items instanceof Rejection)) return items
-    problems.push(
-      ...Object.values(items.members ?? {}).flatMap((messages) => messages.map((message) => `${name}${message}`)),
-    )
+    for (const messages of Object.values(items.members ?? {}))
+      problems.push(...messages.map((message) => `${where}${name}${message}`))
     return []
   }
   const itemsOfA = a === undefined ? undefined : (itemsOf('a', a) as readonly ItemA[])
   const itemsOfB = b === undefined ? undefined : (itemsOf('b', b) as readonly ItemB[])
-  const last = lastId === undefined ? '0' : typeof lastId === 'number' ? int64(exact.lastId) : undefined
-  if (last === undefined) problems.push('lastId must be an int64.')
-  if (problems.length > 0) return { problems }
+  const last = lastId === undefined ? '0' : typeof lastId === 'number' ? int64(`${exact.lastId}`) : undefined
+  if (last === undefined) problems.push(`${where}lastId must be an int64.`)
   return {
     ...(itemsOfA && { a: { items: itemsOfA, lastId: `${last}` } }),
     ...(itemsOfB && { b: { items: itemsOfB } }),
@@ -97,9 +137,9 @@ function parseItems(text: string): Snapshot | { readonly problems: readonly stri
 /** Returns the profiles with the starting items of a file; throws a `StartError` for a file that cannot be used. */
 export function readStartingItems(path: string | undefined): typeof profiles {
   if (path === undefined) return profiles
-  const snapshot = readItemsFile(path)
-  if ('problems' in snapshot) throw new StartError(snapshot.problems.join(' '))
-  const { a, b } = snapshot
+  const file = readItemsFile(path)
+  if ('problems' in file) throw new StartError(file.problems.join(' '))
+  const { a, b } = file.snapshots.get(defaultSpace) ?? {}
   return {
     a: { ...profileA, ...(a && { startingItems: a.items }) },
     b: { ...profileB, ...(b && { startingItems: b.items }) },

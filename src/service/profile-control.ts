@@ -4,50 +4,67 @@ import { rules as contractRules } from '../common/rules.ts'
 import type { Config } from '../config/config.ts'
 import { Control } from '../control/control.ts'
 import { Faults, ruleErrors } from '../control/faults.ts'
-import type { SandboxItems } from '../control/sandbox.ts'
 import type { ServiceInfo } from '../control/schema.ts'
+import type { SpaceItems } from '../control/space.ts'
 import { type Profile, type ProfileName, rulesOf } from '../profiles/profile.ts'
-import type { Stores } from '../store/store.ts'
+import { defaultSpace, type Spaces, UnavailableError } from '../store/store.ts'
 import type { Clock } from './clock.ts'
-import { controlBodyBytes, type OpenStores } from './stores.ts'
+import type { SpaceUsers } from './space-users.ts'
+import { controlBodyBytes } from './stores.ts'
 
 export interface ControlledService {
   readonly config: Config
-  readonly stores: Stores
-  readonly openAnother: OpenStores['openAnother']
+  readonly spaces: Spaces
+  readonly spaceUsers: SpaceUsers
   /** What is known once the service runs. */
   readonly serviceInfo: () => ServiceInfo
 }
 
 export function controlledProfile<Name extends ProfileName>(
   profile: Profile<Name>,
-  { config, stores, openAnother, serviceInfo }: ControlledService,
+  { config, spaces, spaceUsers, serviceInfo }: ControlledService,
   controlSettings: NonNullable<Config['control']>,
   settings: AppSettings,
   /** Returns PEM, maybe with the private key; undefined without HTTPS. */
   certificate: () => string | undefined,
 ): Control {
-  const itemsOf = (stores: Stores, dispose: () => void): SandboxItems => {
-    const store = stores[profile.name]
+  const { name: profileName, startingItems } = profile
+  const itemsOf = (space: string): SpaceItems => {
+    spaceUsers.add(space)
+    let isDisposed = false
+    const stores = () => {
+      // A request that was delayed meanwhile: it would make a space that nobody uses.
+      if (isDisposed && spaceUsers.areTemporary) throw new UnavailableError('The space has ended.')
+      return spaces.space(space)
+    }
+    // The default space is always the same.
+    const always = space === defaultSpace ? stores() : undefined
+    const store = () => (always ?? stores())[profileName]
     return {
-      stores,
-      list: () => store.list(),
-      reset: () => store.replaceAll(profile.startingItems as never),
-      putItems: (items, ifMatch) => profile.replaceAll(store, items, ifMatch),
-      dispose,
+      get stores() {
+        return always ?? stores()
+      },
+      list: () => store().list(),
+      reset: () => store().replaceAll(startingItems as never),
+      putItems: (items, ifMatch) => profile.replaceAll(store(), items, ifMatch),
+      dispose() {
+        isDisposed = true
+        spaceUsers.remove(space)
+      },
     }
   }
-  const { random, now, newId, newPageToken, requireAuth } = settings
+  const { random, now, newPageToken, requireAuth } = settings
   const rulesOfProfile = contractRules.filter(({ id }) => ['G', 'S', profile.name.toUpperCase()].includes(id.charAt(0)))
   return new Control({
     api: appApi(profile, { ...settings, hasApp: true }),
-    items: itemsOf(stores, () => {}),
-    openSandbox:
-      openAnother &&
-      (() => {
-        const opened = openAnother(newId().slice(0, 8))
-        return typeof opened === 'string' ? opened : itemsOf(opened, opened.dispose)
-      }),
+    spaces: config.spaces,
+    itemsOf,
+    startingCount: startingItems.length,
+    async countItems() {
+      const all = await spaces.listSpaces()
+      return new Map(all.map(({ name, items }) => [name, items[profileName]]))
+    },
+    deleteItems: async (space) => spaces.deleteSpace(space),
     itemSchema: profile.itemSchema,
     rulesOf: (context, response) => rulesOf(profile, context, response),
     settings,

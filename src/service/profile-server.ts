@@ -66,7 +66,7 @@ export async function startProfile<Name extends ProfileName>(
     )
   const listeners = new ProfileListeners(profile.name, shared)
   const open = (address: Address, redirectPort?: number) =>
-    listeners.open(control ?? app(profile, shared.stores, { ...settings, redirectPort }), address)
+    listeners.open(control ?? app(profile, shared.spaces, { ...settings, redirectPort }), address)
   const openHttps = async () => (httpsPort === undefined ? undefined : open({ host, port: httpsPort, credentials }))
   const stop = async (how: 'close' | 'destroy') => {
     control?.close()

@@ -22,7 +22,8 @@ import {
   startProfile,
   type UnusablePort,
 } from './profile-server.ts'
-import { controlBodyBytes, type OpenStores, openStores } from './stores.ts'
+import { SpaceUsers } from './space-users.ts'
+import { controlBodyBytes, type OpenSpaces, openStores } from './stores.ts'
 import {
   createTokenVerification,
   type DevTokenRequest,
@@ -104,8 +105,8 @@ async function startParts(options: ServiceOptions, parts: StartedParts): Promise
   const startedAt = new Date().toISOString()
   const settings = {
     config,
-    stores: metrics?.stores ?? stores,
-    openAnother: stores.openAnother,
+    spaces: metrics?.spaces ?? stores,
+    spaceUsers: new SpaceUsers(stores, stores.kind === 'memory' && config.spaces === 'path'),
     appSettings: appSettings(options, stores, tokens, { newPageToken: newToken, observe: metrics?.observe }),
     serverContext: createServerContext(options, parts),
     credentials: config.https && (config.https.credentials ?? (await devCertificate(directory, new Date()))),
@@ -144,7 +145,7 @@ async function startParts(options: ServiceOptions, parts: StartedParts): Promise
 
 function appSettings(
   { config, clock, log, stop }: ServiceOptions,
-  stores: OpenStores,
+  stores: OpenSpaces,
   { verifyOptions, devIssuer }: TokenVerification,
   more: Pick<AppSettings, 'newPageToken' | 'observe'>,
 ): Omit<AppSettings, 'redirectPort' | 'redirectsToHttps'> {
@@ -206,14 +207,14 @@ async function describeProfiles(
 /** Metrics of this process; undefined where none are configured. Those of a worker have no server. */
 async function startMetrics(
   { metricsPort: port, metricsHost: host }: Config,
-  stores: OpenStores,
+  stores: OpenSpaces,
   { monotonicNow }: Clock,
   isWorker: boolean,
 ) {
   if (port === undefined) return undefined
   // prom-client is loaded only where it is used.
   const { createMetrics, serveMetrics } = await import('../metrics.ts')
-  const metrics = createMetrics({ stores, itemCounts: stores.counts, monotonicNow, isWorker })
+  const metrics = createMetrics({ spaces: stores, itemCounts: stores.counts, monotonicNow, isWorker })
   return { ...metrics, server: isWorker ? undefined : await serveMetrics(metrics.read, port, host) }
 }
 

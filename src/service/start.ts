@@ -15,8 +15,8 @@ import { type NewToken, startService } from './service.ts'
 export async function startInProcess(options: object = {}, directory?: string) {
   const { log: write, config } = readStartOptions(options as Readonly<Record<string, unknown>>)
   const service = await startService({
-    // A test that is paused keeps its sandboxes.
-    config: { ...config, control: config.control && { ...config.control, sandboxTtlMs: Number.POSITIVE_INFINITY } },
+    // A test that is paused keeps its spaces.
+    config: { ...config, control: config.control && { ...config.control, spaceTtlMs: Number.POSITIVE_INFINITY } },
     clock: createClock(config),
     log: readableLog(write ? (text) => callSafely(write, text.trimEnd()) : () => {}, write ? 'info' : 'silent'),
     directory,

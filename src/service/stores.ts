@@ -4,15 +4,13 @@ import { StartError } from '../common/start-error.ts'
 import type { Config } from '../config/config.ts'
 import type { Log } from '../log.ts'
 import { runtime } from '../server/runtime.ts'
-import { type MemoryStores, memoryStores } from '../store/memory.ts'
+import { MemorySpaces } from '../store/memory.ts'
 import { limitNotices } from '../store/notices.ts'
 import { type DatabaseSettings, describeDatabase } from '../store/postgres/url.ts'
-import type { SqliteStores } from '../store/sqlite/store.ts'
-import type { PersistentStores, Serializers, Stores } from '../store/store.ts'
+import type { SqliteSpaces } from '../store/sqlite/store.ts'
+import type { PersistentSpaces, Serializers, Spaces } from '../store/store.ts'
 
-export interface OpenStores extends Stores {
-  /** Stores of their own for a sandbox; undefined where the items are not in memory. */
-  readonly openAnother: MemoryStores['openAnother'] | undefined
+export interface OpenSpaces extends Spaces {
   readonly kind: 'memory' | `the file ${string}` | `PostgreSQL, ${string}`
   close(): Promise<void>
   /** Rejects when the store is unavailable. */
@@ -42,24 +40,33 @@ export async function openStores(
   context: StoreContext & { readonly newId: () => string },
   /** Whether other processes use the data file, too. */
   access: 'exclusive' | 'shared' = 'exclusive',
-): Promise<OpenStores> {
+): Promise<OpenSpaces> {
   const { dataFile, database } = config
   if (dataFile !== undefined) {
     const stores = await openFileStores(dataFile, serializers, context, access)
-    return { kind: `the file ${resolve(dataFile)}`, openAnother: undefined, ...stores }
+    return { kind: `the file ${resolve(dataFile)}`, ...stores }
   }
   if (database) {
     const { databaseSchema: schema, waitForDatabase } = config
     const advice = waitForDatabase ? '' : ' To wait for it at the start, add --wait-for-database.'
     const stores = await openDatabaseStores(database, schema, serializers, context, { waitForDatabase, advice })
     const kind = `PostgreSQL, schema ${schema} of ${describeDatabase(database)}` as const
-    return { kind, openAnother: undefined, counts: () => ({}), isInPlace: () => true, ...stores }
+    return { kind, counts: () => ({}), isInPlace: () => true, ...stores }
   }
-  const stores = memoryStores(serializers, context.newId().slice(0, 8), {
+  const spaces = new MemorySpaces(serializers, context.newId().slice(0, 8), {
     maxItems: config.maxItems,
     maxBytes: memoryBudgetBytes(config),
   })
-  return { kind: 'memory', ...stores, close: async () => {}, ping: async () => {}, isInPlace: () => true }
+  return {
+    kind: 'memory',
+    space: (name) => spaces.space(name),
+    listSpaces: () => spaces.listSpaces(),
+    deleteSpace: (name) => spaces.deleteSpace(name),
+    counts: () => spaces.counts(),
+    close: async () => {},
+    ping: async () => {},
+    isInPlace: () => true,
+  }
 }
 
 /** Opens items in an SQLite file; throws a `StartError` where that is not possible. */
@@ -68,10 +75,10 @@ export async function openFileStores(
   serializers: Serializers,
   { log, monotonicNow }: Pick<StoreContext, 'log' | 'monotonicNow'>,
   access: 'exclusive' | 'shared',
-): Promise<SqliteStores> {
-  const { sqliteStores } = await import('../store/sqlite/store.ts')
+): Promise<SqliteSpaces> {
+  const { sqliteSpaces } = await import('../store/sqlite/store.ts')
   const notice = limitNotices(log.notice, monotonicNow)
-  return sqliteStores(resolve(path), serializers, { random, access, monotonicNow, notice })
+  return sqliteSpaces(resolve(path), serializers, { random, access, monotonicNow, notice })
 }
 
 /** Opens items in PostgreSQL; throws a `StartError` where that is not possible. */
@@ -81,15 +88,15 @@ export async function openDatabaseStores(
   serializers: Serializers,
   { monotonicNow, log, stop }: StoreContext,
   { waitForDatabase = false, advice = '' } = {},
-): Promise<PersistentStores> {
-  const { postgresStores, describeDatabaseError } = await import('../store/postgres/store.ts')
+): Promise<PersistentSpaces> {
+  const { postgresSpaces, describeDatabaseError } = await import('../store/postgres/store.ts')
   const notice = limitNotices(log.notice, monotonicNow)
   const password = database.password ?? process.env.PGPASSWORD
   const options = { database: { ...database, password }, schema, stop, monotonicNow, random, notice }
   const logged = new Set<string>()
   for (;;)
     try {
-      return await postgresStores(options, serializers)
+      return await postgresSpaces(options, serializers)
     } catch (error) {
       if (error instanceof StartError) throw error
       const message = describeDatabaseError(error, database, advice)

@@ -1,60 +1,157 @@
+import { createHash } from 'node:crypto'
 import {
+  type Awaitable,
+  defaultSpace,
   type Full,
   highestId,
   type IfMatch,
   type ItemA,
   type ItemB,
+  isRefusal,
   type ListRepresentation,
   maxInt64,
   type Serializers,
+  type SpaceSummary,
+  type Spaces,
   type StoreA,
   type StoreB,
   type Stores,
 } from './store.ts'
 
 export interface MemoryLimits {
-  /** The largest number of items of a profile. */
+  /** The largest number of items of a profile in a space. */
   readonly maxItems: number
-  /** The largest size of the items of all profiles together, as `sizeOf` estimates it. */
+  /** The largest size of the items of all spaces together, as `sizeOf` estimates it. */
   readonly maxBytes: number
 }
 
 /** G7: items live in this process. `instanceId` keeps its entity tags apart from those of any other process. */
-export function memoryStores(
-  { a, b }: Serializers,
-  instanceId: string,
-  limits: MemoryLimits = { maxItems: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY },
-  budget = new Budget(limits.maxBytes),
-): MemoryStores {
-  const itemsA = new MemoryItems<number | string, ItemA>(instanceId, limits.maxItems, budget, a.serialize)
-  const itemsB = new MemoryItems<string, ItemB>(instanceId, limits.maxItems, budget, b.serialize)
-  return {
-    a: createStoreA(itemsA, a),
-    b: createStoreB(itemsB, b),
-    counts: () => ({ a: itemsA.entries.size, b: itemsB.entries.size }),
-    openAnother(anotherId) {
-      const share = budget.share()
-      const another = memoryStores({ a, b }, anotherId, limits, share)
-      const { a: countA, b: countB } = another.counts()
-      const isComplete = countA === a.startingItems.length && countB === b.startingItems.length
-      if (isComplete && share.replace(0, storesOverheadBytes)) return another
-      another.dispose()
-      return 'memory-limit'
-    },
-    dispose: () => budget.release(),
+export class MemorySpaces implements Spaces {
+  readonly #serializers: Serializers
+  readonly #instanceId: string
+  readonly #limits: MemoryLimits
+  readonly #budget: Budget
+  readonly #spaces = new Map<string, SpaceInMemory>()
+  /** No space that was deleted has used a higher version. */
+  #deletedVersion = 0
+
+  constructor(serializers: Serializers, instanceId: string, limits: MemoryLimits = unlimited) {
+    this.#serializers = serializers
+    this.#instanceId = instanceId
+    this.#limits = limits
+    this.#budget = new Budget(limits.maxBytes)
+    // It is always there.
+    this.#spaces.set(defaultSpace, new SpaceInMemory(serializers, instanceId, limits, this.#budget))
+  }
+
+  space(name: string): Stores {
+    return this.#spaces.get(name) ?? this.#unwritten(name)
+  }
+
+  listSpaces(): SpaceSummary[] {
+    return [...this.#spaces].map(([name, space]) => ({ name, items: space.counts() }))
+  }
+
+  deleteSpace(name: string): void {
+    const space = this.#spaces.get(name)
+    if (!space) return
+    this.#deletedVersion = Math.max(this.#deletedVersion, space.version)
+    space.dispose()
+    this.#spaces.delete(name)
+  }
+
+  /** Number of items of all spaces. */
+  counts(): { a: number; b: number } {
+    let [a, b] = [0, 0]
+    for (const space of this.#spaces.values()) {
+      const counts = space.counts()
+      a += counts.a
+      b += counts.b
+    }
+    return { a, b }
+  }
+
+  /** A space with the starting items. */
+  #open(name: string, limits: MemoryLimits, budget: Budget): SpaceInMemory {
+    const hash = createHash('sha256').update(`${this.#instanceId} ${name}`).digest('base64url')
+    return new SpaceInMemory(this.#serializers, hash.slice(0, 8), limits, budget, this.#deletedVersion)
+  }
+
+  /** Reads see the starting items. A write is kept together with its space, unless it is refused. */
+  #unwritten(name: string): Stores {
+    const read = () => this.#spaces.get(name) ?? this.#open(name, unlimited, new Budget(unlimited.maxBytes))
+    const write = <Outcome>(execute: (space: SpaceInMemory) => Awaitable<Outcome>): Outcome | 'memory-limit' => {
+      const existing = this.#spaces.get(name)
+      // Operations in memory return no promise.
+      if (existing) return execute(existing) as Outcome
+      const budget = this.#budget.share()
+      const opened = this.#open(name, this.#limits, budget)
+      const hasRoom = opened.isComplete && budget.replace(0, spaceOverheadBytes)
+      const outcome = hasRoom ? (execute(opened) as Outcome) : 'memory-limit'
+      if (isRefusal(outcome)) opened.dispose()
+      else this.#spaces.set(name, opened)
+      return outcome
+    }
+    return {
+      a: {
+        list: () => read().a.list(),
+        get: (id) => read().a.get(id),
+        create: (fields) => write(({ a }) => a.create(fields)),
+        update: (id, fields, ifMatch) => write(({ a }) => a.update(id, fields, ifMatch)),
+        delete: (id, ifMatch) => write(({ a }) => a.delete(id, ifMatch)) as 'deleted',
+        replaceAll: (items, ifMatch) => write(({ a }) => a.replaceAll(items, ifMatch)),
+      },
+      b: {
+        list: () => read().b.list(),
+        create: (item) => write(({ b }) => b.create(item)),
+        replace: (item) => write(({ b }) => b.replace(item)),
+        delete: (id) => write(({ b }) => b.delete(id)) as 'deleted',
+        replaceAll: (items, ifMatch) => write(({ b }) => b.replaceAll(items, ifMatch)),
+      },
+    }
   }
 }
 
-export interface MemoryStores extends Stores {
-  counts(): { a: number; b: number }
-  /** Opens stores with items of their own, within the same budget. */
-  openAnother(instanceId: string): MemoryStores | 'memory-limit'
+const unlimited: MemoryLimits = { maxItems: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY }
+
+class SpaceInMemory implements Stores {
+  readonly a: StoreA
+  readonly b: StoreB
+  /** Whether there is memory for all starting items. */
+  readonly isComplete: boolean
+  readonly #budget: Budget
+  readonly #itemsOfA: MemoryItems<number | string, ItemA>
+  readonly #itemsOfB: MemoryItems<string, ItemB>
+
+  /** Changes get versions above `lastVersion`. */
+  constructor({ a, b }: Serializers, id: string, { maxItems }: MemoryLimits, budget: Budget, lastVersion = 0) {
+    this.#budget = budget
+    this.#itemsOfA = new MemoryItems(id, maxItems, budget, a.serialize)
+    this.#itemsOfB = new MemoryItems(id, maxItems, budget, b.serialize)
+    this.a = createStoreA(this.#itemsOfA, a)
+    this.b = createStoreB(this.#itemsOfB, b)
+    const counts = this.counts()
+    this.isComplete = counts.a === a.startingItems.length && counts.b === b.startingItems.length
+    for (const items of [this.#itemsOfA, this.#itemsOfB]) items.skipTo(lastVersion)
+  }
+
+  /** The highest one that was used. */
+  get version(): number {
+    return Math.max(this.#itemsOfA.version, this.#itemsOfB.version)
+  }
+
+  counts(): { a: number; b: number } {
+    return { a: this.#itemsOfA.entries.size, b: this.#itemsOfB.entries.size }
+  }
+
   /** Returns the memory to the budget. */
-  dispose(): void
+  dispose(): void {
+    this.#budget.release()
+  }
 }
 
-/** A sandbox takes 7,400 bytes with three items and one request in its journal, by measurement. */
-const storesOverheadBytes = 8_000
+/** By measurement, with three items. */
+const spaceOverheadBytes = 8_000
 
 /** An item takes 120 to 150 bytes besides its JSON, by measurement, and that 30 to 60 besides the texts of the item. */
 const itemOverheadBytes = 250
@@ -143,7 +240,7 @@ class MemoryItems<Key extends number | string, Item extends object> {
   readonly #serializeItem: (item: Item) => string
   readonly entries = new Map<Key, Entry<Item>>()
   #segments: Segment<Item>[] = []
-  /** The number of changes. */
+  /** The number of changes, if none was skipped. */
   #version = 0
   /** The list as it was sent last; undefined after a change. */
   #list: ListRepresentation | undefined
@@ -167,6 +264,15 @@ class MemoryItems<Key extends number | string, Item extends object> {
 
   etagOf(version: number): string {
     return `"${this.#instanceId}-${version}"`
+  }
+
+  get version(): number {
+    return this.#version
+  }
+
+  /** The next change gets a version above this one. */
+  skipTo(version: number): void {
+    this.#version = Math.max(this.#version, version)
   }
 
   list(): ListRepresentation {

@@ -1,6 +1,6 @@
 /*
- * What a store offers each profile. An operation is atomic and returns an outcome. It throws UnavailableError when the
- * items cannot be reached; anything else it throws is a bug.
+ * What a store offers each profile in a space, a set of items of its own. An operation is atomic and returns an outcome. It
+ * throws UnavailableError when the items cannot be reached; anything else it throws is a bug.
  *
  * 'unstorable': a text that this store cannot hold. 'changed': the item, or the list, matches none of the entity tags in
  * If-Match. 'item-limit', 'memory-limit': the store is full.
@@ -34,7 +34,7 @@ export interface ItemB {
 }
 
 interface Serializer<Item> {
-  /** What an empty store starts with. */
+  /** What a space has that was never written to. */
   readonly startingItems: readonly Item[]
   serialize(item: Item): string
 }
@@ -93,7 +93,26 @@ export interface Stores {
   readonly b: StoreB
 }
 
-/** Items move from one store to another as a snapshot. */
+/** The space of requests that name none. */
+export const defaultSpace = ''
+
+export interface SpaceSummary {
+  readonly name: string
+  /** Number of items by profile; undefined where they are the starting items. */
+  readonly items: { readonly [Name in keyof Stores]: number | undefined }
+}
+
+/** The items of all spaces. One that was never written to has the starting items, and takes no room. */
+export interface Spaces {
+  /** The stores of a space. This is called for each request. */
+  space(name: string): Stores
+  /** Those that were written to, by name. */
+  listSpaces(): Awaitable<readonly SpaceSummary[]>
+  /** Deletes all items: the space is as if it had never been written to. */
+  deleteSpace(name: string): Awaitable<void>
+}
+
+/** Items of a space move from one store to another as a snapshot. A profile that was never written to is absent. */
 export interface Snapshot {
   readonly a?: {
     readonly items: readonly ItemA[]
@@ -102,6 +121,10 @@ export interface Snapshot {
   }
   readonly b?: { readonly items: readonly ItemB[] }
 }
+
+/** Whether an operation has changed nothing. */
+export const isRefusal = (outcome: unknown) =>
+  typeof outcome === 'string' && outcome !== 'replaced' && outcome !== 'deleted'
 
 /** The entity tag of a version that a database has stored. */
 export const etagOf = (version: string) => `"${version}"`
@@ -117,11 +140,18 @@ export const maxInt64 = `${2n ** 63n - 1n}`
 export const highestId = (items: readonly ItemA[], lastId = '0'): bigint =>
   items.reduce((max, { id }) => (BigInt(id) > max ? BigInt(id) : max), BigInt(lastId))
 
-/** The items of these stores outlive the process. */
-export interface PersistentStores extends Stores {
-  exportItems(): Awaitable<Required<Snapshot>>
-  /** Stores exactly these items, or changes nothing. A profile that the snapshot lacks stays as it is. */
-  importItems(snapshot: Snapshot): Awaitable<ReplaceOutcome>
+/** Snapshots by the name of their space. */
+export type Snapshots = ReadonlyMap<string, Snapshot>
+
+/** The items of these spaces outlive the process. */
+export interface PersistentSpaces extends Spaces {
+  /** The items of this space, or of all. One that was never written to is absent. */
+  exportItems(space?: string): Awaitable<Snapshots>
+  /**
+   * Stores exactly these items in these spaces, or changes nothing. A profile that a snapshot lacks stays as it is; other
+   * spaces do, too, unless they are to be deleted.
+   */
+  importItems(snapshots: Snapshots, deletesOthers?: boolean): Awaitable<ReplaceOutcome>
   /** Rejects when the items cannot be reached. */
   ping(): Promise<unknown>
   close(): Promise<void>

@@ -10,7 +10,7 @@ import { serve } from '../support/cli.ts'
 import { controlToken } from '../support/control.ts'
 import { temporaryFolder } from '../support/folder.ts'
 
-const { services, newSandbox } = appServices('connect', ['--https-port', '0'])
+const { services, newSpace } = appServices('connect', ['--https-port', '0'])
 const { open, openView } = appPages(sharedBrowser())
 const choose = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click()
 const block = (page: Page, title: string | RegExp) => page.locator('.snippet', { hasText: title }).locator('pre')
@@ -22,7 +22,7 @@ const runSnippet = (code: string, token = '') =>
 
 suite('the view Connect', { concurrency: 3 }, () => {
   test('has an address, a snippet and what to allow for each kind of client, and keeps the choice in its address', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     await send(`${base}/api/todoitems`, 'POST', { name: 'milk', isComplete: false })
     const { port, pathname } = new URL(base)
     const page = await openView(t, base, 'connect')
@@ -61,7 +61,7 @@ suite('the view Connect', { concurrency: 3 }, () => {
   })
 
   test('has the members of profile B, no HTTPS where there is none, and a token where the list needs one', async (t) => {
-    const page = await openView(t, newSandbox('b'), 'connect?language=swift')
+    const page = await openView(t, newSpace('b'), 'connect?language=swift')
     assert.match(
       await snippetOf(page),
       /let id: String\n {4}let name: String\n {4}let notes: String\n {4}let done: Bool/,
@@ -83,7 +83,7 @@ suite('the view Connect', { concurrency: 3 }, () => {
   })
 
   test('HTTPS: the certificate without its key, and what each client needs to trust it', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     const page = await openView(t, base, 'connect')
     await choose(page, 'HTTPS')
     assert.match(await snippetOf(page), /fetch\('https:\/\/127\.0\.0\.1:/)
@@ -117,7 +117,7 @@ suite('the view Connect', { concurrency: 3 }, () => {
     changeInfo(page, (profiles) => profiles.map((urls) => ({ ...urls, ...network })))
 
   test('a phone gets the page and a code by QR code, only when somebody looks', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     const { pathname } = new URL(base)
     const page = await open(t, `${base}/app`)
     let codes = 0
@@ -168,7 +168,7 @@ suite('the view Connect', { concurrency: 3 }, () => {
   })
 
   test('says how to listen on the network, and where there is none', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     const page = await openView(t, base, 'connect?client=phone')
     await page.getByText('The service listens on this machine only.').waitFor()
     await choose(page, 'Copy npm start -- --host 0.0.0.0')
@@ -222,7 +222,7 @@ suite('the view Contract', { concurrency: 3 }, () => {
   const shownRules = (page: Page) => page.locator('.contract li:visible h3').allTextContents()
 
   test('says live which rules the requests of clients have met and broken', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     const items = `${base}/api/todoitems`
     const page = await openView(t, base, 'contract')
     await page.getByText('0 of 31 rules met, 0 broken, by 0 requests').waitFor()
@@ -256,7 +256,7 @@ suite('the view Contract', { concurrency: 3 }, () => {
   })
 
   test('filters by text, basis and state, in its address too', async (t) => {
-    const base = newSandbox('b')
+    const base = newSpace('b')
     await send(`${base}/api/todoitems`, 'POST', {})
     const page = await openView(t, base, 'contract')
     await page.getByLabel('Filter rules').fill('b1')

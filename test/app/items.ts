@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import type { Page } from 'playwright-core'
 import {
@@ -22,9 +21,8 @@ import {
 } from '../support/app-page.ts'
 import { sharedBrowser } from '../support/browser.ts'
 import { serve } from '../support/cli.ts'
-import { temporaryFolder } from '../support/folder.ts'
 
-const { services, newSandbox } = appServices('items')
+const { services, newSpace } = appServices('items')
 const { open, openView } = appPages(sharedBrowser())
 /** Holds the requests of the page until they are released. */
 async function hold(page: Page): Promise<{ release(): void }> {
@@ -42,7 +40,7 @@ const fileOf = (text: string) => ({ name: 'mine.json', mimeType: 'application/js
 
 suite('/app: items', { concurrency: 3 }, () => {
   test('Undo stays when its message is gone, and asks where items have changed since', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     await createItem(base, 'a', 'first')
     const page = await openView(t, base, 'items')
     await button(page, 'Reset').click()
@@ -67,7 +65,7 @@ suite('/app: items', { concurrency: 3 }, () => {
   })
 
   test('saves the items, and asks before it loads others in their place', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     await createItem(base, 'a', 'keep me')
     const before = await itemsOf(base)
     const page = await openView(t, base, 'items')
@@ -99,7 +97,7 @@ suite('/app: items', { concurrency: 3 }, () => {
   })
 
   test('a write that is under way is shown, and the last exchange opens', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     const page = await openView(t, base, 'items')
     const created = await hold(page)
     await page.getByLabel('New item').fill('slow')
@@ -128,7 +126,7 @@ suite('/app: items', { concurrency: 3 }, () => {
   })
 
   test('a simulated failure is not taken for one of the service', async (t) => {
-    const base = newSandbox('b')
+    const base = newSpace('b')
     const page = await openView(t, base, 'items')
     await putRule(base, { method: 'PUT', times: 1, code: 400 })
     await page.getByRole('checkbox', { name: 'Done: Develop apps' }).click()
@@ -142,7 +140,7 @@ suite('/app: items', { concurrency: 3 }, () => {
   })
 
   test('Escape ends an edit; leaving it saves what was changed, and nothing else', async (t) => {
-    const base = newSandbox('b')
+    const base = newSpace('b')
     const page = await openView(t, base, 'items')
     const writes = async () => JSON.parse((await send(`${base}/__admin/requests`)).text).length
     const edit = async (name: string) => {
@@ -174,7 +172,7 @@ suite('/app: items', { concurrency: 3 }, () => {
     await page.getByText('No items yet').waitFor()
   })
 
-  test('the bar names the sandbox, opens another and leaves it; it links to the other profile', async (t) => {
+  test('the bar names the space, opens another and leaves it; it links to the other profile', async (t) => {
     const base = services.a.url
     const page = await open(t, `${base}/app#/traffic`)
     await page.route('**/__admin/info', async (route) => {
@@ -187,29 +185,29 @@ suite('/app: items', { concurrency: 3 }, () => {
     await live(page)
     const link = page.getByRole('banner').getByRole('link', { name: 'Profile B' })
     assert.equal(await link.getAttribute('href'), 'http://127.0.0.1:5000/app')
-    await button(page, 'No sandbox').click()
-    await assertAccessible(page, 'Sandbox')
+    await button(page, 'Default space').click()
+    await assertAccessible(page, 'Space')
     await dialog(page).getByLabel('Another one').fill('of course not')
     await button(page, 'Open').click()
     await dialog(page).getByLabel('Another one').fill('mine')
     await button(page, 'Open').click()
     await page.waitForURL(`${base}/~mine/app#/traffic`)
     await live(page)
-    await createItem(`${base}/~mine`, 'a', 'in the sandbox')
+    await createItem(`${base}/~mine`, 'a', 'in the space')
     await show(page, 'Items')
-    await item(page, 'in the sandbox').waitFor()
-    await button(page, 'Sandbox mine').click()
-    await dialog(page).getByRole('link', { name: 'No sandbox' }).click()
+    await item(page, 'in the space').waitFor()
+    await button(page, 'Space mine').click()
+    await dialog(page).getByRole('link', { name: 'Default space' }).click()
     await page.waitForURL(`${base}/app#/items`)
-    await button(page, 'No sandbox').click()
+    await button(page, 'Default space').click()
     await dialog(page).getByRole('link', { name: 'mine', exact: true }).click()
-    await item(page, 'in the sandbox').waitFor()
+    await item(page, 'in the space').waitFor()
   })
 
-  test('there is no choice of sandboxes where the items are in a file', async (t) => {
-    const { url } = await serve(t, ['--data', join(temporaryFolder(t), 'todo.db')])
+  test('there is no choice of spaces with --spaces none', async (t) => {
+    const { url } = await serve(t, ['--spaces', 'none'])
     const page = await openView(t, url, 'items')
-    assert.equal(await button(page, 'No sandbox').count(), 0)
+    assert.equal(await button(page, 'Default space').count(), 0)
   })
 
   test('on another host a code is as good as a token, typed or in the address', async (t) => {

@@ -3,11 +3,11 @@ import { test } from 'node:test'
 import { appPages, appServices, row, send, show } from '../support/app-page.ts'
 import { sharedBrowser } from '../support/browser.ts'
 
-const { newSandbox } = appServices('long')
+const { newSpace } = appServices('long')
 const { openView } = appPages(sharedBrowser())
 
 test('/app shows 1,000 items and 1,000 requests, and nothing moves as more come', async (t) => {
-  const base = newSandbox('a')
+  const base = newSpace('a')
   const items = Array.from({ length: 1000 }, (_, id) => ({
     id: id + 1,
     name: `Item ${id}`,

@@ -9,13 +9,13 @@ import { controlToken } from '../support/control.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/port.ts'
 
-const { services, newSandbox } = appServices('test', ['--https-port', '0'])
+const { services, newSpace } = appServices('test', ['--https-port', '0'])
 const shared = sharedBrowser()
 const { open, openView } = appPages(shared)
 
 suite('/app in a browser', { concurrency: 3 }, () => {
   test('two tabs show the same items and switches, which another client changes', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     const [one, two] = [await openView(t, base, 'items'), await openView(t, base, 'items')]
     await one.getByLabel('New item').fill('shared')
     await one.getByLabel('New item').press('Enter')
@@ -57,9 +57,9 @@ suite('/app in a browser', { concurrency: 3 }, () => {
     assert.equal(await rows(page).count(), 1)
   })
 
-  test('script in names, notes, headers, bodies, paths and sandboxes is shown as text and never runs', async (t) => {
+  test('script in names, notes, headers, bodies, paths and spaces is shown as text and never runs', async (t) => {
     const script = '"><img src=x onerror="globalThis.ran=1"><script>globalThis.ran=1</script>'
-    const base = newSandbox('b')
+    const base = newSpace('b')
     await send(`${base}/api/todoitems`, 'POST', { id: script, name: script, notes: script }, { 'x-custom': script })
     await send(`${base}/api/todoitems/${encodeURIComponent(script)}?q=${encodeURIComponent(script)}`, 'DELETE')
     await send(`${base}/api/todoitems`, 'POST', script, { 'user-agent': script, 'x-custom': script })
@@ -82,7 +82,7 @@ suite('/app in a browser', { concurrency: 3 }, () => {
   })
 
   test('int64 ids stay exact', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     await send(`${base}/__admin/items`, 'PUT', '[{"id":9007199254740993,"name":"big","isComplete":false}]')
     const page = await openView(t, base, 'items')
     await page.locator('.items .id', { hasText: '9007199254740993' }).waitFor()
@@ -96,13 +96,13 @@ suite('/app in a browser', { concurrency: 3 }, () => {
   })
 
   test('is usable by keyboard alone', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     const page = await openView(t, base, 'items')
     const press = async (...keys: string[]) => {
       for (const key of keys) await page.keyboard.press(key)
     }
     await page.getByRole('link', { name: 'Connect', exact: true }).focus()
-    // The name of the sandbox, the field.
+    // The name of the space, the field.
     await press('Tab', 'Tab')
     await page.keyboard.type('one')
     await press('Enter')
@@ -156,8 +156,8 @@ suite('/app in a browser', { concurrency: 3 }, () => {
     await page.getByRole('button', { name: 'Copied' }).waitFor()
   })
 
-  test('/swagger is dark where the system is, says who is authorised, links to /app, and stays in its sandbox', async (t) => {
-    const base = newSandbox('b')
+  test('/swagger is dark where the system is, says who is authorised, links to /app, and stays in its space', async (t) => {
+    const base = newSpace('b')
     const page = await open(t, `${base}/swagger`, { colorScheme: 'dark' })
     assert.equal(page.url(), `${base}/swagger/index.html`)
     await page.getByText('Authorised as developer').waitFor()

@@ -24,7 +24,7 @@ import { sharedBrowser } from '../support/browser.ts'
 import { serve } from '../support/cli.ts'
 import { temporaryFolder } from '../support/folder.ts'
 
-const { newSandbox } = appServices('profile')
+const { newSpace } = appServices('profile')
 const { openView } = appPages(sharedBrowser())
 
 /** The view Items with the items of a profile. */
@@ -68,7 +68,7 @@ export function testItems(profile: Profile): void {
     })
 
     test(`profile ${profile}: in memory, Reset of the items of the start asks nothing`, async (t) => {
-      const base = newSandbox(profile)
+      const base = newSpace(profile)
       const before = await itemsOf(base)
       const page = await openView(t, base, 'items')
       await button(page, 'Reset').click()
@@ -84,7 +84,7 @@ export function testItems(profile: Profile): void {
     })
 
     test(`profile ${profile}: a deleted item is gone at once, and Undo restores it in its place`, async (t) => {
-      const base = newSandbox(profile)
+      const base = newSpace(profile)
       await send(`${base}/__admin/items`, 'PUT', [])
       for (const name of ['one', 'two', 'three']) await createItem(base, profile, name)
       const before = await itemsOf(base)
@@ -116,7 +116,7 @@ export function testItems(profile: Profile): void {
     })
 
     test(`profile ${profile}: without items it offers samples, and a command that works`, async (t) => {
-      const base = newSandbox(profile)
+      const base = newSpace(profile)
       await send(`${base}/__admin/items`, 'PUT', [])
       const page = await openView(t, base, 'items')
       await button(page, 'Copy').click()
@@ -134,7 +134,7 @@ export function testItems(profile: Profile): void {
 /** Every view, in a window of this width. */
 export function testLook(profile: Profile, look: Look): void {
   test(`profile ${profile}, ${look.colorScheme}, ${look.width} pixels: every view is usable and accessible`, async (t) => {
-    const base = newSandbox(profile)
+    const base = newSpace(profile)
     await send(`${base}/__admin/items`, 'PUT', [])
     const page = await openView(t, base, 'items', look)
     await page.getByText('No items yet').waitFor()

@@ -58,7 +58,7 @@ suite('S5 documentation page in a browser', { concurrency: true }, () => {
     await page.close()
   })
 
-  test('in a sandbox, of the other profile, works on the items of the sandbox', async (t) => {
+  test('in a space, of the other profile, works on the items of the space', async (t) => {
     const { url } = await serve(t, [], {}, 'b')
     const { page, errors } = await open(`${url}/~ada/swagger`)
     assert.match(page.url(), /\/~ada\/swagger\/index\.html$/)

@@ -14,7 +14,7 @@ import {
 import { sharedBrowser } from '../support/browser.ts'
 import { serve } from '../support/cli.ts'
 
-const { newSandbox } = appServices('switches')
+const { newSpace } = appServices('switches')
 const { open, openView } = appPages(sharedBrowser())
 
 interface UsedRule {
@@ -87,7 +87,7 @@ suite('/app: switches', { concurrency: 3 }, () => {
   })
 
   test('Add adds a rule and leaves the others; editing changes one', async (t) => {
-    const base = newSandbox('b')
+    const base = newSpace('b')
     await send(`${base}/__admin/faults`, 'PUT', [
       { ...post, times: 1, code: 409 },
       { ...post, times: 5, code: 400, delay: 1 },
@@ -133,7 +133,7 @@ suite('/app: switches', { concurrency: 3 }, () => {
   })
 
   test('a sentence is in the address, says what is missing, and has its command', async (t) => {
-    const base = newSandbox('b')
+    const base = newSpace('b')
     const page = await openView(t, base, 'switches')
     await page.getByLabel('Which requests').selectOption('POST /api/todoitems')
     await page.getByLabel('With', { exact: true }).selectOption('409')
@@ -172,7 +172,7 @@ suite('/app: switches', { concurrency: 3 }, () => {
   })
 
   test('each kind of sentence, by its button and by its command', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     const page = await openView(t, base, 'switches')
     const kind = (name: string) => page.getByRole('button', { name, exact: true }).click()
     const sentences: [sentence: string, rule: object, fill: () => Promise<unknown>][] = [
@@ -234,7 +234,7 @@ suite('/app: switches', { concurrency: 3 }, () => {
   })
 
   test('S6 401 and 429 are offered where no token is required and no rate is limited', async (t) => {
-    const base = newSandbox('b')
+    const base = newSpace('b')
     const page = await openView(t, base, 'switches')
     await page.getByLabel('Which requests').selectOption('POST /api/todoitems')
     await page.getByLabel('With', { exact: true }).selectOption('429')
@@ -251,7 +251,7 @@ suite('/app: switches', { concurrency: 3 }, () => {
   })
 
   test('a preset shows its sentences and commands, and is added by one button', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     const page = await openView(t, base, 'switches')
     const presets: [name: string, button: string, ...rules: object[]][] = [
       ['Slow network', 'Add both', { delay: 200, maxDelay: 800 }, { bytesPerSecond: 20_000 }],
@@ -290,7 +290,7 @@ suite('/app: switches', { concurrency: 3 }, () => {
 
   for (const look of [{ width: 1280 }, { colorScheme: 'dark', width: 360 }] as const)
     test(`${look.width} pixels: rows, an incomplete sentence, a preset and a change are accessible`, async (t) => {
-      const base = newSandbox('a')
+      const base = newSpace('a')
       await send(`${base}/__admin/faults`, 'PUT', [
         { ...post, times: 1, code: 503 },
         { share: 0.1, times: 3, fault: 'lost', delay: 5 },

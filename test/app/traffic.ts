@@ -8,14 +8,14 @@ import { appPages, appServices, clipboard, createItem, row, rows, send, show } f
 import { sharedBrowser } from '../support/browser.ts'
 import { cleanUp } from '../support/cleanup.ts'
 
-const { newSandbox } = appServices('traffic', ['--https-port', '0'])
+const { newSpace } = appServices('traffic', ['--https-port', '0'])
 const { open, openView } = appPages(sharedBrowser())
 
 const detailsOf = (page: Page) => page.getByRole('region', { name: /^Request \d+$/ })
 
 suite('the view Traffic', { concurrency: 3 }, () => {
   test('shows a request of another client, what was wrong with it, and the rule', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     const page = await openView(t, base, 'traffic')
     await page.getByText('No requests yet').waitFor()
     const agent = { 'user-agent': 'curl/8.5.0' }
@@ -52,7 +52,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
   })
 
   test('filters by text, status and method, in its address too; pauses; clears in each tab', async (t) => {
-    const base = newSandbox('b')
+    const base = newSpace('b')
     await createItem(base, 'b', 'milk')
     await createItem(base, 'b', 'milk')
     await send(`${base}/api/todoitems`)
@@ -86,7 +86,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
   })
 
   test('filters by client, rule and simulated response, in its address too', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     await send(`${base}/api/todoitems`, 'POST', { name: 7 }, { 'user-agent': 'okhttp/4.12.0' })
     await send(`${base}/api/todoitems`, 'POST', { isComplete: 7 }, { 'user-agent': 'okhttp/4.12.0' })
     await send(`${base}/api/todoitems`, 'GET', undefined, { 'user-agent': 'curl/8.5.0' })
@@ -114,7 +114,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
   })
 
   test('a pending request has a clock, which ends with the response, and no timer is left', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     const page = await openView(t, base, 'traffic')
     await page.evaluate(`{
       const { setInterval, clearInterval } = globalThis
@@ -151,7 +151,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
   })
 
   test('says that the client left, or that the connection was closed', async (t) => {
-    const base = newSandbox('b')
+    const base = newSpace('b')
     const page = await openView(t, base, 'traffic')
     const client = new AbortController()
     const aborted = send(`${base}/api/todoitems?first`, 'GET', undefined, { prefer: 'wait=50' }, client.signal)
@@ -177,7 +177,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
   })
 
   test('a paused list keeps what has ended, but no pending request that was forgotten; Clear empties it', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     const page = await openView(t, base, 'traffic')
     const client = new AbortController()
     cleanUp(t, async () => client.abort())
@@ -197,7 +197,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
   })
 
   test('shows CORS preflights, marked as such, those from before the page was opened too', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     await createItem(base, 'a', 'first')
     const preflight = { origin: 'http://localhost:5173', 'access-control-request-method': 'POST' }
     await send(`${base}/api/todoitems?before`, 'OPTIONS', undefined, preflight)
@@ -220,7 +220,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
   })
 
   test('a simulated response has the rule or preference that made it, and nothing was wrong', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     await send(`${base}/__admin/faults`, 'PUT', [{ method: 'POST', path: '/api/todoitems', times: 1, code: 400 }])
     await createItem(base, 'a', 'fine')
     await send(`${base}/api/todoitems`, 'GET', undefined, { prefer: 'code=503' })
@@ -244,7 +244,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
   })
 
   test('leaves out what this page, commands and health checks send, says how many, and shows them when asked', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     await send(`${base}/health/ready`)
     await send(`${base}/api/todoitems`, 'GET', undefined, { 'x-todo-client': 'command' })
     const page = await openView(t, base, 'traffic')
@@ -272,7 +272,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
   })
 
   test('stays in the order in which the requests began, whatever ends first', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     const page = await openView(t, base, 'traffic')
     await Promise.all(
       Array.from({ length: 20 }, (_, index) =>
@@ -291,7 +291,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
   })
 
   test('request and response are side by side, in tabs where it is narrow; headers that matter come first', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     await send(`${base}/api/todoitems`, 'POST', { name: 'milk', isComplete: false }, { 'x-custom': 'of mine' })
     const page = await openView(t, base, 'traffic')
     await rows(page).click()
@@ -326,7 +326,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
   })
 
   test('by keyboard: one tab stop, arrows, Enter, Escape and /', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     for (const id of [1, 2, 3]) await send(`${base}/api/todoitems/${id}`)
     await createItem(base, 'a', 'not shown')
     const page = await openView(t, base, 'traffic?method=GET')
@@ -363,7 +363,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
   })
 
   test('when there is nothing to show, says what to send', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     const page = await openView(t, base, 'traffic')
     await page.getByRole('button', { name: 'Copy', exact: true }).click()
     assert.equal(await clipboard(page), `curl -i ${base}/api/todoitems`)
@@ -373,7 +373,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
   })
 
   test('saves what is shown as HAR 1.2', async (t) => {
-    const base = newSandbox('a')
+    const base = newSpace('a')
     await send(`${base}/api/todoitems?a=1&b=%20x`, 'POST', { name: 'é', isComplete: false })
     await send(`${base}/api/todoitems`, 'GET', undefined, { prefer: 'code=503' })
     await assert.rejects(send(`${base}/api/todoitems`, 'GET', undefined, { prefer: 'fault=reset' }))

@@ -174,7 +174,7 @@ suite('serve with a database', { concurrency: 4 }, () => {
     assert.match((await instance.send('POST', '', item('next'))).text, /^{"id":8,/)
   })
 
-  test('the control API works on the items in the database; sandboxes are rejected with a sentence', async (t) => {
+  test('the control API works on the items in the database, in each space', async (t) => {
     const { url } = await newDatabase()
     const [a, b] = await Promise.all([Instance.start(t, url, 'a'), Instance.start(t, url, 'b')])
     const admin = createClient(a.url)
@@ -201,17 +201,16 @@ suite('serve with a database', { concurrency: 4 }, () => {
     assert.equal((await adminB.send('POST', '/__admin/reset')).status, 204)
     assert.deepEqual(await b.list(), starting)
 
+    assert.match((await admin.send('POST', '/~ada/api/todoitems', item('ada'))).text, /^{"id":1,/)
     for (const [path, headers] of [
       ['/~ada/api/todoitems', {}],
-      ['/api/todoitems', { 'x-todo-sandbox': 'ada' }],
+      ['/api/todoitems', { 'x-todo-space': 'ada' }],
       ['/~ada/__admin/items', {}],
-    ] as const) {
-      const { status, text } = await admin.send('GET', path, undefined, headers)
-      assert.deepEqual(
-        [status, JSON.parse(text).title],
-        [400, 'There are no sandboxes, because the items are not in memory: start without --data and --database-url.'],
-      )
-    }
+    ] as const)
+      assert.deepEqual(JSON.parse((await admin.send('GET', path, undefined, headers)).text), [
+        { id: 1, ...item('ada') },
+      ])
+    assert.deepEqual(await a.list(), [{ id: 1, ...item('z') }])
   })
 
   test('--wait-for-database logs once that it waits, and starts when the database is up', async (t) => {

@@ -22,6 +22,9 @@ const exported = `{
 }
 `.replace('\\u2028', '\u2028')
 
+/** The same in the format of all spaces. */
+const exportedAll = exported.replace(/\n\}\n$/, ',\n  "spaces": {}\n}\n')
+
 /** Writes a file into a new folder. */
 function write(t: TestContext, text: string): string {
   const file = join(temporaryFolder(t), 'items.json')
@@ -43,10 +46,10 @@ suite('items export and import', { concurrency: 4 }, () => {
     const [one, other] = [join(folder, 'one.db'), join(folder, 'other.db')]
     await succeed(t, 'items', 'import', write(t, exported), '--data', one)
     const fromFile = await succeed(t, 'items', 'export', '--data', one)
-    assert.equal(fromFile, exported)
+    assert.equal(fromFile, exportedAll)
     await succeed(t, 'items', 'import', write(t, fromFile), '--database-url', url)
     const fromDatabase = await succeed(t, 'items', 'export', '--database-url', url)
-    assert.equal(fromDatabase, exported)
+    assert.equal(fromDatabase, exportedAll)
     await succeed(t, 'items', 'import', write(t, fromDatabase), '--data', other)
     for (const instance of [await Instance.startOnFile(t, other), await Instance.start(t, url)]) {
       const { text } = await instance.send('POST', '', item('next'))
@@ -75,7 +78,7 @@ suite('items export and import', { concurrency: 4 }, () => {
     running.process.stdin?.end(exported)
     const { code, stderr } = await running.ended
     assert.deepEqual([code, stderr], [0, 'Imported items: 3 of Profile A, 2 of Profile B.\n'])
-    assert.equal(await succeed(t, 'items', 'export', '--data', file), exported)
+    assert.equal(await succeed(t, 'items', 'export', '--data', file), exportedAll)
   })
 
   test('an export works while the service uses the file; an import does not, and changes nothing', async (t) => {
@@ -109,7 +112,7 @@ suite('items export and import', { concurrency: 4 }, () => {
       assert.deepEqual([code, stdout], [1, ''])
       assert.ok(stderr.includes(mistake), stderr)
     }
-    assert.equal(await succeed(t, 'items', 'export', '--data', file), exported)
+    assert.equal(await succeed(t, 'items', 'export', '--data', file), exportedAll)
   })
 
   test('a lost connection is reported as what it means for the items', async (t) => {
@@ -128,10 +131,10 @@ suite('items export and import', { concurrency: 4 }, () => {
     }
     assert.equal(
       await failure('jsonb_to_recordset', 'disconnect before', 'import', file),
-      'todo-service: The server closed the connection. Nothing is imported.\n',
+      'todo-service: The server closed the connection. Nothing is changed.\n',
     )
     assert.equal(
-      await failure('order by place', 'disconnect before', 'export'),
+      await failure('order by space, place', 'disconnect before', 'export'),
       'todo-service: The server closed the connection.\n',
     )
     // The commit succeeds, and its response is lost.
@@ -139,13 +142,13 @@ suite('items export and import', { concurrency: 4 }, () => {
       await failure('commit', 'disconnect after', 'import', file),
       `todo-service: The connection was lost during the commit. Run ${typed('items', 'export')} to see whether the items are there.\n`,
     )
-    assert.equal(await succeed(t, 'items', 'export', '--database-url', url), exported)
+    assert.equal(await succeed(t, 'items', 'export', '--database-url', url), exportedAll)
   })
 
   test('a text with U+0000 is imported into a file, not into PostgreSQL', async (t) => {
     const file = join(temporaryFolder(t), 'todo.db')
     const { url } = await newDatabase()
-    const items = write(t, exported.replace('"n"', '"n\\u0000"'))
+    const items = write(t, exportedAll.replace('"n"', '"n\\u0000"'))
     await succeed(t, 'items', 'import', items, '--data', file)
     assert.equal(await succeed(t, 'items', 'export', '--data', file), readFileSync(items, 'utf8'))
     const { code, stderr } = await run(t, ['items', 'import', items, '--database-url', url])
@@ -159,7 +162,7 @@ suite('items export and import', { concurrency: 4 }, () => {
   test('say what is missing or contradictory', async (t) => {
     const { url } = await sharedPostgres()
     for (const [args, problem] of [
-      [[], 'Say what to do: items export or items import.'],
+      [[], 'Say what to do: items export, items import or items delete.'],
       [['exprot'], 'Unknown action exprot. Did you mean export?'],
       [['export'], 'Say where the items are: --data or --database-url.'],
       [['export', '--data', 'x', '--database-url', url()], '--data and --database-url contradict each other.'],

@@ -203,7 +203,7 @@ suite('mcp', { concurrency: 4 }, () => {
       failures: [400, 401, 413, 415, 429, 500, 503],
     })
     assert.equal(((await (await fetch(b.data.url + itemsPath)).json()) as []).length, 3)
-    assert.equal((await call('service', { profile: 'a', sandbox: 'me' })).data.url, `${a.data.url}/~me`)
+    assert.equal((await call('service', { profile: 'a', space: 'me' })).data.url, `${a.data.url}/~me`)
     await end()
     for (const { data } of [a, b]) await assert.rejects(fetch(data.url))
   })
@@ -236,7 +236,7 @@ suite('mcp', { concurrency: 4 }, () => {
 
   test('requests shows what was wrong, and the rule', async (t) => {
     const { call, refusal } = await connect(t)
-    const where = { profile: 'a', sandbox: 'me' }
+    const where = { profile: 'a', space: 'me' }
     const { url } = (await call('service', where)).data
     await post(url, { name: 'walk the dog' })
     await post(url, { name: 'x'.repeat(9_000), isComplete: true })
@@ -266,12 +266,12 @@ suite('mcp', { concurrency: 4 }, () => {
       await refusal('requests', { ...where, id: created.id + 99 }),
       `The journal has no request ${created.id + 99}, or more than 200 after it.`,
     )
-    assert.deepEqual((await call('requests', { profile: 'a' })).data.requests, [], 'another sandbox')
+    assert.deepEqual((await call('requests', { profile: 'a' })).data.requests, [], 'another space')
   })
 
   test('fail adds, lists and clears rules', async (t) => {
     const { call, refusal } = await connect(t)
-    const where = { profile: 'b', sandbox: 'me' }
+    const where = { profile: 'b', space: 'me' }
     const { url } = (await call('service', where)).data
     await call('fail', { ...where, rule: { method: 'POST', times: 1, code: 409 } })
     assert.equal((await post(url, { id: 'milk', name: 'Buy milk', notes: '2 litres' })).status, 409)
@@ -289,7 +289,7 @@ suite('mcp', { concurrency: 4 }, () => {
 
   test('items lists and replaces them', async (t) => {
     const { call, refusal } = await connect(t)
-    const where = { profile: 'a', sandbox: 'me' }
+    const where = { profile: 'a', space: 'me' }
     const item = (id: number) => ({ id, name: id === 3 ? 'y'.repeat(600) : 'walk the dog', isComplete: false })
     const put = Array.from({ length: 300 }, (_, index) => item(index + 1))
     const { data } = await call('items', { ...where, put })
@@ -344,7 +344,7 @@ suite('mcp', { concurrency: 4 }, () => {
       `${sentence}replace it, with PUT ${url}/__admin/items.`,
     )
     assert.equal((await call('items', { profile: 'a' })).data.total, 1)
-    assert.match(await refusal('reset', { profile: 'a', sandbox: 'me' }), /sandboxes/)
+    assert.equal((await call('reset', { profile: 'a', space: 'me' })).data.url, `${url}/~me`)
   })
 
   test('items does not replace saved items that are those of the start; reset restores them', async (t) => {
@@ -489,9 +489,9 @@ suite('mcp', { concurrency: 4 }, () => {
   test('names every wrong argument', async (t) => {
     const { client, refusal } = await connect(t)
     assert.equal(
-      await refusal('items', { profil: 'b', sandbox: 'a b', put: [1], limit: 0 }),
-      'There is no argument profil: use profile, sandbox, put, offset, limit. ' +
-        'The argument sandbox is not valid: A name of your own, 1 to 64 of A-Z, a-z, 0-9, _ and -: a sandbox shares no items, rules and requests with other clients. ' +
+      await refusal('items', { profil: 'b', space: 'a b', put: [1], limit: 0 }),
+      'There is no argument profil: use profile, space, put, offset, limit. ' +
+        'The argument space is not valid: A name of your own, 1 to 64 of A-Z, a-z, 0-9, _ and -: a space shares no items, rules and requests with other clients. ' +
         'The argument put is not valid: An array of all items. Profile A: {"id":1,"name":"walk the dog","isComplete":false}. Profile B: {"id":"milk","name":"Buy milk","notes":"2 litres","done":false}. ' +
         'The argument limit is not valid: At most so many, 1 to 200; 50, where absent.',
     )
@@ -504,7 +504,7 @@ suite('mcp', { concurrency: 4 }, () => {
 
   test('ends with code 0 where standard input is closed, and with 2 for invalid usage', async (t) => {
     assert.deepEqual(await run(t, ['mcp', '--url', 'http://127.0.0.1:1']), { code: 0, stdout: '', stderr: '' })
-    const { code, stderr } = await run(t, ['mcp', 'more', '--url', 'localhost:5080', '--sandbox', 'me'])
+    const { code, stderr } = await run(t, ['mcp', 'more', '--url', 'localhost:5080', '--space', 'me'])
     assert.equal(code, 2)
     assert.equal(stderr.match(/^todo-service: /gm)?.length, 3, stderr)
   })

@@ -72,23 +72,22 @@ suite('reset', { concurrency: 4 }, () => {
     })
   })
 
-  test('resets a sandbox and nothing else', async (t) => {
+  test('resets a space and nothing else', async (t) => {
     const server = await started(t, 'b')
     await server.putItems([])
-    const inSandbox = { 'x-todo-sandbox': 'ada' }
-    const count = async () =>
-      ((await (await fetch(server.url + itemsPath, { headers: inSandbox })).json()) as []).length
+    const inSpace = { 'x-todo-space': 'ada' }
+    const count = async () => ((await (await fetch(server.url + itemsPath, { headers: inSpace })).json()) as []).length
     const url = `${server.url}/__admin/items`
     for (const args of [
-      ['reset', server.url, '--sandbox', 'ada'],
+      ['reset', server.url, '--space', 'ada'],
       ['reset', `${server.url}/~ada`],
     ]) {
-      const headers = { ...inSandbox, 'content-type': 'application/json' }
+      const headers = { ...inSpace, 'content-type': 'application/json' }
       assert.equal((await fetch(url, { method: 'PUT', headers, body: '[]' })).status, 204)
       assert.equal(await count(), 0)
       const { code, stdout } = await run(t, args)
       assert.equal(code, 0)
-      assert.match(stdout, /^(?:Sandbox ada of )?Profile B at http:\S+ is reset: it has 3 items now\.\n$/)
+      assert.match(stdout, /^(?:Space ada of )?Profile B at http:\S+ is reset: it has 3 items now\.\n$/)
       assert.equal(await count(), 3)
       assert.deepEqual(await server.items(), [])
     }
@@ -138,10 +137,10 @@ suite('reset', { concurrency: 4 }, () => {
       otherServer(t, (_, response) =>
         response.writeHead(status, { 'content-type': 'application/problem+json' }).end(JSON.stringify({ title })),
       )
-    const { url } = await rejecting(400, 'There are no sandboxes: the items are in a database.')
-    const { code, stderr } = await run(t, ['reset', url, '--sandbox', 'ada'])
+    const { url } = await rejecting(400, 'There are no spaces: the items are in a database.')
+    const { code, stderr } = await run(t, ['reset', url, '--space', 'ada'])
     assert.equal(code, 1)
-    assert.equal(stderr, `todo-service: ${url} is not reset: There are no sandboxes: the items are in a database.\n`)
+    assert.equal(stderr, `todo-service: ${url} is not reset: There are no spaces: the items are in a database.\n`)
     const remote = await otherServer(t, (_, response) => response.writeHead(401).end())
     assert.match(
       (await run(t, ['reset', remote.url])).stderr,
@@ -287,10 +286,10 @@ suite('reset', { concurrency: 4 }, () => {
   })
 
   test('exits with 2 for invalid usage', async (t) => {
-    const { code, stderr } = await run(t, ['reset', 'localhost:5080', 'more', '--sandbox', 'a b', '--token', 'x'])
+    const { code, stderr } = await run(t, ['reset', 'localhost:5080', 'more', '--space', 'a b', '--token', 'x'])
     assert.equal(code, 2)
     assert.equal(stderr.match(/^todo-service: /gm)?.length, 4, stderr)
-    assert.match(stderr, /^todo-service: --sandbox must be 1 to 64 of A-Z, a-z, 0-9, _ and -, not "a b"\.$/m)
+    assert.match(stderr, /^todo-service: --space must be 1 to 64 of A-Z, a-z, 0-9, _ and -, not "a b"\.$/m)
     const { stderr: itemsUrl } = await run(t, ['reset', 'http://localhost:5080/api/todoitems'])
     assert.match(itemsUrl, /^todo-service: The URL must be that of the server, without \/api\/todoitems\.$/m)
   })

@@ -172,7 +172,7 @@ suite('what a server sends is escaped', () => {
 test('what a client sends is escaped in the log', () => {
   const lines: string[] = []
   const write = (line: string) => void lines.push(line)
-  const request = { traceId: 'x', method: 'GET', path: `/${everything}`, client: '::1' }
+  const request = { traceId: 'x', method: 'GET', path: `/${everything}`, client: '::1', space: { name: everything } }
   for (const log of [readableLog(write, 'info'), jsonLog(write, 'info', () => new Date())]) {
     log.request('a', request, { status: 400, reason: everything }, 1)
     log.malformedRequest('a', 400, everything, '::1')

@@ -17,7 +17,7 @@ import {
   itemsPath,
   journalOf,
   named,
-  newSandbox,
+  newSpace,
   numbered,
   problemOf,
   putFaults,
@@ -51,7 +51,7 @@ const b = sharedService(['--profile', 'b'])
 
 suite('control API', { concurrency: true }, () => {
   test('A4, G7 reset of profile A: no items, the next id is 1, no faults, an empty journal', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     for (const name of ['x', 'y']) await client.send('POST', itemsPath, numbered(name))
     await putFaults(client, { method: 'DELETE', code: 503 })
     const { status, text } = await client.send('POST', '/__admin/reset')
@@ -65,7 +65,7 @@ suite('control API', { concurrency: true }, () => {
   })
 
   test('B2, G7 reset of profile B: its three items as at the start', async () => {
-    const client = newSandbox(b)
+    const client = newSpace(b)
     const starting = await list(client)
     assert.deepEqual(JSON.parse(starting), profiles.b.startingItems)
     const [first, second] = profiles.b.startingItems
@@ -77,7 +77,7 @@ suite('control API', { concurrency: true }, () => {
   })
 
   test('A1, A4, A11 PUT replaces the items of profile A by exactly these; the next id is the highest plus one', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     await client.send('POST', itemsPath, numbered('old'))
     const [low, high] = ['9007199254740992', '9007199254740993']
     await put(
@@ -101,7 +101,7 @@ suite('control API', { concurrency: true }, () => {
   })
 
   test('B1 PUT replaces the items of profile B by exactly these, in this order', async () => {
-    const client = newSandbox(b)
+    const client = newSpace(b)
     const items = [named('z'), named('a/b 😀'), named('Z')]
     await put(
       client,
@@ -115,14 +115,14 @@ suite('control API', { concurrency: true }, () => {
   })
 
   test('PUT accepts more items than a request of the contract may have members', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     const items = Array.from({ length: 20_000 }, (_, at) => ({ id: at + 1, name: 'x'.repeat(100), isComplete: false }))
     await put(client, items)
     assert.deepEqual(JSON.parse(await list(client)), items)
   })
 
   test('A5, A6, A11 PUT names every mistake of profile A with its position, and changes nothing', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     await client.send('POST', itemsPath, numbered('old'))
     const errors = await rejectedPut(
       client,
@@ -156,7 +156,7 @@ suite('control API', { concurrency: true }, () => {
   })
 
   test('B4, B11 PUT names every mistake of profile B with its position, and changes nothing', async () => {
-    const client = newSandbox(b)
+    const client = newSpace(b)
     const errors = await rejectedPut(client, [
       named('x'),
       { ...named('y'), name: ' ', notes: '' },
@@ -209,7 +209,7 @@ suite('control API', { concurrency: true }, () => {
     })
 
   test('PUT rejects what is not an array', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     assert.deepEqual(await rejectedPut(client, '{"id":1,"isComplete":true}'), { '': ['The body must be an array.'] })
     for (const body of ['null', '"x"', '5']) assert.ok(await rejectedPut(client, body), body)
     for (const [body, message] of [
@@ -221,21 +221,21 @@ suite('control API', { concurrency: true }, () => {
   })
 
   test('every path and method: 404 and 405 as problem documents, HEAD, one trailing slash, any case', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     assert.equal((await client.send('GET', '/__ADMIN/Items/')).text, '[]')
     assert.equal((await client.send('HEAD', '/__admin/events')).status, 200)
     const { status, headers } = await client.send('GET', '/__admin/reset')
     assert.deepEqual([status, headers.allow], [405, 'POST'])
     for (const path of ['/__admin', '/__admin/', '/__admin/nothing'])
       assert.equal((await client.send('GET', path)).status, 404)
-    const unknown = await newSandbox(b).send('GET', '/__administrator')
+    const unknown = await newSpace(b).send('GET', '/__administrator')
     assert.deepEqual([unknown.status, unknown.text], [404, ''], 'G6: a path of the profile, not of the control API')
   })
 })
 
 suite('limits of the control API', { concurrency: true }, () => {
   test('more than 100,000 items, or a million values, are refused before they are checked', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     const refused = async (body: string) => problemOf(await client.send('PUT', adminItems, body)).title
     assert.equal(
       await refused(`[${'1,'.repeat(100_000)}1]`),
@@ -252,7 +252,7 @@ suite('limits of the control API', { concurrency: true }, () => {
   })
 
   test('more than 1,000 rules are refused', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     const rules = (count: number) => Array.from({ length: count }, () => ({ method: 'POST', code: 503 }))
     const refused = await client.send('PUT', '/__admin/faults', rules(100_000))
     assert.deepEqual([refused.status, problemOf(refused).errors], [400, { '': ['There may be at most 1000 rules.'] }])
@@ -330,9 +330,9 @@ const requests = [...changes, ...reads.map((path) => ['GET', path, undefined] as
 suite('access to the control API', { concurrency: true }, () => {
   const service = a
 
-  /** A sandbox with an item, a fault rule and a journal; returns a check that all of it is still there. */
+  /** A space with an item, a fault rule and a journal; returns a check that all of it is still there. */
   async function prepared() {
-    const client = newSandbox(service)
+    const client = newSpace(service)
     await client.send('POST', itemsPath, numbered('x'))
     await putFaults(client, { method: 'DELETE', code: 404 })
     const state = async () => [await list(client), (await client.send('GET', '/__admin/faults')).text]
@@ -385,7 +385,7 @@ suite('access to the control API', { concurrency: true }, () => {
   })
 
   test('no response can be sniffed or embedded by another origin', async () => {
-    const client = newSandbox(service)
+    const client = newSpace(service)
     for (const [method, path, headers, expected] of [
       ['GET', '/__admin/info', {}, 200],
       ['GET', '/__admin/openapi.json', {}, 200],
@@ -419,7 +419,7 @@ suite('access to the control API', { concurrency: true }, () => {
   })
 
   test("a page of the service's own origin may use it", async () => {
-    const client = newSandbox(service)
+    const client = newSpace(service)
     const { status, headers } = await client.send('PUT', adminItems, [], { origin: service.url })
     assert.equal(status, 204)
     assert.equal(headers['access-control-allow-origin'], undefined)
@@ -553,7 +553,7 @@ suite('codes for tokens', { concurrency: true }, () => {
     assert.notEqual(await codeOf(createClient((await serve(t, ['--seed', '1'])).url)), code, 'whatever the seed')
   })
 
-  test('a code is accepted in any case, with and without the hyphen, in any sandbox', async (t) => {
+  test('a code is accepted in any case, with and without the hyphen, in any space', async (t) => {
     const { url } = await serve(t, [])
     const client = createClient(url)
     for (const write of [
@@ -688,18 +688,18 @@ suite('without the control API', { concurrency: true }, () => {
     for (const [method, path, body] of requests) assert.equal((await client.send(method, path, body)).status, 404, path)
     assert.equal((await client.send('GET', `/~ada${itemsPath}`)).status, 404)
     const { headers } = await client.send('POST', itemsPath, numbered('x'), {
-      'x-todo-sandbox': 'ada',
+      'x-todo-space': 'ada',
       prefer: 'code=503, wait=9',
     })
     assert.equal(headers['preference-applied'], undefined)
     assert.deepEqual(JSON.parse(await list(client)), [{ id: 1, ...numbered('x') }])
   }
 
-  test('--no-admin: no control API, sandboxes and faults', async (t) => assertOff(await serve(t, ['--no-admin'])))
+  test('--no-admin: no control API, spaces and faults', async (t) => assertOff(await serve(t, ['--no-admin'])))
 
   test('production, whatever is configured', async (t) => {
     const flags = ['--delay', '9000', '--fail', '100%', '--seed', '1', '--now', '2020-01-01T00:00:00Z']
-    const service = await serve(t, ['--mode', 'production', '--sandbox-ttl', '5', ...flags], {
+    const service = await serve(t, ['--mode', 'production', '--space-ttl', '5', ...flags], {
       TODO_NO_ADMIN: 'false',
     })
     await assertOff(service)
@@ -758,6 +758,8 @@ suite('/__admin/openapi.json', { concurrency: true }, () => {
         'DELETE /__admin/faults',
         'PUT /__admin/faults/{id}',
         'DELETE /__admin/faults/{id}',
+        'GET /__admin/spaces',
+        'DELETE /__admin/spaces/{id}',
         'POST /__admin/codes',
         'POST /__admin/tokens',
       ])

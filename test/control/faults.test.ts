@@ -7,7 +7,6 @@ import { RequestContext } from '../../src/http/context.ts'
 import type { Request } from '../../src/http/request.ts'
 import type { Route } from '../../src/http/router.ts'
 import { start } from '../../src/index.ts'
-import { memoryStores } from '../../src/store/memory.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { run, type Service, serve, sharedService } from '../support/cli.ts'
 import { createClient } from '../support/client.ts'
@@ -17,7 +16,7 @@ import {
   itemsPath,
   journalOf,
   named,
-  newSandbox,
+  newSpace,
   numbered,
   problemOf,
   putFaults,
@@ -26,6 +25,7 @@ import { RawConnection } from '../support/raw.ts'
 import { transports } from '../support/running.ts'
 import { nodeRuntime } from '../support/runtimes.ts'
 import { Stopwatch } from '../support/stopwatch.ts'
+import { memoryStores } from '../support/stores.ts'
 import { testRates } from './rates.ts'
 
 const a = sharedService([])
@@ -78,7 +78,7 @@ async function rawResponse(
 
 suite('Prefer', { concurrency: true }, () => {
   test('A13, A15 code: the failure as profile A has it, and nothing is stored', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     for (const code of [400, 413, 415, 500, 503]) {
       const response = await create(client, `code=${code}`)
       assert.deepEqual(applied(response), [code, `code=${code}`])
@@ -100,7 +100,7 @@ suite('Prefer', { concurrency: true }, () => {
   })
 
   test('B6, B9 code: the failure as profile B has it, and nothing is stored', async () => {
-    const client = newSandbox(b)
+    const client = newSpace(b)
     const send = async (method: string, path: string, code: number, body?: object) => {
       const { status, headers, text } = await client.send(method, path, body, { prefer: `code=${code}` })
       assert.deepEqual([status, headers['preference-applied']], [code, `code=${code}`])
@@ -137,7 +137,7 @@ suite('Prefer', { concurrency: true }, () => {
           { authorization: `Bearer ${await real.token({ validForSeconds: -1 })}` },
         ],
       ]
-      const client = newSandbox(service)
+      const client = newSpace(service)
       for (const [method, path, body] of operationsOf[profile]) {
         if (path === '/secret') continue
         for (const [sent, rejected] of credentials) {
@@ -160,7 +160,7 @@ suite('Prefer', { concurrency: true }, () => {
 
     test(`profile ${profile}: code=429 is what every operation responds beyond the rate limit`, async (t) => {
       const limited = await transports['over a socket'](t, profile, { allowRequest: () => false })
-      const client = newSandbox(service)
+      const client = newSpace(service)
       const open = ['/', '/weatherforecast'].map((path) => ['GET', path] as const)
       for (const [method, path, body] of [...operationsOf[profile], ...open]) {
         const sent = path === '/secret' ? { authorization: await authorization() } : {}
@@ -173,7 +173,7 @@ suite('Prefer', { concurrency: true }, () => {
     })
 
     test(`profile ${profile}: a rule with 401 is for the operations that can require a token, one with 429 for all`, async () => {
-      const client = newSandbox(service)
+      const client = newSpace(service)
       const statuses = async () => {
         const all = []
         for (const path of [itemsPath, '/secret', '/', '/weatherforecast'])
@@ -194,7 +194,7 @@ suite('Prefer', { concurrency: true }, () => {
     ['b', b, '400, 401, 409, 429'],
   ] as const)
     test(`profile ${profile}: a code that the operation cannot have gets 400 with those it can, and has no effect`, async () => {
-      const client = newSandbox(service)
+      const client = newSpace(service)
       const before = await count(client)
       for (const code of ['418', '200', '404', 'x', '', '400.0', '0400', '-1']) {
         const item = { ...named('x'), ...numbered('x') }
@@ -206,7 +206,7 @@ suite('Prefer', { concurrency: true }, () => {
     })
 
   test('wait: the response comes after so many seconds', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     const startedAt = performance.now()
     assert.deepEqual(applied(await create(client, 'wait=1')), [201, 'wait=1'])
     assert.ok(performance.now() - startedAt >= 995)
@@ -215,14 +215,14 @@ suite('Prefer', { concurrency: true }, () => {
   })
 
   test('fault=reset: the connection is reset, nothing is stored', async (t) => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     const { received, error } = await rawResponse(t, client, a.port, 'fault=reset')
     assert.deepEqual([received, error], ['', 'ECONNRESET'])
     assert.equal(await count(client), 0)
   })
 
   test('fault=lost: the write takes effect, the connection is closed without a response', async (t) => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     const { received, error } = await rawResponse(t, client, a.port, 'fault=lost')
     assert.deepEqual([received, error], ['', undefined])
     assert.equal(await count(client), 1)
@@ -231,7 +231,7 @@ suite('Prefer', { concurrency: true }, () => {
   })
 
   test('fault=truncate: half of the body, then the end of the connection', async (t) => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     const { received, receivedBody, length } = await rawResponse(t, client, a.port, 'fault=truncate')
     assert.match(received, /^HTTP\/1\.1 201 .*preference-applied: fault=truncate/is)
     assert.equal(receivedBody.length, Math.floor(length / 2))
@@ -247,7 +247,7 @@ suite('Prefer', { concurrency: true }, () => {
   })
 
   test('fault=truncate: a response without body is lost', async (t) => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     await create(client)
     for (const method of ['HEAD', 'DELETE']) {
       const { received } = await rawResponse(t, client, a.port, 'fault=truncate', method, `${itemsPath}/1`)
@@ -261,7 +261,7 @@ suite('Prefer', { concurrency: true }, () => {
   })
 
   test('unknown preferences and parameters are ignored; of two equal ones the first counts', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     for (const prefer of [
       'return=minimal',
       'respond-async, foo="code=503, x"',
@@ -285,7 +285,7 @@ suite('Prefer', { concurrency: true }, () => {
   })
 
   test('an unknown fault, a fault and a code, or no rate, gets 400 with a sentence', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     for (const [prefer, title] of [
       ['fault=explode', 'Prefer: fault must be reset, truncate, lost.'],
       ['fault=lost, code=503', 'Prefer: code and fault exclude each other.'],
@@ -300,7 +300,7 @@ suite('Prefer', { concurrency: true }, () => {
   })
 
   test('a request that the contract rejects is rejected as without it', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     const prefer = { prefer: 'code=503' }
     assert.equal((await client.send('POST', itemsPath, {}, prefer)).status, 400)
     assert.equal((await client.send('GET', `${itemsPath}/abc`, undefined, prefer)).status, 400)
@@ -309,16 +309,16 @@ suite('Prefer', { concurrency: true }, () => {
   })
 
   test('pages of allowed origins may send it and read what was applied', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     const origin = 'http://localhost:5173'
     const preflight = await client.send('OPTIONS', itemsPath, undefined, {
       origin,
       'access-control-request-method': 'POST',
-      'access-control-request-headers': 'prefer, x-todo-sandbox',
+      'access-control-request-headers': 'prefer, x-todo-space',
     })
     assert.equal(preflight.status, 204)
     const allowed = `${preflight.headers['access-control-allow-headers']}`.split(', ')
-    for (const name of ['Prefer', 'X-Todo-Sandbox', 'Content-Type']) assert.ok(allowed.includes(name), name)
+    for (const name of ['Prefer', 'X-Todo-Space', 'Content-Type']) assert.ok(allowed.includes(name), name)
     const { headers } = await client.send('GET', '/', undefined, { origin, prefer: 'code=503' })
     assert.match(`${headers['access-control-expose-headers']}`, /\bPreference-Applied\b/)
   })
@@ -333,7 +333,7 @@ suite('fault rules', { concurrency: true }, () => {
     return all
   }
   test('times: fails so often, then works; used says how often', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     const rule = { method: 'POST', path: itemsPath, times: 2, code: 503 }
     await putFaults(client, rule)
     assert.deepEqual(await rulesOf(client), [{ id: 1, ...rule, used: 0 }])
@@ -345,7 +345,7 @@ suite('fault rules', { concurrency: true }, () => {
   })
 
   test('one rule is added behind the others, replaced in its place and removed; each is an event', async (t) => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     await putFaults(client, { method: 'GET', times: 1, code: 500 })
     const stream = await EventStream.open(t, client)
     const added = await client.send('POST', '/__admin/faults', { method: 'GET', code: 503 })
@@ -373,7 +373,7 @@ suite('fault rules', { concurrency: true }, () => {
   })
 
   test('an id that no rule has gets 404, an invalid rule 400, and nothing changes', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     await putFaults(client, { method: 'POST', code: 503 })
     const before = await rulesOf(client)
     for (const id of ['2', '0', 'x', '-1', '1.0', '99999999999999999999'])
@@ -400,7 +400,7 @@ suite('fault rules', { concurrency: true }, () => {
   })
 
   test('of the rules that match, the first failure, the first delay and the first rate are applied', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     await putFaults(
       client,
       { method: 'POST', delay: 900 },
@@ -435,7 +435,7 @@ suite('fault rules', { concurrency: true }, () => {
   })
 
   test('maxDelay: a random time, at least delay', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     await putFaults(client, { delay: 1, maxDelay: 20 })
     await statuses(client, 30)
     const delays = (await journalOf(client)).map(({ fault }) => Number(/: (\d+) ms$/.exec(fault ?? '')?.[1]))
@@ -443,7 +443,7 @@ suite('fault rules', { concurrency: true }, () => {
   })
 
   test('the first rule that matches is applied', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     await putFaults(
       client,
       { path: itemsPath, times: 1, code: 500 },
@@ -458,7 +458,7 @@ suite('fault rules', { concurrency: true }, () => {
   })
 
   test('path: one path, or that of every item, in any case', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     await client.send(
       'PUT',
       '/__admin/items',
@@ -480,7 +480,7 @@ suite('fault rules', { concurrency: true }, () => {
   })
 
   test('a code is applied to the operations that can have it', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     await putFaults(client, { method: 'GET', code: 404 })
     assert.deepEqual(await statuses(client, 1), [200])
     assert.deepEqual(await statuses(client, 1, 'GET', '/'), [200])
@@ -492,7 +492,7 @@ suite('fault rules', { concurrency: true }, () => {
   })
 
   test('share, delay, fault, and a failure without code', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     await putFaults(client, { share: 0.5, code: 503 })
     const failed = (await statuses(client, 200)).filter((status) => status === 503).length
     assert.ok(failed > 50 && failed < 150, `${failed}`)
@@ -510,7 +510,7 @@ suite('fault rules', { concurrency: true }, () => {
   })
 
   test('a preference comes before the rules', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     await putFaults(client, { method: 'POST', code: 503 })
     assert.equal((await create(client, 'code=500')).status, 500)
     assert.equal((await rulesOf(client))[0].used, 0)
@@ -518,7 +518,7 @@ suite('fault rules', { concurrency: true }, () => {
   })
 
   test('B6 profile B fails with its codes', async () => {
-    const client = newSandbox(b)
+    const client = newSpace(b)
     await putFaults(client, { method: 'POST' }, { method: 'PUT', code: 400 }, { method: 'DELETE', code: 404 })
     assert.equal((await client.send('POST', itemsPath, named('x'))).text, 'CouldNotCreateItem')
     assert.equal((await client.send('PUT', itemsPath, named('x'))).text, 'CouldNotUpdateItem')
@@ -530,7 +530,7 @@ suite('fault rules', { concurrency: true }, () => {
     ['b', b, '400, 401, 409, 429'],
   ] as const)
     test(`profile ${profile}: every mistake is named with its position, and nothing changes`, async () => {
-      const client = newSandbox(service)
+      const client = newSpace(service)
       await putFaults(client, { method: 'POST', code: 400 })
       const rejected = async (rules: unknown) => {
         const response = await client.send('PUT', '/__admin/faults', rules)
@@ -598,7 +598,7 @@ suite('fault rules', { concurrency: true }, () => {
 
 suite('rules that would never be applied are refused with the reason', { concurrency: true }, () => {
   const refusalOf = async (service: Service, rule: object) => {
-    const response = await newSandbox(service).send('POST', '/__admin/faults', rule)
+    const response = await newSpace(service).send('POST', '/__admin/faults', rule)
     assert.equal(response.status, 400, response.text)
     return problemOf(response).errors
   }
@@ -622,7 +622,7 @@ suite('rules that would never be applied are refused with the reason', { concurr
     const message = 'No item can have the id of this path: {id} stands for every id.'
     for (const id of ['*', ':id', 'abc', '01'])
       assert.deepEqual(await refusalOf(a, { path: `${itemsPath}/${id}`, code: 503 }), { '': [message] })
-    const { status } = await newSandbox(b).send('POST', '/__admin/faults', { path: `${itemsPath}/*`, code: 400 })
+    const { status } = await newSpace(b).send('POST', '/__admin/faults', { path: `${itemsPath}/*`, code: 400 })
     assert.equal(status, 201)
   })
 })
@@ -638,7 +638,7 @@ test('the failures of an operation are found once, however many rules and reques
   const faults = new Faults({ ...api, errorResponse }, { rules: [], random, countRules: () => 0 })
   const [list] = api.routes as [Route]
   const request = { method: 'GET', target: itemsPath, header: () => undefined } as unknown as Request
-  const space = { stores: memoryStores(profiles, '') }
+  const space = { name: '', stores: memoryStores(profiles, '') }
   const settings = { space, trustProxy: undefined, baseUrl: undefined, newId: () => '' }
   const find = () => faults.find(new RequestContext(request, settings, 0), list)
   faults.set([{ code: 404 }])
@@ -659,7 +659,7 @@ suite('--delay and --fail', { concurrency: true }, () => {
     return all.filter((status) => status >= 400)
   }
 
-  test('--delay delays every response, in sandboxes too', async (t) => {
+  test('--delay delays every response, in spaces too', async (t) => {
     const { url } = await serve(t, ['--delay', '150-200'])
     for (const client of [createClient(url), createClient(`${url}/~ada`)]) {
       const startedAt = performance.now()
@@ -674,7 +674,7 @@ suite('--delay and --fail', { concurrency: true }, () => {
     assert.deepEqual([health?.path, health?.fault], ['/health/live', undefined])
   })
 
-  test('--fail 50%, in sandboxes too; PUT /__admin/faults comes first', async (t) => {
+  test('--fail 50%, in spaces too; PUT /__admin/faults comes first', async (t) => {
     const { url } = await serve(t, ['--fail', '50%', '--seed', '7'])
     for (const client of [createClient(url), createClient(`${url}/~ada`)]) {
       const failed = await failures(client, 60)
@@ -687,7 +687,7 @@ suite('--delay and --fail', { concurrency: true }, () => {
     }
   })
 
-  test('their rules can be removed and replaced, in one sandbox, until the next reset', async (t) => {
+  test('their rules can be removed and replaced, in one space, until the next reset', async (t) => {
     const { url } = await serve(t, ['--fail', 'POST:500:25%', '--fail', '0%', '--delay', '1-2'])
     const [main, ada] = [createClient(url), createClient(`${url}/~ada`)]
     const atStart = [
@@ -769,7 +769,7 @@ suite('--delay and --fail', { concurrency: true }, () => {
       '-1',
       '--now',
       'today',
-      '--sandbox-ttl',
+      '--space-ttl',
       '0',
     ]
     const { code, stderr } = await run(t, ['serve', ...args])

@@ -14,7 +14,7 @@ import {
   itemsPath,
   journalOf,
   named,
-  newSandbox,
+  newSpace,
   numbered,
   problemOf,
   putFaults,
@@ -30,7 +30,7 @@ const b = sharedService(['--profile', 'b'])
 
 suite('journal', { concurrency: true }, () => {
   test('has time, method, path, query, status, duration, headers and bodies of each request, newest last', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     await client.send('GET', '/?x=1')
     await client.send('POST', itemsPath, numbered('walk the dog'), { 'X-Custom': 'y' })
     const [first, { id, time, milliseconds, request, response, ...entry } = assert.fail()] = await journalOf(client)
@@ -47,6 +47,7 @@ suite('journal', { concurrency: true }, () => {
       rules: [],
       met: ['A3', 'A4', 'G3'],
       item: { change: 'created', id: '1' },
+      space: new URL(client.url).pathname.slice(2),
     })
     assert.deepEqual([request.headers['x-custom'], request.headers.host], ['y', new URL(a.url).host])
     assert.equal(request.body, JSON.stringify(numbered('walk the dog')))
@@ -56,7 +57,7 @@ suite('journal', { concurrency: true }, () => {
   })
 
   test('limit and since choose entries; DELETE empties it', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     for (const path of [`${itemsPath}/1`, `${itemsPath}/2`, `${itemsPath}/3`, `${itemsPath}/4`])
       await client.send('GET', path)
     const paths = async (query: string) => (await journalOf(client, query)).map(({ path }) => path)
@@ -79,7 +80,7 @@ suite('journal', { concurrency: true }, () => {
   })
 
   test('marks CORS preflights, and leaves them out when asked to; the events have them', async (t) => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     await client.send('GET', itemsPath)
     const stream = await EventStream.open(t, client)
     const origin = 'http://localhost:5173'
@@ -112,7 +113,7 @@ suite('journal', { concurrency: true }, () => {
   })
 
   test('a query that is invalid gets 400 with every mistake', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     for (const query of ['limit=-1', 'limit=x', 'since=', 'since=1.5', 'limit=1e3', 'preflights', 'preflights=1'])
       assert.equal((await client.send('GET', `/__admin/requests?${query}`)).status, 400, query)
     const response = await client.send('GET', '/__admin/requests?limit=x&since=y&preflights=yes&offset=1')
@@ -150,7 +151,7 @@ suite('journal', { concurrency: true }, () => {
     .split(/\s+/)
 
   test('has no header whose name has a part of the name of a credential, nor have the events', async (t) => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     const stream = await EventStream.open(t, client)
     const headers = (names: string[], value: string) => Object.fromEntries(names.map((name) => [name, value]))
     await client.send('GET', '/', undefined, { ...headers(hidden, 'canary'), ...headers(visible, 'visible') })
@@ -163,14 +164,14 @@ suite('journal', { concurrency: true }, () => {
   })
 
   test('shows WWW-Authenticate', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     for (const path of ['/', '/secret']) await client.send('GET', path)
     const [, entry] = await journalOf(client)
     assert.equal(entry?.response.headers['www-authenticate'], 'Bearer')
   })
 
   test('has the first 16 KiB of a body', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     const limit = 16 * 1024
     const send = async (name: string) => {
       await client.send('POST', itemsPath, numbered(name))
@@ -202,7 +203,7 @@ suite('journal', { concurrency: true }, () => {
   })
 
   test('has at most 1,000 entries', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     await repeat(1_010, (index) => client.send('GET', `${itemsPath}/${index}`))
     const entries = await journalOf(client)
     assert.equal(entries.length, 1_000)
@@ -272,7 +273,7 @@ suite('journal', { concurrency: true }, () => {
   } as const
   for (const [profile, service] of Object.entries({ a, b }))
     test(`says why a request to profile ${profile} was rejected, which rules it broke and which it has shown`, async () => {
-      const client = newSandbox(service)
+      const client = newSpace(service)
       for (const [method, path, body, status, rules, met, errors] of rejected[profile as 'a' | 'b']) {
         const response = await client.send(method, path, body)
         let [entry = assert.fail()] = await journalOf(client, '?limit=1')
@@ -293,7 +294,7 @@ suite('journal', { concurrency: true }, () => {
     })
 
   test('says which delay or failure was applied; without a response the status is null', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     const send = async (prefer: string | undefined, method = 'POST') => {
       await client.send(method, itemsPath, method === 'POST' ? numbered('x') : undefined, { prefer }).catch(() => {})
       const [entry = assert.fail()] = await journalOf(client, '?limit=1')
@@ -356,7 +357,7 @@ suite('journal', { concurrency: true }, () => {
   } as const
   for (const [profile, service] of Object.entries({ a, b }))
     test(`profile ${profile}: names the rules that a successful exchange has shown`, async () => {
-      const client = newSandbox(service)
+      const client = newSpace(service)
       for (const [method, path, body] of met[profile as 'a' | 'b']) await client.send(method, path, body)
       const shown = (await journalOf(client)).map((entry) => [entry.method, entry.path, entry.met.join(' ')])
       assert.deepEqual(
@@ -374,7 +375,7 @@ suite('journal', { concurrency: true }, () => {
     })
 
   test('has no requests to the control API', async () => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     await client.send('GET', '/__admin/nothing')
     await client.send('PUT', '/__admin/items', [5])
     await client.send('GET', '/__admin/items', undefined, { origin: 'http://evil.example' })
@@ -384,7 +385,7 @@ suite('journal', { concurrency: true }, () => {
 
 suite('requests in flight', { concurrency: true }, () => {
   test('are pending, and then sent; each has two events with one entry', async (t) => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     const stream = await EventStream.open(t, client)
     const body = JSON.stringify(numbered('x'))
     const raw = sendRaw(t, client, 'POST', 'Prefer: wait=1', body)
@@ -411,7 +412,7 @@ suite('requests in flight', { concurrency: true }, () => {
   })
 
   test('are pending while their body is received', async (t) => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     await client.send('GET', '/')
     const stream = await EventStream.open(t, client)
     const raw = new RawConnection(t, a.port)
@@ -430,7 +431,7 @@ suite('requests in flight', { concurrency: true }, () => {
       const { url, running } = await serve(t, [])
       const client = createClient(url)
       const stream = await EventStream.open(t, client)
-      const raw = sendRaw(t, client, 'POST', 'Prefer: wait=1', JSON.stringify(numbered('x')))
+      const raw = sendRaw(t, client, 'POST', 'Prefer: wait=4', JSON.stringify(numbered('x')))
       assert.equal((await stream.next()).data.state, 'pending')
       if (isReset) raw.socket.resetAndDestroy()
       else raw.socket.destroy()
@@ -446,7 +447,7 @@ suite('requests in flight', { concurrency: true }, () => {
     })
 
   test('are aborted when the client leaves in the middle of a body', async (t) => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     const items = Array.from({ length: 20_000 }, (_, id) => ({ id, ...numbered('x'.repeat(1_000)) }))
     await client.send('PUT', '/__admin/items', items)
     const stream = await EventStream.open(t, client)
@@ -486,13 +487,13 @@ suite('requests in flight', { concurrency: true }, () => {
     assert.deepEqual([...new Set((await journalOf(client)).map(({ state }) => state))], ['sent'])
   })
 
-  test('of a client that leaves while its token is verified are aborted, also where they open a sandbox', async (t) => {
+  test('of a client that leaves while its token is verified are aborted, also where they open a space', async (t) => {
     const service = await serve(t, ['--require-auth'])
     const { url, port } = service
     const authorization = `Bearer ${await developmentToken(service)}`
     for (let round = 0; round < 10; round++) {
       const raw = new RawConnection(t, port)
-      const head = `Host: localhost\r\nAuthorization: ${authorization}\r\nX-Todo-Sandbox: s${round}`
+      const head = `Host: localhost\r\nAuthorization: ${authorization}\r\nX-Todo-Space: s${round}`
       raw.socket.write(`GET ${itemsPath} HTTP/1.1\r\n${head}\r\n\r\n`, () => raw.socket.resetAndDestroy())
       await new Promise((closed) => raw.socket.once('close', closed))
     }
@@ -503,7 +504,7 @@ suite('requests in flight', { concurrency: true }, () => {
   })
 
   test('before one whose connection is closed are sent', async (t) => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     const { pathname } = new URL(client.url)
     for (const fault of ['lost', 'reset']) {
       const raw = new RawConnection(t, a.port)
@@ -526,7 +527,7 @@ suite('requests in flight', { concurrency: true }, () => {
   })
 
   test('behind a response that is not sent yet are aborted, too', async (t) => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     const stream = await EventStream.open(t, client)
     const head = `HTTP/1.1\r\nHost: localhost\r\n`
     const { pathname } = new URL(client.url)
@@ -545,7 +546,7 @@ suite('requests in flight', { concurrency: true }, () => {
     ['POST', '/__admin/reset'],
   ] as const)
     test(`do not come back after ${method} ${path}`, async (t) => {
-      const client = newSandbox(a)
+      const client = newSpace(a)
       const stream = await EventStream.open(t, client)
       const sent = `${itemsPath}/${method === 'POST' ? 1234 : 4321}`
       const raw = sendRaw(t, client, 'GET', 'Prefer: wait=60', '', sent)
@@ -566,7 +567,7 @@ suite('requests in flight', { concurrency: true }, () => {
     })
 
   test('count for the limit of entries', async (t) => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     const stream = await EventStream.open(t, client)
     const raw = sendRaw(t, client, 'GET', 'Prefer: wait=60')
     assert.equal((await stream.next()).data.state, 'pending')
@@ -576,19 +577,14 @@ suite('requests in flight', { concurrency: true }, () => {
     raw.socket.destroy()
   })
 
-  test('their sandbox can be dropped, and the service be stopped', async (t) => {
-    const { url, running } = await serve(t, ['--sandbox-ttl', '3', '--drain-timeout', '1'])
-    let dropped: RawConnection
-    let stream: EventStream
-    let first: ServerEvent | undefined
-    // On a busy machine, a sandbox may be dropped before the request arrives.
-    do {
-      const client = newSandbox({ url })
-      stream = await EventStream.open(t, client)
-      dropped = sendRaw(t, client, 'GET', 'Prefer: wait=60')
-      first = await stream.next().catch(() => undefined)
-    } while (!first)
-    assert.equal(first.data.state, 'pending')
+  test('their space can be dropped, and the service be stopped', async (t) => {
+    const { url, running } = await serve(t, ['--drain-timeout', '1'])
+    const client = newSpace({ url })
+    const stream = await EventStream.open(t, client)
+    const dropped = sendRaw(t, client, 'GET', 'Prefer: wait=60')
+    assert.equal((await stream.next()).data.state, 'pending')
+    const [, name] = client.url.split('~')
+    assert.equal((await createClient(url).send('DELETE', `/__admin/spaces/${name}`)).status, 204)
     assert.deepEqual(await stream.rest(), [])
     running.process.kill('SIGTERM')
     assert.equal((await running.ended).code, 0)
@@ -632,7 +628,7 @@ suite('events', { concurrency: true }, () => {
     ['b', b, 200, named('1'), itemsPath, `${itemsPath}/1`],
   ] as const)
     test(`profile ${profile}: one for each request, change of an item and reset, with ascending ids`, async (t) => {
-      const client = newSandbox(service)
+      const client = newSpace(service)
       const stream = await EventStream.open(t, client)
       const expectedHeaders = ['text/event-stream', 'no-store']
       assert.deepEqual([stream.headers.get('content-type'), stream.headers.get('cache-control')], expectedHeaders)
@@ -662,7 +658,7 @@ suite('events', { concurrency: true }, () => {
     })
 
   test('Last-Event-ID: what was missed follows, as far as the journal has it', async (t) => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     const stream = await EventStream.open(t, client)
     for (const path of ['/1', '/2']) await client.send('GET', path)
     await client.send('POST', itemsPath, numbered('x'))
@@ -690,7 +686,7 @@ suite('events', { concurrency: true }, () => {
   })
 
   test('a client that is gone does no harm', async (t) => {
-    const client = newSandbox(a)
+    const client = newSpace(a)
     for (const isReset of [true, false]) {
       const gone = new RawConnection(t, a.port)
       gone.socket.write(`GET ${new URL(client.url).pathname}/__admin/events HTTP/1.1\r\nHost: localhost\r\n\r\n`)

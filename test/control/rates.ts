@@ -4,7 +4,7 @@ import { suite, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client, Response } from '../../src/common/client.ts'
 import { serve, sharedService } from '../support/cli.ts'
-import { EventStream, itemsPath, newSandbox, numbered, putFaults } from '../support/control.ts'
+import { EventStream, itemsPath, newSpace, numbered, putFaults } from '../support/control.ts'
 import { RawConnection } from '../support/raw.ts'
 import type { Runtime } from '../support/runtimes.ts'
 import { Stopwatch } from '../support/stopwatch.ts'
@@ -21,7 +21,7 @@ export function testRates({ name, env, skip, ...interpreter }: Runtime): void {
       ['DELETE', { delay: 60_000, code: 503 }, `${itemsPath}/1`, 'deleteItem'],
     ] as const)
       test(`a delayed ${method} without effect is dropped as soon as its client has left`, async (t) => {
-        const client = newSandbox(service)
+        const client = newSpace(service)
         await putFaults(client, rule)
         const stream = await EventStream.open(t, client)
         const { socket } = new RawConnection(t, service.port)
@@ -39,9 +39,9 @@ export function testRates({ name, env, skip, ...interpreter }: Runtime): void {
         assert.equal(match[1], 'closed')
       })
 
-    /** A sandbox with so many items, the response with them, and the rate at which its body takes the time. */
+    /** A space with so many items, the response with them, and the rate at which its body takes the time. */
     async function prepared(count: number) {
-      const client = newSandbox(service)
+      const client = newSpace(service)
       const items = Array.from({ length: count }, (_, id) => ({ id, ...numbered('x') }))
       await client.send('PUT', '/__admin/items', items)
       const plain = await client.send('GET', itemsPath)

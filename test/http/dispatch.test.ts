@@ -2,10 +2,9 @@ import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { profiles } from '../../src/app.ts'
 import { jsonLog } from '../../src/log.ts'
-import { memoryStores } from '../../src/store/memory.ts'
 import type { Stores } from '../../src/store/store.ts'
 import { transports } from '../support/running.ts'
-import { itemsIn, stores as openStores, startingWith } from '../support/stores.ts'
+import { itemsIn, memoryStores, stores as openStores, startingWith } from '../support/stores.ts'
 
 const items = '/api/todoitems'
 

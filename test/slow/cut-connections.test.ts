@@ -83,7 +83,7 @@ test(`no acknowledged write is lost while connections to the database are cut ev
   ])
   const sql = openSql(url)
   cleanUp(t, () => sql.end())
-  await sql`delete from todo.named_items`
+  await sql`delete from todo.items_b`
   let cuts = 0
   const timer = setInterval(() => (cuts++ % 2 ? proxy.disconnectAll() : proxy.resetAll()), cutIntervalMs)
   cleanUp(t, () => clearInterval(timer))
@@ -105,8 +105,8 @@ test(`no acknowledged write is lost while connections to the database are cut ev
   t.diagnostic(`cuts: ${cuts}; ${JSON.stringify(counts)}`)
   assert.ok(Object.values(counts.acknowledged).every((count) => count > 0))
   for (const [profile, table] of [
-    ['a', 'numbered_items'],
-    ['b', 'named_items'],
+    ['a', 'items_a'],
+    ['b', 'items_b'],
   ] as const) {
     const rows = await sql`select id::text, name from ${sql('todo')}.${sql(table)}`
     const stored = new Map(rows.map(({ id, name }) => [id, name as string]))

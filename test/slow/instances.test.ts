@@ -36,8 +36,8 @@ suite('several instances on one database', { concurrency: 2 }, () => {
     cleanUp(t, () => blocker.end())
     const cluster = await sharedPostgres()
     for (const [table, store, replace] of [
-      ['numbered_items', a, (tags: string[]) => a.replaceAll([numbered], tags)],
-      ['named_items', b, (tags: string[]) => b.replaceAll([item('1')], tags)],
+      ['items_a', a, (tags: string[]) => a.replaceAll([numbered], tags)],
+      ['items_b', b, (tags: string[]) => b.replaceAll([item('1')], tags)],
     ] as const) {
       const { etag } = await store.list()
       await blocker.unsafe(`begin; update todo.${table} set name = 'changed'`)

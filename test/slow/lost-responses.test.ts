@@ -45,22 +45,22 @@ const operations: Record<string, Operation> = {
 /** Brings the tables into the same state before each request. */
 async function reset(sql: Sql): Promise<void> {
   await sql.unsafe(`
-    delete from todo.numbered_items where id <> 1;
-    insert into todo.numbered_items (id, name, is_complete, version) values (1, 'old', false, 7)
-      on conflict (id) do update set name = 'old', is_complete = false, version = 7;
-    insert into todo.numbered_items (id, name, is_complete, version) values (2, 'old', false, 7);
-    select setval(pg_get_serial_sequence('todo.numbered_items', 'id'), 2);
-    delete from todo.named_items;
-    insert into todo.named_items (key, id, name, notes, done)
-      values (sha256('x'), 'x', 'old', 'old', false)`)
+    delete from todo.items_a where id <> 1;
+    insert into todo.items_a (space, id, name, is_complete, version) values ('', 1, 'old', false, 7)
+      on conflict (space, id) do update set name = 'old', is_complete = false, version = 7;
+    insert into todo.items_a (space, id, name, is_complete, version) values ('', 2, 'old', false, 7);
+    update todo.spaces set last_id = 2;
+    delete from todo.items_b;
+    insert into todo.items_b (space, place, key, id, name, notes, done)
+      values ('', 1, sha256('x'), 'x', 'old', 'old', false)`)
 }
 
 const storedItems = async (sql: Sql, profile: ProfileName) =>
   profile === 'a'
-    ? (await sql`select id, name, is_complete from todo.numbered_items order by id`).map(
+    ? (await sql`select id, name, is_complete from todo.items_a order by id`).map(
         ({ id, name, is_complete: isComplete }) => ({ id: Number(id), name, isComplete }),
       )
-    : sql`select id, name, notes, done from todo.named_items order by place`
+    : sql`select id, name, notes, done from todo.items_b order by place`
 
 async function startService(t: TestContext, profile: ProfileName) {
   const { port } = await sharedPostgres()

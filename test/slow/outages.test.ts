@@ -195,7 +195,7 @@ suite('slow statements and commits', { concurrency: 3 }, () => {
       assert.deepEqual((await instance.send('POST', '', namedItem)).text, 'CouldNotCreateItem')
     await instance.running.prints(/^Commits on 127\.0\.0\.1:\d+ wait for a synchronous standby\.$/m)
     const [{ count } = { count: -1 }] = await cluster.sql`
-      select count(*)::int as count from todo.named_items where id = ${namedItem.id}`
+      select count(*)::int as count from todo.items_b where id = ${namedItem.id}`
     assert.equal(count, 0)
     await cluster.sql`alter system reset synchronous_standby_names`
     await cluster.sql`select pg_reload_conf()`
@@ -239,7 +239,7 @@ suite('several hosts', { concurrency: true }, () => {
       new RegExp(`The primary is now 127\\.0\\.0\\.1:${standby.port} \\(timeline 2\\), before .*:${primary.port} `),
     )
     const second = `/${JSON.parse((await instance.send('POST', '', item('second'))).text).id}`
-    const [{ stale } = { stale: -1 }] = await primary.sql`select count(*)::int as stale from todo.numbered_items`
+    const [{ stale } = { stale: -1 }] = await primary.sql`select count(*)::int as stale from todo.items_a`
     assert.equal(stale, 1)
 
     // While the new primary is down, the old one must not take its place.
@@ -263,7 +263,7 @@ suite('several hosts', { concurrency: true }, () => {
     await promote(standby)
     const instance = await Instance.start(t, url)
     assert.equal((await instance.send('POST', '', item('x'))).status, 201)
-    const [row] = await primary.sql`select to_regclass('todo.numbered_items') as "table"`
+    const [row] = await primary.sql`select to_regclass('todo.items_a') as "table"`
     assert.equal(row?.table, null)
   })
 

@@ -38,7 +38,7 @@ await server.close()
 
 /** Compiles a client without the types of Node, and with what is wrong in it marked as an error that is expected. */
 async function assertTypes(t: TestContext, app: string): Promise<void> {
-  const typed = `import { type FaultRule, type JournalEntry, type StartOptions, start, type TodoSandbox, type TodoServer } from 'todo-item-service'
+  const typed = `import { type FaultRule, type JournalEntry, type StartOptions, start, type TodoSpace, type TodoServer } from 'todo-item-service'
 import { type Verification, verify } from 'todo-item-service/verify'
 const options: StartOptions<'a'> = { profile: 'a', port: 0, seed: 1, now: '2026-01-01T00:00:00Z' }
 export async function test(): Promise<void> {
@@ -50,14 +50,14 @@ export async function test(): Promise<void> {
   const done: boolean[] = (await b.items()).map((item) => item.done)
   const rule: FaultRule = { method: 'POST', times: 1, code: 503 }
   await server.fail(rule, { fault: 'lost', delay: ids.length + done.length })
-  const sandbox: TodoSandbox<'a'> = server.sandbox('ada')
-  await sandbox.putItems(await server.items())
-  const entries: JournalEntry[] = [server, sandbox].flatMap((one) => one.requests({ since: 1, limit: 2, preflights: true }))
+  const space: TodoSpace<'a'> = server.space('ada')
+  await space.putItems(await server.items())
+  const entries: JournalEntry[] = [server, space].flatMap((one) => one.requests({ since: 1, limit: 2, preflights: true }))
   const token: string = await server.token({ name: entries[0]?.method ?? server.url })
   // @ts-expect-error: Profile A has no string ids.
   await server.putItems([{ id: '1', isComplete: true }])
-  // @ts-expect-error: nor has a sandbox of it.
-  await sandbox.putItems([{ id: '1', isComplete: true }])
+  // @ts-expect-error: nor has a space of it.
+  await space.putItems([{ id: '1', isComplete: true }])
   // @ts-expect-error: notes is missing.
   await b.putItems([{ id: '1', name: token }])
   // @ts-expect-error: there is no such fault.

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
 import { profiles } from '../../src/app.ts'
-import { memoryStores } from '../../src/store/memory.ts'
 import type { Stores } from '../../src/store/store.ts'
-import { itemsIn, listIn, startingWith } from '../support/stores.ts'
+import { itemsIn, listIn, memoryStores, startingWith } from '../support/stores.ts'
 
 suite('memory budget', () => {
   const open = () => memoryStores({ ...profiles, b: { ...profiles.b, startingItems: [] } }, 'test', limits)
@@ -50,7 +49,7 @@ suite('memory budget', () => {
           await stores.a.delete(`${id}`)
           await stores.b.delete(`${id}`)
         }
-        assert.deepEqual(stores.counts(), { a: 0, b: 0 })
+        assert.deepEqual(stores.spaces.counts(), { a: 0, b: 0 })
         assert.equal(await capacity(stores), expected)
       }),
       { numRuns: 50 },
@@ -120,7 +119,7 @@ test('B1 a list of 1,100 items is complete after creates, replaces and deletes',
   assert.deepEqual(await itemsIn(store), [named('again')])
 })
 
-suite('stores of sandboxes', () => {
+suite('stores of spaces', () => {
   const limits = { maxItems: 10_000, maxBytes: 200_000 }
   const fill = (stores: Stores) => {
     let count = 0
@@ -128,22 +127,45 @@ suite('stores of sandboxes', () => {
     return count
   }
 
-  test('share the budget, and return what they had when they are disposed of, requests in flight included', () => {
-    const stores = memoryStores(profiles, 'test', limits)
-    const open = (id: string) => {
-      const opened = stores.openAnother(id)
-      assert.ok(opened !== 'memory-limit')
-      return opened
-    }
-    const [one, other] = [open('1'), open('2')]
+  test('share the memory, and return it when they are deleted', async () => {
+    const { spaces } = memoryStores(profiles, 'test', limits)
+    const [one, other, main] = [spaces.space('one'), spaces.space('other'), spaces.space('')]
     const count = fill(one)
     assert.ok(count > 70)
-    assert.deepEqual([fill(other), fill(stores), stores.openAnother('3')], [0, 0, 'memory-limit'])
-    one.dispose()
-    fill(one)
-    one.dispose()
-    assert.equal(fill(open('4')), count)
-    other.dispose()
-    assert.ok(fill(stores) > 5)
+    assert.deepEqual([fill(other), fill(main)], [0, 0])
+    assert.deepEqual(
+      spaces.listSpaces().map(({ name, items }) => [name, items.a]),
+      [
+        ['', 0],
+        ['one', count],
+      ],
+    )
+    spaces.deleteSpace('one')
+    assert.deepEqual(await itemsIn(spaces.space('one').a), [])
+    assert.equal(fill(spaces.space('one')), count)
+  })
+
+  test('a write that is refused makes no space, and reads take no memory', async () => {
+    const { spaces } = memoryStores(profiles, 'test', limits)
+    for (let index = 0; index < 1_000; index++) {
+      const { a, b } = spaces.space(`${index}`)
+      assert.equal((await itemsIn(b)).length, 3)
+      assert.equal(await a.update('1', { name: 'x', isComplete: true }), 'not-found')
+      assert.equal(await b.delete('unknown'), 'not-found')
+    }
+    assert.equal(spaces.listSpaces().length, 1)
+  })
+
+  test('an entity tag of a deleted space never stands for another state', async () => {
+    const { spaces } = memoryStores(profiles, 'test')
+    const tags = new Map<string, string>()
+    for (let round = 0; round < 5; round++) {
+      const { a } = spaces.space('one')
+      for (let count = 0; count <= round; count++) await a.create({ name: `${round}`, isComplete: false })
+      const { etag } = await spaces.space('one').a.list()
+      assert.equal(tags.get(etag), undefined)
+      tags.set(etag, await listIn(spaces.space('one').a))
+      spaces.deleteSpace('one')
+    }
   })
 })

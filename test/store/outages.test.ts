@@ -52,7 +52,7 @@ suite('while the database is unreachable or slow', { concurrency: 3 }, () => {
     // On a slow machine, statements are also sent again on other connections, or cancelled after 5 seconds.
     for (let attempts = 0, isSlow = true; isSlow; attempts++) {
       assert.ok(attempts < 50, 'this machine is too slow')
-      if (attempts > 0) await blocker`begin; lock table todo.numbered_items`
+      if (attempts > 0) await blocker`begin; lock table todo.items_a`
       const sentAt = performance.now()
       let hasEnded = false
       const requests = Promise.all(Array.from({ length: 50 }, () => instance.send('GET', '/1'))).finally(() => {
@@ -85,7 +85,7 @@ suite('while the database is unreachable or slow', { concurrency: 3 }, () => {
     // The lock must outlast the requests: on a slow machine the statement may be cancelled before.
     for (let isLocked = false, attempts = 0; !isLocked; attempts++) {
       assert.ok(attempts < 10, 'this machine is too slow')
-      await blocker`begin; update todo.numbered_items set name = 'x' where id = 1`
+      await blocker`begin; update todo.items_a set name = 'x' where id = 1`
       isLocked = true
       const locked = instance.send('PUT', '/1', { id: 1, ...item('waits') }).finally(() => {
         isLocked = false

@@ -76,6 +76,14 @@ async function untilResult(clock: { now: number }, call: () => Promise<unknown>)
   }
 }
 
+/** The clock goes on by itself: on a busy machine, a connection may be lost and looked for again. */
+function runClock(t: TestContext, clock: { now: number }): void {
+  const timer = setInterval(() => {
+    clock.now += 10
+  }, 10)
+  cleanUp(t, () => clearInterval(timer))
+}
+
 /** More than one period of the timer that looks for calls that are late. */
 const checked = () => sleep(600)
 
@@ -126,6 +134,7 @@ suite('the PostgreSQL pool', { concurrency: true }, () => {
 
   test('sends one statement for the lists of one turn of the event loop, and another for later ones', async (t) => {
     const { read, list, create, clock } = await openStores(t)
+    runClock(t, clock)
     await untilResult(clock, read)
     const lists = await Promise.all(Array.from({ length: 1_200 }, async () => list()))
     assert.equal(new Set(lists).size, 1)
@@ -157,6 +166,7 @@ suite('the PostgreSQL pool', { concurrency: true }, () => {
     const role = uniqueName('limited')
     await sql`create role ${sql(role)} login password 'sesame'`
     const { read, create, proxy, clock, notices, openConnections } = await openStores(t, role)
+    runClock(t, clock)
     // Each waits for its own connection. On a busy machine, an attempt to open one may fail.
     while ((await openConnections()) < 3) {
       await callOften(read, 20).settled
@@ -176,39 +186,32 @@ suite('the PostgreSQL pool', { concurrency: true }, () => {
     assert.deepEqual(notices, [])
   })
 
-  test('sends an insert again whose id is in use, because it had no effect', async (t) => {
-    const { read, create, clock, sql } = await openStores(t)
-    await untilResult(clock, read)
-    await sql`insert into todo.numbered_items (id, name, is_complete) values (1, 'x', false), (2, 'y', false)`
-    const created = await create('z')
-    assert.ok(typeof created === 'object')
-    assert.equal(created.id, '3')
-  })
-
   test('reports once that the disk of the server is full, and once that writes succeed again', async (t) => {
     const { read, create, clock, sql, notices } = await openStores(t)
+    runClock(t, clock)
     await untilResult(clock, read)
     await sql.unsafe(`
       create function todo.fail() returns trigger language plpgsql as
         $$ begin raise exception using errcode = '53100', message = 'No space left on device'; end $$;
-      create trigger fail before insert on todo.numbered_items for each row execute function todo.fail()`)
+      create trigger fail before insert on todo.items_a for each row execute function todo.fail()`)
     for (let round = 0; round < 5; round++) {
       await assert.rejects(create('x'), { name: 'Error', message: 'No space left on device.' })
       await read()
     }
     assert.deepEqual(notices, ['Writes fail: No space left on device.'])
-    await sql`drop trigger fail on todo.numbered_items`
+    await sql`drop trigger fail on todo.items_a`
     for (let round = 0; round < 5; round++) await create('x')
     assert.deepEqual(notices.slice(1), ['Writes succeed again.'])
   })
 
   test('settles what is to be sent again when it is closed, and leaves no connection behind', async (t) => {
     const { read, create, close, clock, sql, openConnections } = await openStores(t)
+    runClock(t, clock)
     await untilResult(clock, read)
     await sql.unsafe(`
       create function todo.fail() returns trigger language plpgsql as
         $$ begin raise exception using errcode = '40001'; end $$;
-      create trigger fail before insert on todo.numbered_items for each row execute function todo.fail()`)
+      create trigger fail before insert on todo.items_a for each row execute function todo.fail()`)
     const { outcomes, settled } = callOften(() => create('x'), 10)
     await sleep(20)
     await close()

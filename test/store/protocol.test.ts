@@ -116,7 +116,7 @@ suite('a server that does not speak as PostgreSQL does', { concurrency: 4 }, () 
     const result = bytes(description('id'), row, message('C', 'INSERT 0 1\0'))
     proxy.respond(fields.name, bytes(ready, message('1', ''), message('2', ''), result, ready))
     // Two statements in one packet.
-    const outcomes = await Promise.allSettled([a.create(fields), a.create(fields)])
+    const outcomes = await Promise.allSettled([a.create(fields), a.update('7', fields)])
     assert.deepEqual(
       outcomes.map(({ status }) => status),
       ['rejected', 'rejected'],

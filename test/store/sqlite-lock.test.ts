@@ -4,14 +4,14 @@ import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import Libsql from 'libsql'
 import { profiles } from '../../src/app.ts'
-import { type SqliteStores, sqliteStores } from '../../src/store/sqlite/store.ts'
+import { sqliteSpaces } from '../../src/store/sqlite/store.ts'
 import { UnavailableError } from '../../src/store/store.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { run } from '../support/cli.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { Instance, item } from '../support/instance.ts'
 import { transports } from '../support/running.ts'
-import { itemsIn } from '../support/stores.ts'
+import { itemsIn, type PersistentStores, storesOf } from '../support/stores.ts'
 import { send, startWorkers, untilBothServe } from '../support/workers.ts'
 
 const items = '/api/todoitems'
@@ -29,7 +29,7 @@ function lock(t: TestContext, file: string) {
   }
 }
 
-interface LockedStores extends SqliteStores, ReturnType<typeof lock> {
+interface LockedStores extends PersistentStores, ReturnType<typeof lock> {
   readonly file: string
   readonly notices: readonly string[]
   /** Moves the clock of the stores, which stands still otherwise. */
@@ -42,12 +42,14 @@ function openLocked(t: TestContext, access: 'exclusive' | 'shared' = 'exclusive'
   let now = 0
   const notices: string[] = []
   const open = (access: 'exclusive' | 'shared') =>
-    sqliteStores(file, profiles, {
-      random: Math.random,
-      access,
-      monotonicNow: () => now,
-      notice: (message) => notices.push(message),
-    })
+    storesOf(
+      sqliteSpaces(file, profiles, {
+        random: Math.random,
+        access,
+        monotonicNow: () => now,
+        notice: (message) => notices.push(message),
+      }),
+    )
   const creator = open('exclusive')
   cleanUp(t, () => creator.close())
   creator.a.create(item('first'))
@@ -138,7 +140,7 @@ suite('while another program holds the write lock of the data file', { concurren
   test('what the other program has written is seen at once, also while a write waits', async (t) => {
     const stores = openLocked(t)
     const write = stores.a.create(item('second'))
-    stores.commit("update numbered_items set name = 'by another program'")
+    stores.commit("update items_a set name = 'by another program'")
     assert.deepEqual(await itemsIn(stores.a), [{ id: 1, ...item('by another program') }])
     await write
     assert.equal((await itemsIn(stores.a)).length, 2)
@@ -156,7 +158,7 @@ suite('while another program holds the write lock of the data file', { concurren
       stores.pass(1_000)
       assertUnavailable(await refused, /is locked/)
     }
-    stores.commit("update numbered_items set name = 'by another program'")
+    stores.commit("update items_a set name = 'by another program'")
     assert.deepEqual(await itemsIn(stores.a), [{ id: 1, ...item('by another program') }])
     assert.deepEqual(await stores.b.create(named('x')), { json: JSON.stringify(named('x')) })
     assert.deepEqual(await stores.a.create(item('second')), {
@@ -273,7 +275,7 @@ suite('while another program holds the write lock of the data file', { concurren
     const { code, stderr } = await run(t, args)
     assert.deepEqual(
       [code, stderr],
-      [1, `todo-service: The data file ${file} is locked by another process. Nothing is imported.\n`],
+      [1, `todo-service: The data file ${file} is locked by another process. Nothing is changed.\n`],
     )
     release()
     assert.equal((await run(t, args)).code, 0)

@@ -19,13 +19,13 @@ import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import Libsql from 'libsql'
-import { sqliteStores } from '../../src/store/sqlite/store.ts'
+import { sqliteSpaces } from '../../src/store/sqlite/store.ts'
 import { type ItemA, type ItemB, UnavailableError } from '../../src/store/store.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { jsonLines, node, run } from '../support/cli.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { Instance, item } from '../support/instance.ts'
-import { itemsIn, startingWith } from '../support/stores.ts'
+import { itemsIn, startingWith, storesOf } from '../support/stores.ts'
 
 const named = (id: string, name = 'name'): ItemB => ({ id, name, notes: 'notes', done: false })
 const numbered = (id: string, name: string | null = 'name'): ItemA => ({
@@ -37,12 +37,8 @@ const numbered = (id: string, name: string | null = 'name'): ItemA => ({
 
 /** Stores on a file; several may share it. */
 function open(file: string, access: 'exclusive' | 'shared' = 'exclusive', a: ItemA[] = [], b: ItemB[] = []) {
-  return sqliteStores(file, startingWith({ a, b }), {
-    random: Math.random,
-    access,
-    monotonicNow: () => performance.now(),
-    notice: () => {},
-  })
+  const options = { random: Math.random, access, monotonicNow: () => performance.now(), notice: () => {} }
+  return storesOf(sqliteSpaces(file, startingWith({ a, b }), options))
 }
 
 suite('items in a data file', { concurrency: 4 }, () => {
@@ -168,7 +164,7 @@ suite('items in a data file', { concurrency: 4 }, () => {
     await instance.send('POST', '', item('x'))
     assert.deepEqual(await instance.list(), [{ id: 1, ...item('x') }])
     const db = new Libsql(file)
-    db.exec("update numbered_items set name = 'y'")
+    db.exec("update items_a set name = 'y'")
     db.close()
     assert.deepEqual(await instance.list(), [{ id: 1, ...item('y') }])
     assert.equal((await instance.send('GET', '/1')).text, JSON.stringify({ id: 1, ...item('y') }))
@@ -290,14 +286,14 @@ suite('serve --data exits with code 1 and one sentence, and leaves the file as i
 
   test('when it is a database of another program', async (t) => {
     const file = join(temporaryFolder(t), 'other.db')
-    edit(file, 'create table numbered_items (id); pragma user_version = 1')
+    edit(file, 'create table items_a (id); pragma user_version = 1')
     await assertFails(t, file, /is a database of another program/)
   })
 
   test('when it is of a newer version', async (t) => {
     const file = await dataFile(t)
     edit(file, 'pragma user_version = 99')
-    await assertFails(t, file, /has version 99, but this program supports versions up to 1\. Run the newer program/)
+    await assertFails(t, file, /has version 99, but this program supports versions up to 2\. Run the newer program/)
   })
 
   test('when it is damaged', async (t) => {
@@ -473,7 +469,7 @@ suite('a data file that is damaged while the service runs', { concurrency: 4 }, 
     truncateSync(file)
     assert.equal((await instance.send('GET', '')).status, 503)
     assert.equal(await readiness(instance), 503)
-    assert.deepEqual(noticesIn(instance), messages(file, 'no such table: lists').slice(0, 1))
+    assert.deepEqual(noticesIn(instance), messages(file, 'no such table: spaces').slice(0, 1))
   })
 })
 

@@ -117,10 +117,10 @@ export async function assertAccessible(page: Page, what: string): Promise<void> 
   }
 }
 
-/** Services of both profiles, and for each test items, traffic and switches of its own: the address of a new sandbox. */
-export function appServices(sandboxPrefix: string, argsOfA: readonly string[] = []) {
+/** Services of both profiles, and for each test items, traffic and switches of its own: the address of a new space. */
+export function appServices(spacePrefix: string, argsOfA: readonly string[] = []) {
   const services: Record<Profile, Service> = { a: sharedService(argsOfA), b: sharedService([], 'b') }
-  let sandboxes = 0
-  const newSandbox = (profile: Profile) => `${services[profile].url}/~${sandboxPrefix}-${++sandboxes}`
-  return { services, newSandbox }
+  let spaces = 0
+  const newSpace = (profile: Profile) => `${services[profile].url}/~${spacePrefix}-${++spaces}`
+  return { services, newSpace }
 }

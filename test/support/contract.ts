@@ -60,11 +60,11 @@ export function testContract(profile: 'a' | 'b', name: ServerName): void {
 }
 
 /** In development, the control layer handles every request first. */
-export function testControlled(profile: 'a' | 'b', place: 'in a sandbox' | 'outside sandboxes'): void {
+export function testControlled(profile: 'a' | 'b', place: 'in a space' | 'outside spaces'): void {
   test(`profile ${profile} passes every check of the contract with the control layer on, ${place}`, async (t) => {
     const service = await serve(t, [], {}, profile)
     const token = await developmentToken(service)
-    const url = `${service.url}${place === 'in a sandbox' ? '/~verify' : ''}`
+    const url = `${service.url}${place === 'in a space' ? '/~verify' : ''}`
     const options = { url, profile, token, otherToken: token, timeout: 60_000, strict: true }
     const { outcomes, ok, leftovers } = await verify(options)
     const needsOwnServer = contracts[profile].checks.filter(({ needs }) => needs === 'own server').length

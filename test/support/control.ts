@@ -15,10 +15,10 @@ export const itemsPath = '/api/todoitems'
 export const numbered = (name: string) => ({ name, isComplete: false })
 export const named = (id: string) => ({ id, name: `name of ${id}`, notes: 'notes', done: false })
 
-let sandboxes = 0
+let spaces = 0
 
-/** The sandbox of a shared service that no other test uses. */
-export const newSandbox = ({ url }: Pick<Service, 'url'>): Client => createClient(`${url}/~test-${++sandboxes}`)
+/** The space of a shared service that no other test uses. */
+export const newSpace = ({ url }: Pick<Service, 'url'>): Client => createClient(`${url}/~test-${++spaces}`)
 
 export const problemOf = ({ text }: Pick<Response, 'text'>): { title: string; errors?: Record<string, string[]> } =>
   JSON.parse(text)

@@ -23,7 +23,7 @@ const notRunHere: Readonly<Record<string, string>> = {
     'it runs tests',
   'bench/README.md: npm run bench                        # all parts, about 20 minutes; writes results/latest.*':
     'measures for minutes, on an idle machine',
-  'docs/agents.md: service {"profile":"a","sandbox":"agent"}': 'commands/mcp.test.ts makes these calls',
+  'docs/agents.md: service {"profile":"a","space":"agent"}': 'commands/mcp.test.ts makes these calls',
   'docs/agents.md: verify {"url":"http://localhost:8080","profile":"a","quick":true}':
     'commands/mcp.test.ts makes this call',
   'docs/architecture.md: socket': 'a diagram',

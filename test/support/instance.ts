@@ -152,9 +152,9 @@ export async function startWithLockedTable(t: TestContext, interpreter?: Interpr
   const { instance, database } = await startBehindProxy(t, 'a', interpreter)
   const blocker = openSql((await sharedPostgres()).url(database))
   cleanUp(t, () => blocker.end())
-  await blocker`insert into todo.numbered_items (name, is_complete) values ('x', false)`
+  await blocker`insert into todo.items_a (space, id, name, is_complete, version) values ('', 1, 'x', false, 1)`
   // Opens the connections.
   await instance.list()
-  await blocker`begin; lock table todo.numbered_items`
+  await blocker`begin; lock table todo.items_a`
   return { instance, database, blocker }
 }

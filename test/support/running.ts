@@ -13,13 +13,13 @@ import type { ProfileName } from '../../src/profiles/profile.ts'
 import { nodeServer } from '../../src/server/node.ts'
 import { noOverloadMonitor } from '../../src/server/overload.ts'
 import { type ServerLimits, serverContext } from '../../src/server/server.ts'
-import { memoryStores } from '../../src/store/memory.ts'
 import type { Stores } from '../../src/store/store.ts'
 import { devTokenDefaults, devTokenIssuer } from '../../src/tokens/dev-key.ts'
 import { signToken } from '../../src/tokens/sign.ts'
 import { createTokenVerifier, type TokenVerifierOptions } from '../../src/tokens/verify.ts'
 import { cleanUp } from './cleanup.ts'
 import { createClient } from './client.ts'
+import { memoryStores } from './stores.ts'
 
 const devKey = createSecretKey(randomBytes(32))
 
@@ -79,6 +79,7 @@ export function serverOf(
 ) {
   let requests = 0
   const settings = {
+    spaces: 'none' as const,
     maxBodyBytes: 2 ** 20,
     baseUrl,
     requireAuth,
@@ -99,7 +100,7 @@ export function serverOf(
     now: () => new Date(),
     random: Math.random,
   }
-  const handler = app(profiles[name], stores, settings)
+  const handler = app(profiles[name], { space: () => stores, listSpaces: () => [], deleteSpace() {} }, settings)
   return nodeServer(handler, contextWith(limits))
 }
 

@@ -3,11 +3,19 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { profiles } from '../../src/app.ts'
-import { memoryStores } from '../../src/store/memory.ts'
-import { postgresStores } from '../../src/store/postgres/store.ts'
+import { MemorySpaces } from '../../src/store/memory.ts'
+import { postgresSpaces } from '../../src/store/postgres/store.ts'
 import { readDatabaseUrl } from '../../src/store/postgres/url.ts'
-import { sqliteStores } from '../../src/store/sqlite/store.ts'
-import type { ItemA, ItemB, PersistentStores, Stores } from '../../src/store/store.ts'
+import { sqliteSpaces } from '../../src/store/sqlite/store.ts'
+import {
+  defaultSpace,
+  type ItemA,
+  type ItemB,
+  type PersistentSpaces,
+  type Snapshot,
+  type Spaces,
+  type Stores,
+} from '../../src/store/store.ts'
 import { cleanUp } from './cleanup.ts'
 import { sharedPostgres, uniqueName } from './database.ts'
 
@@ -30,13 +38,49 @@ export async function listIn(store: Stores['a'] | Stores['b']): Promise<string> 
 
 export const itemsIn = async (store: Stores['a'] | Stores['b']): Promise<unknown[]> => JSON.parse(await listIn(store))
 
+/** The stores of one space, and what is done with all. */
+export interface OpenedStores extends Stores {
+  readonly spaces: Spaces
+}
+
+export interface PersistentStores extends OpenedStores, Pick<PersistentSpaces, 'close' | 'ping'> {
+  readonly spaces: PersistentSpaces
+  exportItems(): Promise<Required<Snapshot>>
+  importItems(snapshot: Snapshot): ReturnType<PersistentSpaces['importItems']>
+}
+
+export const storesOf = (spaces: PersistentSpaces, space = defaultSpace): PersistentStores => ({
+  ...spaces.space(space),
+  spaces,
+  exportItems: async () => (await spaces.exportItems(space)).get(space) as Required<Snapshot>,
+  importItems: (snapshot) => spaces.importItems(new Map([[space, snapshot]])),
+  close: () => spaces.close(),
+  ping: () => spaces.ping(),
+})
+
+/** The default space of new ones in memory. */
+export function memoryStores(...parameters: ConstructorParameters<typeof MemorySpaces>) {
+  const spaces = new MemorySpaces(...parameters)
+  return { ...spaces.space(defaultSpace), spaces }
+}
+
 /** Opens new stores of each kind; they are closed after the test. */
 export const stores = {
-  memory: async (_: TestContext, starting: StartingItems): Promise<Stores> =>
-    memoryStores(startingWith(starting), 'test'),
-  SQLite: async (t: TestContext, starting: StartingItems): Promise<PersistentStores> => {
+  memory: async (_: TestContext, starting: StartingItems, space = defaultSpace): Promise<OpenedStores> => {
+    const spaces = new MemorySpaces(startingWith(starting), 'test')
+    return {
+      spaces,
+      get a() {
+        return spaces.space(space).a
+      },
+      get b() {
+        return spaces.space(space).b
+      },
+    }
+  },
+  SQLite: async (t: TestContext, starting: StartingItems, space?: string): Promise<PersistentStores> => {
     const folder = mkdtempSync(join(tmpdir(), 'todo-service-'))
-    const opened = sqliteStores(join(folder, 'todo.db'), startingWith(starting), {
+    const opened = sqliteSpaces(join(folder, 'todo.db'), startingWith(starting), {
       random: Math.random,
       access: 'exclusive',
       monotonicNow: () => performance.now(),
@@ -46,10 +90,10 @@ export const stores = {
       await opened.close()
       rmSync(folder, { recursive: true })
     })
-    return opened
+    return storesOf(opened, space)
   },
-  PostgreSQL: async (t: TestContext, starting: StartingItems): Promise<PersistentStores> =>
-    openPostgres(t, (await sharedPostgres()).url(), { starting, schema: uniqueName('todo') }),
+  PostgreSQL: async (t: TestContext, starting: StartingItems, space?: string): Promise<PersistentStores> =>
+    openPostgres(t, (await sharedPostgres()).url(), { starting, schema: uniqueName('todo'), space }),
 }
 
 /** Stores in the database at this URL; closed after the test. */
@@ -59,18 +103,20 @@ export async function openPostgres(
   {
     starting,
     schema = 'todo',
+    space,
     monotonicNow = () => performance.now(),
     notice = () => {},
   }: {
     readonly starting?: StartingItems
     readonly schema?: string
+    readonly space?: string | undefined
     readonly monotonicNow?: () => number
     readonly notice?: (message: string) => void
   } = {},
 ): Promise<PersistentStores> {
   const database = readDatabaseUrl(url)
   if (!database) throw new Error('readDatabaseUrl rejects the URL of the test database.')
-  const opened = await postgresStores(
+  const opened = await postgresSpaces(
     {
       database,
       schema,
@@ -82,5 +128,5 @@ export async function openPostgres(
     starting ? startingWith(starting) : profiles,
   )
   cleanUp(t, () => opened.close())
-  return opened
+  return storesOf(opened, space)
 }

@@ -45,6 +45,9 @@ const hasOtherStateThanStop = hasState(/^(?!57)./)
 /** The server lacks disk space or memory, cannot read its files, or has found them damaged. */
 export const isStorageError = hasState(/^(?:53[12]|58|XX00[12])/)
 
+/** A number is greater than its type holds. */
+export const isOutOfRange = hasState(/^22003$/)
+
 /** The server lacks what was asked for: it is only compatible with PostgreSQL, or does not allow it. */
 export const isUnsupported = hasState(/^(?:0A|42|55)/)
 

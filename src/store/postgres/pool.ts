@@ -67,16 +67,21 @@ const silenceMs = 3_000
 /** A statement, and what the server can return for it: anything else is what is left of a lost connection. */
 export interface PreparedStatement {
   readonly command: string
-  /** The columns of the row that it returns; none where it returns no row. */
+  /** The columns of the rows that it returns; none where it returns no row. */
   readonly columns: readonly string[]
-  /** Whether there may be no such row. */
-  readonly isOptional: boolean
+  /** How many rows it returns or changes, where a call does not say it. */
+  readonly rows: RowCount
   readonly isWrite: boolean
   /** The driver prepares it once for each connection. */
   readonly named: object
   /** The driver has it parsed each time. */
   readonly unnamed: object
 }
+
+/** The fewest and the most. */
+type RowCount = readonly [min: number, max: number]
+const one: RowCount = [1, 1]
+export const oneAtMost: RowCount = [0, 1]
 
 /**
  * The name of a prepared statement contains a hash of its text. Behind a connection pooler the statement may have been
@@ -85,15 +90,17 @@ export interface PreparedStatement {
 export function prepared(
   name: string,
   text: string,
-  { columns = [], isOptional = false }: Partial<Pick<PreparedStatement, 'columns' | 'isOptional'>> = {},
+  columns: readonly string[] = [],
+  rows = columns.length > 0 ? one : oneAtMost,
 ): PreparedStatement {
   const hash = createHash('sha256').update(text).digest('hex').slice(0, 32)
-  const [command = 'select'] = /^(?:insert|update|delete)\b/.exec(text) ?? []
+  // The first one that begins a line: a statement may begin with the clause "with".
+  const [command = 'select'] = /^ *(?:insert|update|delete)\b/m.exec(text)?.map((word) => word.trim()) ?? []
   return {
     command: command.toUpperCase(),
     columns,
-    isOptional,
-    isWrite: /\b(?:insert|update|delete)\b/.test(text),
+    rows,
+    isWrite: command !== 'select',
     named: inherited({ name: `${name}_${hash}`, text }),
     unnamed: inherited({ text }),
   }
@@ -102,7 +109,8 @@ export function prepared(
 /** The driver copies own members for each call, which costs more than all of the pool; inherited ones it does not. */
 const inherited = (config: object): object => Object.create(config)
 
-export type SqlParameters = (string | boolean | Buffer | null)[]
+type SqlValue = string | number | boolean | Buffer | null
+export type SqlParameters = (SqlValue | readonly SqlValue[])[]
 
 export interface PoolOptions {
   readonly database: DatabaseSettings
@@ -111,15 +119,20 @@ export interface PoolOptions {
   readonly random: () => number
 }
 
-/** A call of `query` that has no outcome yet, or whose caller has been told that it takes too long. */
-interface QueryCall {
+/** What a caller waits for. It is rejected when it has no outcome in time. */
+export interface PendingCall<Outcome> {
   readonly startedAt: number
+  resolve(outcome: Outcome): void
+  reject(error: unknown): void
+}
+
+/** A call of `query` that has no outcome yet, or whose caller has been told that it takes too long. */
+interface QueryCall extends PendingCall<QueryResult> {
   sentAt: number
   attempts: number
   readonly statement: PreparedStatement
   readonly parameters: SqlParameters
-  resolve(result: QueryResult): void
-  reject(error: unknown): void
+  readonly rows: RowCount
 }
 
 interface PooledConnection extends DatabaseConnection {
@@ -199,7 +212,7 @@ class Server {
     connection.client.query(query, parameters, (error: unknown, result: QueryResult) => {
       connection.sent--
       this.sent.delete(call)
-      if (!error && isPossible(statement, result)) return done(undefined, result)
+      if (!error && isPossible(call, result)) return done(undefined, result)
       if (isNameError(error)) connection.unnamedSince ??= sentAt
       if (!leavesConnectionUsable(error)) connection.destroy()
       done(error ?? new UnavailableError('The connection was lost.'))
@@ -258,7 +271,7 @@ export class Pool {
   readonly #reads: Failures
   readonly #writes: Failures
   /** All calls whose caller waits, the oldest first, wherever they are: each is settled in time. */
-  readonly #pending = new Set<QueryCall>()
+  readonly #pending = new Set<PendingCall<never>>()
   /** Those that are to be sent. */
   readonly #waiting = new Set<QueryCall>()
   readonly #closed = new AbortController()
@@ -281,16 +294,36 @@ export class Pool {
   }
 
   /** Runs one statement; again only when it certainly had no effect. Throws UnavailableError in bounded time. */
-  query(statement: PreparedStatement, parameters: SqlParameters = []): Promise<QueryResult> {
+  query(
+    statement: PreparedStatement,
+    parameters: SqlParameters = [],
+    rows: RowCount = statement.rows,
+  ): Promise<QueryResult> {
     return new Promise((resolve, reject) => {
       const now = this.#monotonicNow()
-      const call: QueryCall = { statement, parameters, startedAt: now, sentAt: now, attempts: 0, resolve, reject }
-      this.#pending.add(call)
-      if (this.#closed.signal.aborted) this.#settle(call, 'The service is stopping.')
-      else if (this.#isDownForLong(now)) this.#settle(call, 'The database is down.')
-      else if (this.#pending.size > maxPending) this.#settle(call, 'Too many requests wait for the database.')
-      else this.#sendOrWait(call, now)
+      const call: QueryCall = { statement, parameters, rows, startedAt: now, sentAt: now, attempts: 0, resolve, reject }
+      if (this.#admit(call)) this.#sendOrWait(call, now)
     })
+  }
+
+  /** For one of several callers of a statement: limits its time, and counts it as one that waits. */
+  pending<Outcome>(execute: (call: PendingCall<Outcome>) => void): Promise<Outcome> {
+    return new Promise((resolve, reject) => {
+      const call = { startedAt: this.#monotonicNow(), resolve, reject }
+      if (this.#admit(call)) execute(call)
+    })
+  }
+
+  isPending(call: PendingCall<never>): boolean {
+    return this.#pending.has(call)
+  }
+
+  resolve<Outcome>(call: PendingCall<Outcome>, outcome: Outcome): void {
+    if (this.#pending.delete(call)) call.resolve(outcome)
+  }
+
+  reject(call: PendingCall<never>, error: unknown): void {
+    if (this.#pending.delete(call)) call.reject(error)
   }
 
   /** Executes it on a connection of its own, and again after a conflict. The time limit is also that of its statements. */
@@ -312,11 +345,19 @@ export class Pool {
   async close(): Promise<void> {
     this.#closed.abort()
     clearInterval(this.#timer)
-    for (const call of this.#pending)
+    for (const call of this.#pending as Set<QueryCall>)
       if (!this.#current?.sent.has(call) && !this.#retired?.sent.has(call))
         this.#settle(call, 'The service is stopping.')
     await this.#current?.end()
     this.#retired?.destroy()
+  }
+
+  #admit(call: PendingCall<never>): boolean {
+    this.#pending.add(call)
+    if (this.#closed.signal.aborted) this.#settle(call, 'The service is stopping.')
+    else if (this.#isDownForLong(call.startedAt)) this.#settle(call, 'The database is down.')
+    else if (this.#pending.size > maxPending) this.#settle(call, 'Too many requests wait for the database.')
+    return this.#pending.has(call)
   }
 
   #sendOrWait(call: QueryCall, now: number): void {
@@ -342,7 +383,7 @@ export class Pool {
     server.send(connection, call, (error, result) => {
       if (result) {
         this.#failuresOf(call).succeeded()
-        if (this.#pending.delete(call)) call.resolve(result)
+        this.resolve(call, result)
       } else this.#onError(server, call, error)
       if (this.#waiting.size > 0) this.#sendWaiting()
     })
@@ -391,9 +432,9 @@ export class Pool {
   }
 
   /** Rejects the call, unless it is settled. */
-  #settle(call: QueryCall, reason: unknown): void {
-    this.#waiting.delete(call)
-    if (this.#pending.delete(call)) call.reject(typeof reason === 'string' ? new UnavailableError(reason) : reason)
+  #settle(call: PendingCall<never>, reason: unknown): void {
+    this.#waiting.delete(call as QueryCall)
+    this.reject(call, typeof reason === 'string' ? new UnavailableError(reason) : reason)
   }
 
   #onBroken(server: Server): void {
@@ -490,12 +531,12 @@ export class Pool {
   }
 }
 
-function isPossible({ command, columns, isOptional }: PreparedStatement, result: QueryResult): boolean {
+function isPossible({ statement: { command, columns }, rows: [min, max] }: QueryCall, result: QueryResult): boolean {
   const { rows, rowCount, fields } = result
-  if (result.command !== command || (rowCount !== 0 && rowCount !== 1)) return false
+  if (result.command !== command || rowCount === null || rowCount < min || rowCount > max) return false
   if (fields.length !== columns.length) return false
   for (let at = 0; at < columns.length; at++) if (fields[at]?.name !== columns[at]) return false
-  return columns.length === 0 ? rows.length === 0 : rows.length === rowCount && (isOptional || rowCount === 1)
+  return rows.length === (columns.length === 0 ? 0 : rowCount)
 }
 
 /** Statements of one turn of the event loop are sent at its end, those on one connection at once. */

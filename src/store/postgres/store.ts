@@ -1,24 +1,38 @@
 import { createHash } from 'node:crypto'
 import type { Client } from 'pg'
 import {
+  defaultSpace,
   etagOf,
+  type Full,
   highestId,
   type IfMatch,
-  type ItemA,
   type ItemB,
   type ListRepresentation,
-  type PersistentStores,
+  type PersistentSpaces,
   type ReplaceOutcome,
   type Serializers,
   type Snapshot,
+  type Snapshots,
   type StoreA,
   type StoreB,
   versionsIn,
 } from '../store.ts'
+import { CreateBatches } from './batches.ts'
 import { findPrimary, selectIfSupported, statementTimeoutMs, withConnection } from './connection.ts'
-import { sqlStateOf } from './errors.ts'
+import { isOutOfRange } from './errors.ts'
 import { migrate } from './migrations.ts'
-import { Pool, type PoolOptions, type PreparedStatement, prepared, type SqlParameters } from './pool.ts'
+import { oneAtMost, Pool, type PoolOptions, type PreparedStatement, prepared, type SqlParameters } from './pool.ts'
+import {
+  deleteSpace,
+  keyOf,
+  listSpaces,
+  readItems,
+  replaceItems,
+  rowTypes,
+  type Tables,
+  tablesOf,
+  toRow,
+} from './snapshots.ts'
 
 export { describeDatabaseError } from './errors.ts'
 
@@ -34,24 +48,24 @@ const openTimeoutMs = 15_000
 const moveTimeoutMs = 600_000
 
 /** Items in PostgreSQL, for any number of instances. Throws when the database cannot be used. */
-export async function postgresStores(
+export async function postgresSpaces(
   { schema, stop, ...options }: PostgresOptions,
   { a, b }: Serializers,
-): Promise<PersistentStores> {
+): Promise<PersistentSpaces> {
   const { database, notice, random } = options
   // Random, so that none is used twice, whatever was imported, reset or restored, by whichever instance.
   const newVersion = () => `${Math.floor(random() * 2 ** 53)}`
   const tables = tablesOf(schema)
-  const replace = (client: Client, snapshot: Snapshot) => replaceItems(client, tables, snapshot, newVersion())
+  const replace = (client: Client, snapshots: Snapshots, deletesOthers = false) =>
+    replaceItems(client, tables, snapshots, newVersion(), deletesOthers)
   const primary = await findPrimary(database, 0, stop)
   if (database.hosts.length > 1 && primary.timeline === 0)
     notice(
       `The server at ${primary.host.name}:${primary.host.port} cannot tell its timeline: a primary that was superseded is not recognized.`,
     )
   await withConnection(database, primary.host, openTimeoutMs, stop, async (client) => {
-    await migrate(client, schema, () =>
-      replace(client, { a: { items: a.startingItems, lastId: '0' }, b: { items: b.startingItems } }),
-    )
+    const starting = { a: { items: a.startingItems, lastId: '0' }, b: { items: b.startingItems } }
+    await migrate(client, schema, () => replace(client, new Map([[defaultSpace, starting]])))
     const setting = "(select setting from pg_settings where name = 'statement_timeout')"
     const timeoutMs = Number((await selectIfSupported(client, setting)) ?? statementTimeoutMs)
     if (timeoutMs === 0 || timeoutMs > statementTimeoutMs)
@@ -61,319 +75,407 @@ export async function postgresStores(
   })
   const pool = new Pool(options, primary)
 
+  /** Stores exactly these items, unless `isChanged` finds in the same transaction that they are not to be replaced. */
   async function replaceAll(
-    snapshot: Snapshot,
-    isChanged: (client: Client) => Promise<boolean>,
+    snapshots: Snapshots,
+    isChanged?: (client: Client) => Promise<boolean>,
     timeoutMs?: number,
+    deletesOthers = false,
   ): Promise<ReplaceOutcome> {
-    const texts = [
-      ...(snapshot.a?.items ?? []).flatMap(({ name, secret }) => [name, secret]),
-      ...(snapshot.b?.items ?? []).flatMap(({ id, name, notes }) => [id, name, notes]),
-    ]
-    if (!texts.every((text) => isStorable(text))) return 'unstorable'
+    for (const { a, b } of snapshots.values()) {
+      if (!(a?.items ?? []).every(({ name, secret }) => isStorable(name, secret))) return 'unstorable'
+      if (!(b?.items ?? []).every(({ id, name, notes }) => isStorable(id, name, notes))) return 'unstorable'
+    }
     return pool.transaction(async (client) => {
-      if (await isChanged(client)) return 'changed'
-      await replace(client, snapshot)
+      if (await isChanged?.(client)) return 'changed'
+      await replace(client, snapshots, deletesOthers)
       return 'replaced'
     }, timeoutMs)
+  }
+
+  const replaceIn = (space: string, snapshot: Snapshot, table: ItemTable, ifMatch: IfMatch) =>
+    replaceAll(new Map([[space, snapshot]]), ifMatch && ((client) => table.isChanged(client, space, ifMatch)))
+  const itemsOfA = numberedItems(pool, tables, a, newVersion)
+  const itemsOfB = namedItems(pool, tables, b)
+  return {
+    space: (name) => ({
+      a: {
+        ...itemsOfA.store(name),
+        replaceAll: (items, ifMatch) => replaceIn(name, { a: { items, lastId: '0' } }, itemsOfA.table, ifMatch),
+      },
+      b: {
+        ...itemsOfB.store(name),
+        replaceAll: (items, ifMatch) => replaceIn(name, { b: { items } }, itemsOfB.table, ifMatch),
+      },
+    }),
+    listSpaces: () => pool.transaction((client) => listSpaces(client, tables)),
+    deleteSpace: (name) => pool.transaction((client) => deleteSpace(client, tables, name)),
+    exportItems: (name) => pool.transaction((client) => readItems(client, tables, name), moveTimeoutMs),
+    importItems: (snapshots, deletesOthers) => replaceAll(snapshots, undefined, moveTimeoutMs, deletesOthers),
+    close: () => pool.close(),
+    ping: () => pool.query(ping),
+  }
+}
+
+const ping = prepared('ping', 'select 1 as one', ['one'])
+
+/** PostgreSQL's text type cannot hold U+0000. */
+const isStorable = (...texts: (string | null)[]) => !texts.some((text) => text?.includes('\0'))
+
+/** Longer lists are sent from one buffer, as long as they do not change: clients that read slowly share it. */
+const minSharedLength = 64 * 1024
+/** Buffers of the spaces whose lists were read last. */
+const maxSharedLists = 100
+const emptyList = '[]'
+
+interface TableSettings {
+  /** The name of the table. */
+  readonly items: string
+  readonly spaces: string
+  /** The list of a space as one value. */
+  readonly list: string
+  /** Makes a space with the starting items, unless it exists. The first parameter is its name. */
+  readonly make: string
+  readonly makeParameters: SqlParameters
+  /** The column of the table of spaces that is not null once the profile was written to. */
+  readonly counter: string
+  readonly startingList: string
+  readonly startingCount: number
+}
+
+/** The items of a profile in all spaces: their lists, and what a space is that was never written to. */
+class ItemTable {
+  readonly #pool: Pool
+  readonly #settings: TableSettings
+  readonly #list: PreparedStatement
+  readonly #make: PreparedStatement
+  readonly #isWritten: PreparedStatement
+  /** By space: statements that are sent at the end of this turn of the event loop. */
+  readonly #reading = new Map<string, Promise<ListRepresentation>>()
+  readonly #shared = new Map<string, { readonly etag: string; readonly bytes: WeakRef<Buffer> }>()
+
+  constructor(pool: Pool, settings: TableSettings) {
+    const { spaces, list, make, counter } = settings
+    this.#pool = pool
+    this.#settings = settings
+    this.#list = prepared('list', list, ['json'])
+    this.#make = prepared('make_space', make)
+    this.#isWritten = prepared(
+      'find_space',
+      `select exists (select 1 from ${spaces} where space = $1 and ${counter} is not null) as found`,
+      ['found'],
+    )
+  }
+
+  /** Calls of one turn of the event loop share one statement, which is sent after all of them. */
+  list(space: string): Promise<ListRepresentation> {
+    let reading = this.#reading.get(space)
+    if (!reading) {
+      reading = new Promise((resolve) => {
+        setImmediate(() => {
+          this.#reading.delete(space)
+          resolve(this.#represent(space))
+        })
+      })
+      this.#reading.set(space, reading)
+    }
+    return reading
+  }
+
+  /** Whether the space has its own items. */
+  async isWritten(space: string): Promise<boolean> {
+    return space === defaultSpace || (await this.#pool.query(this.#isWritten, [space])).rows[0].found
+  }
+
+  /** Makes the space with its starting items, where it does not exist. */
+  async make(space: string): Promise<void> {
+    const { makeParameters, startingCount } = this.#settings
+    await this.#pool.query(this.#make, [space, ...makeParameters], [0, startingCount])
   }
 
   /**
    * Locks all items and compares the entity tag of their list. The list is read before: PostgreSQL has no timeout for a
    * client that does not read, and would keep the lock.
    */
-  const changeFinder = (table: string, listText: string, ifMatch: IfMatch) => async (client: Client) => {
-    if (!ifMatch) return false
-    const { json } = (await client.query(listText)).rows[0]
+  async isChanged(client: Client, space: string, ifMatch: readonly string[]): Promise<boolean> {
+    const { items, spaces, list, make, makeParameters, counter } = this.#settings
+    await client.query(make, [space, ...makeParameters])
+    const { json } = (await client.query(list, [space])).rows[0]
     if (!ifMatch.includes(listEtag(json))) return true
-    await lockOutCreates(client, tables)
-    await client.query(`select count(*) from (select 1 from ${table} for update) as locked`)
-    const { rows } = await client.query(`select md5(json) as md5 from (${listText}) as list`)
+    await client.query(`update ${spaces} set ${counter} = ${counter} where space = $1`, [space])
+    await client.query(`select count(*) from (select 1 from ${items} where space = $1 for update) as locked`, [space])
+    const { rows } = await client.query(`select md5(json) as md5 from (${list}) as list`, [space])
     return rows[0].md5 !== createHash('md5').update(json).digest('hex')
   }
 
-  return {
-    a: {
-      ...createStoreA(pool, tables, a, newVersion),
-      replaceAll: (items, ifMatch) =>
-        replaceAll({ a: { items, lastId: '0' } }, changeFinder(tables.numbered, numberedList(tables), ifMatch)),
-    },
-    b: {
-      ...createStoreB(pool, tables, b),
-      replaceAll: (items, ifMatch) =>
-        replaceAll({ b: { items } }, changeFinder(tables.named, namedList(tables), ifMatch)),
-    },
-    exportItems: () => pool.transaction((client) => readItems(client, tables), moveTimeoutMs),
-    importItems: (snapshot) => replaceAll(snapshot, async () => false, moveTimeoutMs),
-    close: () => pool.close(),
-    ping: () => pool.query(ping),
-  }
-}
-
-const ping = prepared('ping', 'select 1 as one', { columns: ['one'] })
-
-const tablesOf = (schema: string) => ({
-  numbered: `"${schema}".numbered_items`,
-  named: `"${schema}".named_items`,
-  version: `"${schema}".version`,
-})
-
-type Tables = ReturnType<typeof tablesOf>
-
-/** PostgreSQL's text type cannot hold U+0000. */
-const isStorable = (...texts: (string | null)[]) => !texts.some((text) => text?.includes('\0'))
-
-/** Primary key of an item of profile B: its id can be longer than an index entry allows. */
-const keyOf = (id: string) => createHash('sha256').update(id).digest()
-
-/**
- * The row that replacing all items updates and creating one locks for share, so that these come one after the other, on
- * whichever instances. Where a database locks nothing for share, it reports the conflict.
- */
-const lockRow = 'version = 1'
-
-/** Longer lists are sent from one buffer, as long as they do not change: clients that read slowly share it. */
-const minSharedLength = 64 * 1024
-
-/**
- * The JSON of a list as one value. The entity tag is its hash, so that all instances send the same one. Calls of one turn
- * of the event loop share one statement, which is sent after all of them.
- */
-function listReader(pool: Pool, statement: PreparedStatement): () => Promise<ListRepresentation> {
-  let last: { readonly etag: string; readonly bytes: WeakRef<Buffer> } | undefined
-  let shared: Promise<ListRepresentation> | undefined
-  async function read(): Promise<ListRepresentation> {
-    const json: string = (await pool.query(statement)).rows[0].json
+  /** The entity tag is a hash, so that all instances send the same one. */
+  async #represent(space: string): Promise<ListRepresentation> {
+    const json = await this.#read(space)
     const etag = listEtag(json)
     if (json.length < minSharedLength) return { json, etag }
+    const last = this.#shared.get(space)
     const bytes = (last?.etag === etag && last.bytes.deref()) || Buffer.from(json)
-    last = { etag, bytes: new WeakRef(bytes) }
+    this.#shared.delete(space)
+    this.#shared.set(space, { etag, bytes: new WeakRef(bytes) })
+    const [oldest = space] = this.#shared.keys()
+    if (this.#shared.size > maxSharedLists) this.#shared.delete(oldest)
     return { json: [bytes], etag }
   }
-  return () => {
-    shared ??= new Promise((resolve) => {
-      setImmediate(() => {
-        shared = undefined
-        resolve(read())
-      })
-    })
-    return shared
+
+  async #read(space: string): Promise<string> {
+    const { startingList } = this.#settings
+    const read = async () => (await this.#pool.query(this.#list, [space])).rows[0].json
+    const json = await read()
+    if (json !== emptyList || startingList === emptyList || space === defaultSpace) return json
+    // Read again: the space may have been made after the first statement.
+    return (await this.isWritten(space)) ? read() : startingList
   }
 }
 
 const listEtag = (json: string) => `"${createHash('sha256').update(json).digest('base64url')}"`
 
-const numberedList = ({ numbered }: Tables) => `
-  select '[' || coalesce(string_agg('{"id":' || id || ',"name":' || coalesce(to_json(name)::text, 'null')
-    || ',"isComplete":' || is_complete || '}', ',' order by id), '') || ']' as json from ${numbered}`
-
-const namedList = ({ named }: Tables) => `
-  select '[' || coalesce(string_agg('{"id":' || to_json(id) || ',"name":' || to_json(name) || ',"notes":'
-    || to_json(notes) || ',"done":' || done || '}', ',' order by place), '') || ']' as json from ${named}`
-
-/** SQLSTATE */
-const uniqueViolation = '23505'
+/** A number that stands for the text, for versions that all instances have in common. */
+const hashOf = (text: string) => `${Number.parseInt(createHash('sha256').update(text).digest('hex').slice(0, 13), 16)}`
 
 /** The lists have the text that `serialize` makes, too: to_json() escapes as JSON.stringify() does. */
-function createStoreA(
+function numberedItems(
   pool: Pool,
-  tables: Tables,
-  { serialize }: Serializers['a'],
+  { spaces, a: items }: Tables,
+  { startingItems, serialize }: Serializers['a'],
   newVersion: () => string,
-): Omit<StoreA, 'replaceAll'> {
-  const { numbered: table, version: versions } = tables
-  const list = prepared('list_numbered', numberedList(tables), { columns: ['json'] })
-  const get = prepared('get_numbered', `select name, is_complete, version from ${table} where id = $1`, {
-    columns: ['name', 'is_complete', 'version'],
-    isOptional: true,
+) {
+  const startingList = `[${startingItems.map(serialize)}]`
+  const startingVersion = hashOf(startingList)
+  const starting = new Map(startingItems.map((item) => [item.id, serialize(item)]))
+  const table = new ItemTable(pool, {
+    items,
+    spaces,
+    counter: 'last_id',
+    startingList,
+    startingCount: startingItems.length,
+    list: `select '[' || coalesce(string_agg('{"id":' || id || ',"name":' || coalesce(to_json(name)::text, 'null')
+      || ',"isComplete":' || is_complete || '}', ',' order by id), '') || ']' as json from ${items} where space = $1`,
+    make: `with made as (insert into ${spaces} as existing (space, last_id) values ($1, $2)
+      on conflict (space) do update set last_id = excluded.last_id where existing.last_id is null returning space)
+      insert into ${items} (space, id, name, is_complete, secret, version)
+      select made.space, id, name, "isComplete", secret, $4::bigint
+      from made, jsonb_to_recordset($3) as item (${rowTypes.a})`,
+    makeParameters: [`${highestId(startingItems)}`, JSON.stringify(startingItems), startingVersion],
   })
+  const get = prepared(
+    'get',
+    `select name, is_complete, version from ${items} where space = $1 and id = $2`,
+    ['name', 'is_complete', 'version'],
+    oneAtMost,
+  )
   const create = prepared(
-    'create_numbered',
-    `insert into ${table} (name, is_complete, version) select $1::text, $2::boolean, $3::bigint
-    from ${versions} where ${lockRow} for share returning id`,
-    { columns: ['id'] },
+    'create',
+    `with counted as (update ${spaces} set last_id = last_id + $2::bigint
+      where space = $1 and last_id is not null returning last_id)
+      insert into ${items} (space, id, name, is_complete, version)
+      select $1, last_id - $2::bigint + at, name, is_complete, version
+      from counted, unnest($3::text[], $4::boolean[], $5::bigint[])
+        with ordinality as item (name, is_complete, version, at)
+      returning id`,
+    ['id'],
   )
-  const matches = 'id = $1 and ($2::bigint[] is null or version = any($2::bigint[]))'
-  const update = prepared(
-    'update_numbered',
-    `update ${table} set name = $3, is_complete = $4, version = $5 where ${matches}`,
-  )
-  const remove = prepared('delete_numbered', `delete from ${table} where ${matches}`)
-  const find = prepared('find_numbered', `select exists (select 1 from ${table} where id = $1) as found`, {
-    columns: ['found'],
+  const matches = 'space = $1 and id = $2 and ($3::bigint[] is null or version = any($3::bigint[]))'
+  const update = prepared('update', `update ${items} set name = $4, is_complete = $5, version = $6 where ${matches}`)
+  const remove = prepared('delete', `delete from ${items} where ${matches}`)
+  const find = prepared('find', `select exists (select 1 from ${items} where space = $1 and id = $2) as found`, [
+    'found',
+  ])
+
+  const batches = new CreateBatches<NewItemA, CreatedA>(pool, {
+    keyOf: () => undefined,
+    lengthOf: ({ name }) => name?.length ?? 0,
+    async create(space, created) {
+      const parameters = [
+        space,
+        created.length,
+        created.map(({ name }) => name),
+        created.map(({ isComplete }) => isComplete),
+        created.map(({ version }) => version),
+      ]
+      // None only where the space does not exist.
+      const count = created.length
+      const rowCount = [space === defaultSpace ? count : 0, count] as const
+      const { rows } = await pool.query(create, parameters, rowCount).catch((error: unknown) => {
+        // A4: there is no next id.
+        if (isOutOfRange(error) && created.length === 1) return { rows: ['item-limit'] }
+        throw error
+      })
+      if (rows[0] === 'item-limit') return ['item-limit']
+      if (rows.length > 0) {
+        const first = rows.map(({ id }) => BigInt(id)).reduce((lowest, id) => (id < lowest ? id : lowest))
+        return created.map((item, index) => represent(`${first + BigInt(index)}`, item))
+      }
+      await table.make(space)
+      return this.create(space, created)
+    },
   })
+
+  function represent(id: string, { name, isComplete, version }: NewItemA) {
+    return { id, json: serialize({ id, name, isComplete, secret: null }), etag: etagOf(version) }
+  }
 
   /**
    * Changes the item that has the id and one of the entity tags. Where there is none, the reason is that of a later moment,
    * at which the request would have changed nothing, either: versions are never used again.
    */
-  async function change(statement: PreparedStatement, id: string, ifMatch: IfMatch, fields: SqlParameters = []) {
-    const versions = ifMatch ? `{${versionsIn(ifMatch)}}` : null
-    const { rowCount } = await pool.query(statement, [id, versions, ...fields])
-    if (rowCount === 1) return 'done'
-    return ifMatch && (await pool.query(find, [id])).rows[0].found ? 'changed' : 'not-found'
+  async function change(
+    statement: PreparedStatement,
+    space: string,
+    id: string,
+    ifMatch: IfMatch,
+    fields: SqlParameters = [],
+  ) {
+    const parameters = [space, id, ifMatch ? `{${versionsIn(ifMatch)}}` : null, ...fields]
+    const attempt = async () => (await pool.query(statement, parameters)).rowCount === 1
+    if (await attempt()) return 'done'
+    if (space !== defaultSpace && starting.has(id)) {
+      if (!(await table.isWritten(space))) {
+        if (ifMatch && !ifMatch.includes(etagOf(startingVersion))) return 'changed'
+        await table.make(space)
+      }
+      if (await attempt()) return 'done'
+    }
+    return ifMatch && (await pool.query(find, [space, id])).rows[0].found ? 'changed' : 'not-found'
   }
 
-  return {
-    list: listReader(pool, list),
+  const store = (space: string): Omit<StoreA, 'replaceAll'> => ({
+    list: () => table.list(space),
     async get(id) {
-      const [row] = (await pool.query(get, [id])).rows
+      const read = async () => (await pool.query(get, [space, id])).rows[0]
+      let row = await read()
+      const json = starting.get(id)
+      if (!row && json !== undefined && space !== defaultSpace) {
+        if (!(await table.isWritten(space))) return { json, etag: etagOf(startingVersion) }
+        row = await read()
+      }
       if (!row) return 'not-found'
-      const json = serialize({ id, name: row.name, isComplete: row.is_complete, secret: null })
-      return { json, etag: etagOf(row.version) }
+      const item = { id, name: row.name, isComplete: row.is_complete, secret: null }
+      return { json: serialize(item), etag: etagOf(row.version) }
     },
-    async create({ name, isComplete }) {
-      if (!isStorable(name)) return 'unstorable'
-      const version = newVersion()
-      const parameters = [name, isComplete, version]
-      const { rows } = await pool.query(create, parameters).catch(async (error: unknown) => {
-        if (sqlStateOf(error) !== uniqueViolation) throw error
-        await pool.transaction((client) => raiseSequence(client, tables))
-        return pool.query(create, parameters)
-      })
-      const { id } = rows[0]
-      return { id, json: serialize({ id, name, isComplete, secret: null }), etag: etagOf(version) }
+    create({ name, isComplete }) {
+      return isStorable(name) ? batches.create(space, { name, isComplete, version: newVersion() }) : 'unstorable'
     },
     async update(id, { name, isComplete }, ifMatch) {
       if (!isStorable(name)) return 'unstorable'
       const version = newVersion()
-      const outcome = await change(update, id, ifMatch, [name, isComplete, version])
+      const outcome = await change(update, space, id, ifMatch, [name, isComplete, version])
       return outcome === 'done' ? { etag: etagOf(version) } : outcome
     },
     async delete(id, ifMatch) {
-      const outcome = await change(remove, id, ifMatch)
+      const outcome = await change(remove, space, id, ifMatch)
       return outcome === 'done' ? 'deleted' : outcome
     },
-  }
+  })
+  return { table, store }
 }
 
-function createStoreB(pool: Pool, tables: Tables, { serialize }: Serializers['b']): Omit<StoreB, 'replaceAll'> {
-  const { named: table, version: versions } = tables
-  const list = prepared('list_named', namedList(tables), { columns: ['json'] })
-  const create = prepared(
-    'create_named',
-    `insert into ${table} (key, id, name, notes, done)
-    select $1::bytea, $2::text, $3::text, $4::text, $5::boolean from ${versions} where ${lockRow} for share
-    on conflict (key) do nothing`,
-  )
-  const replace = prepared('replace_named', `update ${table} set name = $2, notes = $3, done = $4 where key = $1`)
-  const remove = prepared('delete_named', `delete from ${table} where key = $1`)
+interface NewItemA {
+  readonly name: string | null
+  readonly isComplete: boolean
+  readonly version: string
+}
 
-  return {
-    list: listReader(pool, list),
-    async create(item) {
-      const { id, name, notes, done } = item
-      if (!isStorable(id, name, notes)) return 'unstorable'
-      const { rowCount } = await pool.query(create, [keyOf(id), id, name, notes, done])
-      return rowCount === 0 ? 'in-use' : { json: serialize(item) }
+type CreatedA = Exclude<Awaited<ReturnType<StoreA['create']>>, 'unstorable'>
+
+function namedItems(pool: Pool, { spaces, b: items }: Tables, { startingItems, serialize }: Serializers['b']) {
+  const starting = new Set(startingItems.map(({ id }) => id))
+  const table = new ItemTable(pool, {
+    items,
+    spaces,
+    counter: 'last_place',
+    startingList: `[${startingItems.map(serialize)}]`,
+    startingCount: startingItems.length,
+    list: `select '[' || coalesce(string_agg('{"id":' || to_json(id) || ',"name":' || to_json(name) || ',"notes":'
+      || to_json(notes) || ',"done":' || done || '}', ',' order by place), '') || ']' as json
+      from ${items} where space = $1`,
+    make: `with made as (insert into ${spaces} as existing (space, last_place) values ($1, $2)
+      on conflict (space) do update set last_place = excluded.last_place where existing.last_place is null
+      returning space)
+      insert into ${items} (space, key, place, id, name, notes, done)
+      select made.space, decode(key, 'hex'), place, id, name, notes, done
+      from made, jsonb_to_recordset($3) as item (${rowTypes.b})`,
+    makeParameters: [
+      `${startingItems.length}`,
+      JSON.stringify(startingItems.map((item, index) => toRow(item, BigInt(index + 1)))),
+    ],
+  })
+  const create = prepared(
+    'create',
+    `with counted as (update ${spaces} set last_place = last_place + $2::bigint
+      where space = $1 and last_place is not null returning last_place)
+      insert into ${items} (space, key, place, id, name, notes, done)
+      select $1, key, last_place - $2::bigint + at, id, name, notes, done
+      from counted, unnest($3::bytea[], $4::text[], $5::text[], $6::text[], $7::boolean[])
+        with ordinality as item (key, id, name, notes, done, at)
+      on conflict (space, key) do nothing
+      returning key`,
+    ['key'],
+  )
+  const replace = prepared(
+    'replace',
+    `update ${items} set name = $3, notes = $4, done = $5 where space = $1 and key = $2`,
+  )
+  const remove = prepared('delete', `delete from ${items} where space = $1 and key = $2`)
+
+  const batches = new CreateBatches<ItemB, CreatedB>(pool, {
+    keyOf: ({ id }) => id,
+    lengthOf: ({ id, name, notes }) => id.length + name.length + notes.length,
+    async create(space, created) {
+      const keys = created.map(({ id }) => keyOf(id))
+      const attempt = () =>
+        pool.query(
+          create,
+          [
+            space,
+            created.length,
+            keys,
+            created.map(({ id }) => id),
+            created.map(({ name }) => name),
+            created.map(({ notes }) => notes),
+            created.map(({ done }) => done),
+          ],
+          [0, created.length],
+        )
+      let { rows } = await attempt()
+      // All ids are in use, or the space did not exist.
+      if (rows.length === 0 && space !== defaultSpace) {
+        if (!(await table.isWritten(space))) await table.make(space)
+        rows = (await attempt()).rows
+      }
+      return created.map((item, index) =>
+        rows.some(({ key }) => keys[index]?.equals(key)) ? { json: serialize(item) } : 'in-use',
+      )
+    },
+  })
+
+  /** Changes the item that has the id. */
+  async function change(statement: PreparedStatement, space: string, id: string, fields: SqlParameters = []) {
+    const attempt = async () => (await pool.query(statement, [space, keyOf(id), ...fields])).rowCount === 1
+    if (await attempt()) return true
+    if (space === defaultSpace || !starting.has(id)) return false
+    if (!(await table.isWritten(space))) await table.make(space)
+    return attempt()
+  }
+
+  const store = (space: string): Omit<StoreB, 'replaceAll'> => ({
+    list: () => table.list(space),
+    create(item) {
+      return isStorable(item.id, item.name, item.notes) ? batches.create(space, item) : 'unstorable'
     },
     async replace({ id, name, notes, done }) {
       if (!isStorable(id, name, notes)) return 'unstorable'
-      const { rowCount } = await pool.query(replace, [keyOf(id), name, notes, done])
-      return rowCount === 0 ? 'not-found' : 'replaced'
+      return (await change(replace, space, id, [name, notes, done])) ? 'replaced' : 'not-found'
     },
     async delete(id) {
-      const { rowCount } = await pool.query(remove, [keyOf(id)])
-      return rowCount === 0 ? 'not-found' : 'deleted'
+      return (await change(remove, space, id)) ? 'deleted' : 'not-found'
     },
-  }
+  })
+  return { table, store }
 }
 
-/**
- * Moves the sequence of ids behind the highest one. It is lower after a replacement whose connection was lost before the
- * commit: `setval` is not undone with its transaction.
- */
-async function raiseSequence(client: Client, tables: Tables): Promise<void> {
-  const { numbered } = tables
-  await lockOutCreates(client, tables)
-  const sequence = await sequenceOf(client, tables)
-  await client.query(
-    `select setval($1, max(id)) from ${numbered} having max(id) > (select last_value from ${sequence})`,
-    [sequence],
-  )
-}
-
-/** Until the end of the transaction. */
-const lockOutCreates = (client: Client, { version }: Tables) =>
-  client.query(`update ${version} set version = version where ${lockRow}`)
-
-async function sequenceOf(client: Client, { numbered }: Tables): Promise<string> {
-  return (await client.query("select pg_get_serial_sequence($1, 'id') as name", [numbered])).rows[0].name
-}
-
-/** Exactly the items of the snapshot. A profile that it lacks stays as it is. Items that stay are updated, never deleted. */
-async function replaceItems(client: Client, tables: Tables, { a, b }: Snapshot, version: string): Promise<void> {
-  const { numbered, named } = tables
-  await lockOutCreates(client, tables)
-  if (a) {
-    for (const json of jsonBatches(a.items))
-      await client.query(
-        `insert into ${numbered} (id, name, is_complete, secret, version)
-        select id, name, "isComplete", secret, $2
-        from jsonb_to_recordset($1) as new (id bigint, name text, "isComplete" boolean, secret text)
-        on conflict (id) do update set name = excluded.name, is_complete = excluded.is_complete,
-          secret = excluded.secret, version = excluded.version`,
-        [json, version],
-      )
-    await client.query(`delete from ${numbered} where version <> $1`, [version])
-    const lastId = highestId(a.items, a.lastId)
-    const hasIds = lastId > 0n
-    await client.query("select setval(pg_get_serial_sequence($1, 'id'), $2::bigint, $3)", [
-      numbered,
-      `${hasIds ? lastId : 1n}`,
-      hasIds,
-    ])
-  }
-  if (b) {
-    // Places below all others, and those that the sequence assigns: what is created later comes last.
-    const { rows } = await client.query(`select least(min(place), 1) as place from ${named}`)
-    const end = BigInt(rows[0].place)
-    const first = end - BigInt(b.items.length)
-    const placed = b.items.map((item, index) => ({
-      ...item,
-      key: keyOf(item.id).toString('hex'),
-      place: `${first + BigInt(index)}`,
-    }))
-    for (const json of jsonBatches(placed))
-      await client.query(
-        `insert into ${named} (key, place, id, name, notes, done)
-        select decode(key, 'hex'), place, id, name, notes, done
-        from jsonb_to_recordset($1) as new (key text, place bigint, id text, name text, notes text, done boolean)
-        on conflict (key) do update set place = excluded.place, name = excluded.name, notes = excluded.notes,
-          done = excluded.done`,
-        [json],
-      )
-    await client.query(`delete from ${named} where place >= $1`, [`${end}`])
-  }
-}
-
-/** PostgreSQL ends a transaction while it waits for a long statement: many items are sent in several. */
-const batchLength = 2 ** 20
-
-/** JSON arrays of the items. */
-function* jsonBatches(items: readonly object[]): Iterable<string> {
-  let batch: string[] = []
-  let length = 0
-  for (const item of items) {
-    const json = JSON.stringify(item)
-    batch.push(json)
-    length += json.length
-    if (length < batchLength) continue
-    yield `[${batch}]`
-    batch = []
-    length = 0
-  }
-  if (batch.length > 0) yield `[${batch}]`
-}
-
-async function readItems(client: Client, tables: Tables): Promise<Required<Snapshot>> {
-  const { numbered, named } = tables
-  await client.query('set transaction isolation level repeatable read, read only')
-  const a = await client.query<ItemA>(
-    `select id, name, is_complete as "isComplete", secret from ${numbered} order by id`,
-  )
-  const b = await client.query<ItemB>(`select id, name, notes, done from ${named} order by place`)
-  const last = await client.query(`select last_value, is_called from ${await sequenceOf(client, tables)}`)
-  const { last_value: lastId, is_called: isAssigned } = last.rows[0]
-  return { a: { items: a.rows, lastId: isAssigned ? `${lastId}` : '0' }, b: { items: b.rows } }
-}
+type CreatedB = Exclude<Awaited<ReturnType<StoreB['create']>>, 'unstorable' | Full>

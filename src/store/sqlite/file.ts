@@ -61,16 +61,56 @@ const migrations = [
   ) strict;
   create table lists (profile text primary key, version integer not null) strict, without rowid;
   insert into lists values ('a', 1), ('b', 1);
-  ${triggers('numbered_items', 'a')}
-  ${triggers('named_items', 'b')}`,
+  `,
+  `create table spaces (
+    space text primary key,
+    last_id integer,
+    last_place integer,
+    version_a integer not null,
+    version_b integer not null
+  ) strict, without rowid;
+  create table items_a (
+    space text,
+    id integer,
+    name text,
+    is_complete integer not null,
+    secret text,
+    version integer not null,
+    primary key (space, id)
+  ) strict, without rowid;
+  create table items_b (
+    space text,
+    place integer,
+    id text not null,
+    name text not null,
+    notes text not null,
+    done integer not null,
+    primary key (space, place),
+    unique (space, id)
+  ) strict, without rowid;
+  insert into items_a select '', id, name, is_complete, secret, version from numbered_items;
+  insert into items_b select '', place, id, name, notes, done from named_items;
+  insert into spaces values (
+    '',
+    (select ifnull(max(seq), 0) from sqlite_sequence where name = 'numbered_items'),
+    (select ifnull(max(seq), 0) from sqlite_sequence where name = 'named_items'),
+    (select version from lists where profile = 'a'),
+    (select version from lists where profile = 'b')
+  );
+  drop table numbered_items;
+  drop table named_items;
+  drop table lists;
+  ${triggers('items_a', 'version_a', 'last_id = max(last_id, new.id)')}
+  ${triggers('items_b', 'version_b', 'last_place = max(last_place, new.place)')}`,
 ]
 
-/** Counts every change of an item, whoever makes it. */
-function triggers(table: string, profile: string): string {
-  const count = `update lists set version = version + 1 where profile = '${profile}';`
-  return ['insert', 'update', 'delete']
-    .map((event) => `create trigger ${table}_${event} after ${event} on ${table} begin ${count} end;`)
-    .join('\n')
+/** Counts every change of an item, whoever makes it, and keeps the highest id and place. */
+function triggers(table: string, version: string, setLast: string): string {
+  const trigger = (event: string, row: string, more = '') => `
+    create trigger ${table}_${event} after ${event} on ${table} begin
+      update spaces set ${version} = ${version} + 1${more} where space = ${row}.space;
+    end;`
+  return [trigger('insert', 'new', `, ${setLast}`), trigger('update', 'new'), trigger('delete', 'old')].join('')
 }
 
 /** One process at a time has exclusive access, and creates the file. Shared access is possible at any time. */
@@ -112,7 +152,7 @@ export class DataFile {
       this.#disconnect()
       throw error instanceof UnavailableError ? new StartError(`${error.message} ${chooseAnother}`) : error
     }
-    this.#selectVersions = this.prepare('select version from lists')
+    this.#selectVersions = this.prepare("select version_a from spaces where space = ''")
     this.#placeCheck = setInterval(() => {
       if (this.isInPlace()) return
       clearInterval(this.#placeCheck)

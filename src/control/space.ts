@@ -1,20 +1,21 @@
 import type { RequestContext } from '../http/context.ts'
 import type { Api, DispatchSettings } from '../http/dispatch.ts'
-import type { Ending, Space } from '../http/request.ts'
+import type { Ending } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import type { IfMatch, ReplaceOutcome, Stores } from '../store/store.ts'
 import type { Controlled, ControlledItems, ItemBodies } from './api.ts'
 import { type FaultSettings, Faults } from './faults.ts'
 import { itemChange, Journal, type JournalBudget, type RequestOutcome, type RulesOf } from './journal.ts'
-import type { ItemChange, SandboxInfo } from './schema.ts'
+import type { ItemChange, SpaceInfo } from './schema.ts'
 
-export interface SandboxItems extends ControlledItems, Space {
-  /** Returns the memory of the items. */
+export interface SpaceItems extends ControlledItems {
+  readonly stores: Stores
+  /** Called when the journal and the rules of the space are dropped. */
   dispose(): void
 }
 
-/** What all sandboxes of a profile share. */
-export interface SandboxSettings {
+/** What all spaces of a profile share. */
+export interface SpaceSettings {
   readonly api: Api
   readonly rulesOf: RulesOf
   readonly settings: Pick<DispatchSettings, 'monotonicNow' | 'log'>
@@ -23,21 +24,21 @@ export interface SandboxSettings {
   readonly now: () => Date
 }
 
-/** A set of items with faults and a journal of its own. */
-export class Sandbox implements Controlled {
-  readonly stores: Stores
+/** A space with its faults and its journal. */
+export class ControlledSpace implements Controlled {
+  readonly name: string
   readonly journal: Journal
   readonly faults: Faults
   usedAt: number
   /** Whether its items are others than at the start. */
   hasChanged = false
-  readonly #items: SandboxItems
-  readonly #shared: SandboxSettings
-  readonly #info: () => Omit<SandboxInfo, 'hasChanged'>
+  readonly #items: SpaceItems
+  readonly #shared: SpaceSettings
+  readonly #info: () => Omit<SpaceInfo, 'hasChanged'>
 
-  constructor(items: SandboxItems, shared: SandboxSettings, info: () => Omit<SandboxInfo, 'hasChanged'>) {
+  constructor(name: string, items: SpaceItems, shared: SpaceSettings, info: () => Omit<SpaceInfo, 'hasChanged'>) {
     const { api, settings, budget, now, rulesOf } = shared
-    this.stores = items.stores
+    this.name = name
     this.#items = items
     this.#shared = shared
     this.#info = info
@@ -46,7 +47,11 @@ export class Sandbox implements Controlled {
     this.faults = new Faults(api, shared.faults, () => this.journal.notify('faults'))
   }
 
-  info(): SandboxInfo {
+  get stores(): Stores {
+    return this.#items.stores
+  }
+
+  info(): SpaceInfo {
     return { ...this.#info(), hasChanged: this.hasChanged }
   }
 
@@ -59,6 +64,7 @@ export class Sandbox implements Controlled {
     if (outcome !== 'replaced') return outcome
     this.hasChanged = false
     this.faults.reset()
+    this.journal.use.clear()
     this.clearJournal()
     this.journal.notify('reset')
     return outcome

@@ -1,0 +1,31 @@
+import type { RequestContext } from './context.ts'
+import type { Claims, Space } from './request.ts'
+import { empty, type Response } from './response.ts'
+
+/** Longer names of spaces are longer than a key of an index may be. */
+const maxNameLength = 1_000
+
+/** The name of the space of a caller: its issuer and subject, which together stand for one person. */
+export function callerSpace({ iss, sub }: Claims): string | Response {
+  if (typeof sub !== 'string' || sub === '') return forbidden('The token has no subject (sub)')
+  const name = JSON.stringify([iss, sub])
+  return name.length > maxNameLength ? forbidden('The subject of the token (sub) is too long') : name
+}
+
+export const isCallerSpace = (name: string) => /^\[".*",".+"\]$/.test(name) && name.length <= maxNameLength
+
+const forbidden = (reason: string): Response => ({
+  ...empty(403, { 'www-authenticate': `Bearer error="insufficient_scope", error_description="${reason}"` }),
+  reason,
+})
+
+/** Each caller works in a space of its own, wherever a token is required because of the items. */
+export const enterCallerSpace =
+  (open: (name: string) => Space) =>
+  (context: RequestContext): Response | undefined => {
+    if (!context.caller || !context.route?.isSecurable) return undefined
+    const name = callerSpace(context.caller)
+    if (typeof name !== 'string') return name
+    context.space = open(name)
+    return undefined
+  }
