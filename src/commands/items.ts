@@ -4,16 +4,16 @@ import { findUnknownVariables, serveOptions } from '../config/config.ts'
 import {
   flagsOnly,
   nearestWord,
+  option,
   optionsHelp,
   type ParsedOptions,
   readOptions,
   rejectArguments,
-  text,
   toggle,
 } from '../config/options.ts'
 import type { Log } from '../log.ts'
 import { createClock } from '../service/clock.ts'
-import { formatItems, readItemsFile } from '../service/items-file.ts'
+import { formatItems, isSpaceName, readItemsFile } from '../service/items-file.ts'
 import { openDatabaseStores, openFileStores } from '../service/stores.ts'
 import { defaultSpace, OutcomeUnknownError, type PersistentSpaces, UnavailableError } from '../store/store.ts'
 import { type Command, commandLine, confirm, type Process } from './command.ts'
@@ -24,12 +24,13 @@ const options = {
   'database-url': databaseUrl,
   'database-schema': databaseSchema,
   ...flagsOnly({
-    space: text(
+    space: option(
       'NAME',
       'the name of a space',
       'only this space, under its name in GET /__admin/spaces (export, import: all)',
+      (name) => (isSpaceName(name) ? name : undefined),
     ),
-    yes: { ...toggle('delete or replace spaces without a question'), short: 'y' },
+    yes: { ...toggle('delete a space, or replace all of them, without a question'), short: 'y' },
   }),
 }
 

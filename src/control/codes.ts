@@ -12,6 +12,7 @@ export interface CodeSettings {
 const alphabet = '23456789ABCDEFGHJKMNPQRSTUVWXYZ'
 const codeLength = 10
 const validMs = 5 * 60_000
+/** Of a space. */
 const maxCodes = 20
 const maxWrongPerSecond = 10
 
@@ -32,7 +33,8 @@ export class Codes {
     const { randomInt, now, monotonicNow } = this.#settings
     const code = Array.from({ length: codeLength }, () => alphabet[randomInt(alphabet.length)]).join('')
     this.#codes.set(hash(code), { space, expiresAt: monotonicNow() + validMs })
-    for (const oldest of this.#codes.keys()) if (this.#codes.size > maxCodes) this.#codes.delete(oldest)
+    const ofSpace = [...this.#codes].filter(([, one]) => one.space === space)
+    for (const [oldest] of ofSpace.slice(0, -maxCodes)) this.#codes.delete(oldest)
     return { code: code.replace(/^.{5}/, '$&-'), expiresAt: new Date(now().getTime() + validMs) }
   }
 

@@ -44,6 +44,7 @@ export interface ControlOptions
   /** Number of items of a space that was never written to. */
   readonly startingCount: number
   readonly countItems: () => Promise<ReadonlyMap<string, number | undefined>>
+  /** Deletes the items of the space, and calls `forget`. */
   readonly deleteItems: (space: string) => Promise<void>
   readonly info: () => Omit<ProfileInfo, 'spaces'>
   /** Each start of the service has another one. */
@@ -114,7 +115,7 @@ export class Control implements HttpHandler {
     }
     this.#entering = {
       service: httpHandler(api, this.#entered(service, service.hooks)),
-      control: httpHandler(controlled, this.#entered(control, { ...controlAccess, isExempt: isWithoutToken })),
+      control: httpHandler(controlled, this.#entered(control, controlAccess)),
     }
     this.#sweep = setInterval(() => this.#dropExpired(), Math.min(options.spaceTtlMs, maxSweepIntervalMs))
     this.#sweep.unref()
@@ -132,7 +133,8 @@ export class Control implements HttpHandler {
     const found = name === undefined || request.protocolError ? this.#findUnnamed(request, part) : this.#find(name)
     if (rejection) this.#handlers.service.reject(request, rejection)
     else if (found) this.#handlers[part].dispatch(request, prefix, found)
-    else this.#entering[part].dispatch(request, prefix)
+    else
+      this.#entering[part].dispatch(request, prefix, { name: name ?? defaultSpace, stores: this.defaultSpace.stores })
   }
 
   malformed(status: number, reason: string, client: string): void {
@@ -190,18 +192,18 @@ export class Control implements HttpHandler {
 
   /**
    * The space is made when nothing else is left to refuse the request. What is refused before is recorded in the default
-   * space.
+   * space, with the name of the other.
    */
   #entered(settings: DispatchSettings, { begin, ...hooks }: DispatchHooks): DispatchSettings {
     return {
       ...settings,
-      hooks: { ...hooks, ...(begin && { beginLate: begin }) },
+      hooks: { ...hooks, ...(begin && { beginLate: (context) => this.defaultSpace.record(context) }) },
       enterSpace: (context) => {
         const space = this.#enter(context)
         if ('status' in space) return space
         context.space = space
         context.record = begin?.(context)
-        return findTokenProblem(context)
+        return begin ? undefined : findTokenProblem(context)
       },
     }
   }
@@ -219,8 +221,10 @@ export class Control implements HttpHandler {
 
   /** Without a token: for a route that requires none, and for local clients of the control API. */
   #nameByToken({ caller, route, path }: RequestContext): string | Response {
-    if (!caller || !(route?.isSecurable || controlPattern.test(path))) return defaultSpace
-    return grantedSpace(caller) ?? callerSpace(caller)
+    if (!caller) return defaultSpace
+    // Only this service signs tokens of the control API.
+    if (controlPattern.test(path)) return grantedSpace(caller) ?? callerSpace(caller)
+    return route?.isSecurable ? callerSpace(caller) : defaultSpace
   }
 
   async #listSpaces(only: string | undefined): Promise<SpaceUse[]> {
@@ -244,12 +248,16 @@ export class Control implements HttpHandler {
   }
 
   async #deleteSpace(name: string): Promise<boolean> {
-    const space = this.#spaces.get(name)
-    const exists = space !== undefined || (await this.#options.countItems()).has(name)
+    const exists = this.#spaces.has(name) || (await this.#options.countItems()).has(name)
     if (name === defaultSpace || !exists) return false
     await this.#options.deleteItems(name)
-    if (space) this.#drop(name, space)
     return true
+  }
+
+  /** Called when the space was deleted, maybe by way of another profile. */
+  forget(name: string): void {
+    const space = this.#spaces.get(name)
+    if (space) this.#drop(name, space)
   }
 
   #open(name: string, isEmpty: boolean): ControlledSpace | Response {
@@ -282,10 +290,6 @@ export class Control implements HttpHandler {
       if (now - space.usedAt >= this.#options.spaceTtlMs && !space.journal.hasSubscribers) this.#drop(name, space)
   }
 }
-
-/** Where a token says which space is meant, it is read, although a local client needs none. */
-const isWithoutToken = ({ isLocal, request }: RequestContext) =>
-  isLocal && request.header('authorization') === undefined
 
 /** A token that was made for one space controls no other. */
 function findTokenProblem({ caller, space }: RequestContext): Response | undefined {
@@ -345,9 +349,7 @@ function targetOf(request: Request): Target {
   }
 }
 
-/** Names by path need no encoding, names of callers do. */
 function decodeName(segment: string): string {
-  if (!segment.startsWith('%5B')) return segment
   try {
     return decodeURIComponent(segment)
   } catch {

@@ -20,12 +20,13 @@ import {
   type ValueOf,
   wholeNumber,
 } from '../common/schema.ts'
+import { spaceNamePattern } from '../common/space-name.ts'
 
 export const maxWaitSeconds = 60
 
 export const spaceName = text(
   'A name of your own, 1 to 64 of A-Z, a-z, 0-9, _ and -: a space shares no items, rules and requests with other clients.',
-  { pattern: '^[\\w-]{1,64}$' },
+  { pattern: spaceNamePattern },
 )
 
 const maxPathLength = 1_000

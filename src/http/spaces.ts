@@ -1,3 +1,5 @@
+import { tryParse } from '../common/json.ts'
+import { spaceNamePattern } from '../common/space-name.ts'
 import type { RequestContext } from './context.ts'
 import type { Claims, Space } from './request.ts'
 import { empty, type Response } from './response.ts'
@@ -12,7 +14,15 @@ export function callerSpace({ iss, sub }: Claims): string | Response {
   return name.length > maxNameLength ? forbidden('The subject of the token (sub) is too long') : name
 }
 
-export const isCallerSpace = (name: string) => /^\[".*",".+"\]$/.test(name) && name.length <= maxNameLength
+/** Whether a path, a header or a token can name this space. */
+export const isSpaceName = (name: string) => new RegExp(spaceNamePattern).test(name) || isCallerSpace(name)
+
+/** Whether `callerSpace` may have made this name. */
+export function isCallerSpace(name: string): boolean {
+  const parsed = tryParse(name, JSON.parse)
+  const [iss, sub] = Array.isArray(parsed) ? parsed : []
+  return typeof iss === 'string' && callerSpace({ iss, sub }) === name
+}
 
 const forbidden = (reason: string): Response => ({
   ...empty(403, { 'www-authenticate': `Bearer error="insufficient_scope", error_description="${reason}"` }),

@@ -6,7 +6,10 @@ import { StartError } from '../common/start-error.ts'
 import { Rejection } from '../http/errors.ts'
 import { int64, quoteNumbers } from '../http/int64.ts'
 import { arrayCheck } from '../http/schema.ts'
+import { isSpaceName } from '../http/spaces.ts'
 import { defaultSpace, type ItemA, type ItemB, type Snapshot, type Snapshots } from '../store/store.ts'
+
+export { isSpaceName } from '../http/spaces.ts'
 
 /*
  * The file of `items export`, `items import` and `serve --items`:
@@ -98,6 +101,7 @@ function parseItems(text: string): ItemsFile | Problems {
   if (spaces !== undefined && !isObject(spaces)) problems.push('spaces must be an object with a member for each space.')
   for (const [name, space] of Object.entries(isObject(spaces) ? spaces : {})) {
     const where = `spaces[${JSON.stringify(name)}]`
+    if (!isSpaceName(name)) problems.push(`${where} is not the name of a space.`)
     if (isObject(space)) snapshots.set(name, readSpace(space, exact.spaces[name], `${where}.`, problems))
     else problems.push(`${where} must be ${form}.`)
   }

@@ -55,7 +55,7 @@ export function controlledProfile<Name extends ProfileName>(
   }
   const { random, now, newPageToken, requireAuth } = settings
   const rulesOfProfile = contractRules.filter(({ id }) => ['G', 'S', profile.name.toUpperCase()].includes(id.charAt(0)))
-  return new Control({
+  const control = new Control({
     api: appApi(profile, { ...settings, hasApp: true }),
     spaces: config.spaces,
     itemsOf,
@@ -64,7 +64,7 @@ export function controlledProfile<Name extends ProfileName>(
       const all = await spaces.listSpaces()
       return new Map(all.map(({ name, items }) => [name, items[profileName]]))
     },
-    deleteItems: async (space) => spaces.deleteSpace(space),
+    deleteItems: (space) => spaceUsers.delete(space),
     itemSchema: profile.itemSchema,
     rulesOf: (context, response) => rulesOf(profile, context, response),
     settings,
@@ -84,6 +84,8 @@ export function controlledProfile<Name extends ProfileName>(
     // Never those of --seed and --now.
     codes: { randomInt, now: () => new Date() },
   })
+  spaceUsers.controls.push(control)
+  return control
 }
 
 /** What is wrong with --fail and --delay: no operation of the profiles that are served can fail in this way. */

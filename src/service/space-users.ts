@@ -5,10 +5,18 @@ export class SpaceUsers {
   readonly #spaces: Spaces
   readonly areTemporary: boolean
   readonly #counts = new Map<string, number>()
+  /** The control of each profile. */
+  readonly controls: { forget(space: string): void }[] = []
 
   constructor(spaces: Spaces, areTemporary: boolean) {
     this.#spaces = spaces
     this.areTemporary = areTemporary
+  }
+
+  /** Deletes a space with its items, its rules and its journal, in each profile. */
+  async delete(space: string): Promise<void> {
+    await this.#spaces.deleteSpace(space)
+    for (const control of this.controls) control.forget(space)
   }
 
   add(space: string): void {

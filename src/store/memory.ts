@@ -32,8 +32,8 @@ export class MemorySpaces implements Spaces {
   readonly #limits: MemoryLimits
   readonly #budget: Budget
   readonly #spaces = new Map<string, SpaceInMemory>()
-  /** No space that was deleted has used a higher version. */
-  #deletedVersion = 0
+  /** No space that was deleted has used this version, or a higher one. */
+  #unusedVersion = 0
 
   constructor(serializers: Serializers, instanceId: string, limits: MemoryLimits = unlimited) {
     this.#serializers = serializers
@@ -55,7 +55,7 @@ export class MemorySpaces implements Spaces {
   deleteSpace(name: string): void {
     const space = this.#spaces.get(name)
     if (!space) return
-    this.#deletedVersion = Math.max(this.#deletedVersion, space.version)
+    this.#unusedVersion = Math.max(this.#unusedVersion, space.version + 1)
     space.dispose()
     this.#spaces.delete(name)
   }
@@ -74,7 +74,7 @@ export class MemorySpaces implements Spaces {
   /** A space with the starting items. */
   #open(name: string, limits: MemoryLimits, budget: Budget): SpaceInMemory {
     const hash = createHash('sha256').update(`${this.#instanceId} ${name}`).digest('base64url')
-    return new SpaceInMemory(this.#serializers, hash.slice(0, 8), limits, budget, this.#deletedVersion)
+    return new SpaceInMemory(this.#serializers, hash.slice(0, 8), limits, budget, this.#unusedVersion)
   }
 
   /** Reads see the starting items. A write is kept together with its space, unless it is refused. */
@@ -123,8 +123,8 @@ class SpaceInMemory implements Stores {
   readonly #itemsOfA: MemoryItems<number | string, ItemA>
   readonly #itemsOfB: MemoryItems<string, ItemB>
 
-  /** Changes get versions above `lastVersion`. */
-  constructor({ a, b }: Serializers, id: string, { maxItems }: MemoryLimits, budget: Budget, lastVersion = 0) {
+  /** The list and changes get this version and higher ones. */
+  constructor({ a, b }: Serializers, id: string, { maxItems }: MemoryLimits, budget: Budget, version = 0) {
     this.#budget = budget
     this.#itemsOfA = new MemoryItems(id, maxItems, budget, a.serialize)
     this.#itemsOfB = new MemoryItems(id, maxItems, budget, b.serialize)
@@ -132,7 +132,7 @@ class SpaceInMemory implements Stores {
     this.b = createStoreB(this.#itemsOfB, b)
     const counts = this.counts()
     this.isComplete = counts.a === a.startingItems.length && counts.b === b.startingItems.length
-    for (const items of [this.#itemsOfA, this.#itemsOfB]) items.skipTo(lastVersion)
+    for (const items of [this.#itemsOfA, this.#itemsOfB]) items.skipTo(version)
   }
 
   /** The highest one that was used. */
@@ -270,7 +270,7 @@ class MemoryItems<Key extends number | string, Item extends object> {
     return this.#version
   }
 
-  /** The next change gets a version above this one. */
+  /** The list has this version, and the next change gets a higher one. */
   skipTo(version: number): void {
     this.#version = Math.max(this.#version, version)
   }

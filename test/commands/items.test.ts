@@ -159,6 +159,45 @@ suite('items export and import', { concurrency: 4 }, () => {
     assert.equal(JSON.parse(await succeed(t, 'items', 'export', '--database-url', url)).a.length, 0)
   })
 
+  test('of one space or of all; what would destroy others is refused without --yes', async (t) => {
+    const { url } = await newDatabase()
+    for (const target of [
+      ['--data', join(temporaryFolder(t), 'todo.db')],
+      ['--database-url', url],
+    ]) {
+      const imports = async (text: string, ...flags: string[]) =>
+        (await run(t, ['items', 'import', write(t, text), ...flags, ...target])).stderr
+      const exports = async (...flags: string[]) => JSON.parse(await succeed(t, 'items', 'export', ...flags, ...target))
+      const one = (id: number) => `{"a":[{"id":${id},"isComplete":true}]}`
+      assert.equal(await imports(one(1), '--space', 'ada'), 'Imported items: 1 of Profile A.\n')
+      await imports(one(2), '--space', '["https://issuer","b\\"ob"]')
+      assert.deepEqual(Object.keys((await exports()).spaces), ['["https://issuer","b\\"ob"]', 'ada'])
+      assert.deepEqual(await exports('--space', 'ada'), {
+        a: [{ id: 1, name: null, isComplete: true }],
+        lastId: 1,
+      })
+      const all = JSON.stringify(await exports())
+      const replaced = `{"a":[],"spaces":{"eve":${one(7)},"ada":${one(8)}}}`
+      assert.match(
+        await imports(replaced),
+        /2 spaces would be deleted or replaced\. Nothing was changed: to go on, add --yes\.\n$/,
+      )
+      assert.equal(JSON.stringify(await exports()), all)
+      assert.equal(await imports(replaced, '--space', 'eve'), 'Imported items: 1 of Profile A.\n')
+      assert.deepEqual(Object.keys((await exports()).spaces).length, 3)
+      assert.equal(await imports(replaced, '--yes'), 'Imported items in 3 spaces: 2 of Profile A.\n')
+      assert.deepEqual(Object.keys((await exports()).spaces), ['ada', 'eve'])
+      assert.match(await imports(replaced, '--space', 'no'), /The file has no space "no"\./)
+      assert.match(await imports('{"spaces":{"a b":{}}}'), /spaces\["a b"\] is not the name of a space\./)
+      const removes = async (...flags: string[]) =>
+        (await run(t, ['items', 'delete', '--space', 'ada', ...flags, ...target])).stderr
+      assert.match(await removes(), /Space "ada" has 1 item\. Nothing was changed: to delete it, add --yes\.\n$/)
+      assert.equal(await removes('-y'), 'Space "ada" is deleted.\n')
+      assert.match(await removes('-y'), /There is no space "ada": nobody has written to it\.\n$/)
+      assert.match((await run(t, ['items', 'export', '--space', 'ada', ...target])).stderr, /There is no space "ada"/)
+    }
+  })
+
   test('say what is missing or contradictory', async (t) => {
     const { url } = await sharedPostgres()
     for (const [args, problem] of [

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { Agent } from 'node:http'
+import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { profiles } from '../../src/app.ts'
 import type { Client } from '../../src/common/client.ts'
 import { cleanUp } from '../support/cleanup.ts'
-import { serve, sharedService } from '../support/cli.ts'
+import { serve, sharedService, start } from '../support/cli.ts'
 import { createClient } from '../support/client.ts'
 import {
   developmentToken,
@@ -18,6 +19,7 @@ import {
   problemOf,
   putFaults,
 } from '../support/control.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { RawConnection } from '../support/raw.ts'
 import { serveWith } from '../support/service.ts'
 
@@ -35,7 +37,7 @@ suite('space', { concurrency: true }, () => {
     assert.equal(await create(createClient(`${a.url}/~ada`), 'by prefix'), 201)
     assert.equal(await create(service, 'by header', { 'X-Todo-Space': 'ada' }), 201)
     const expected = ['by prefix', 'by header']
-    for (const prefix of ['/~ada', '/%7eada', '/%7Eada'])
+    for (const prefix of ['/~ada', '/%7eada', '/%7Eada', '/~%61da'])
       assert.deepEqual(await namesIn(createClient(`${a.url}${prefix}`)), expected)
     assert.deepEqual(await namesIn(service, { 'x-todo-space': 'ada' }), expected)
     const disagreeing = await service.send('GET', `/~ada${itemsPath}`, undefined, { 'x-todo-space': 'other' })
@@ -107,7 +109,7 @@ suite('space', { concurrency: true }, () => {
         ...invalid.map((name) =>
           client.send('GET', itemsPath, undefined, { 'x-todo-space': Buffer.from(name).toString('latin1') }),
         ),
-        ...['', 'a.b', '%61', 'x'.repeat(65), 'a+b'].map((name) => client.send('GET', `/~${name}${itemsPath}`)),
+        ...['', 'a.b', '%2e', '%', 'x'.repeat(65), 'a+b'].map((name) => client.send('GET', `/~${name}${itemsPath}`)),
         client.send('GET', '/~'),
         client.send('POST', '/~a.b/__admin/reset'),
         client.send('POST', itemsPath, '{"a"', { 'x-todo-space': '.', origin: 'http://localhost:5173' }),
@@ -204,6 +206,47 @@ suite('end of a space', { concurrency: true }, () => {
     while ((await spacesOf(service)).includes('ada')) await sleep(50)
     assert.deepEqual(await namesIn(client), [])
     assert.deepEqual(await namesIn(service), ['main'])
+  })
+
+  test('one that is deleted ends in both profiles, with its rules, its journal and its event streams', async (t) => {
+    const running = start(t, ['serve', '--port-a', '0', '--port-b', '0'])
+    const [, portA] = await running.prints(/Profile A {2}http:\/\/localhost:(\d+)/)
+    const [, portB] = await running.prints(/Profile B {2}http:\/\/localhost:(\d+)/)
+    const [inA, inB] = [portA, portB].map((port) => createClient(`http://localhost:${port}/~ada`)) as [Client, Client]
+    const streams = [await EventStream.open(t, inA), await EventStream.open(t, inB)]
+    await create(inA, 'x')
+    await inB.send('POST', itemsPath, named('x'))
+    for (const client of [inA, inB]) await putFaults(client, { method: 'PUT', code: 404 })
+    const service = createClient(`http://localhost:${portB}`)
+    assert.equal((await service.send('DELETE', '/__admin/spaces/ada')).status, 204)
+    for (const stream of streams) await stream.rest()
+    assert.deepEqual(await namesIn(inA), [])
+    assert.equal((await namesIn(inB)).length, 3)
+    for (const client of [inA, inB]) assert.equal((await client.send('GET', '/__admin/faults')).text, '[]')
+    for (const name of ['unknown', 'a%20b'])
+      assert.equal((await service.send('DELETE', `/__admin/spaces/${name}`)).status, 404, name)
+  })
+
+  test('GET /__admin/spaces tells of each who used it, and what it broke', async (t) => {
+    const { url } = await serve(t, ['--data', join(temporaryFolder(t), 'class.db')])
+    const [service, ada] = [createClient(url), createClient(`${url}/~ada`)]
+    await create(ada, 'x')
+    await ada.send('POST', itemsPath, { name: 'y' })
+    await createClient(`${url}/~bob`).send('GET', itemsPath)
+    const { text } = await service.send('GET', '/__admin/spaces')
+    const [main, first, second] = JSON.parse(text)
+    assert.deepEqual([main.name, main.items, main.requests], ['', 0, 0])
+    const { lastUsed, ...seen } = first
+    assert.deepEqual(seen, {
+      name: 'ada',
+      items: 1,
+      requests: 2,
+      rejected: 1,
+      met: ['A13', 'A3', 'A4', 'G3'],
+      broken: ['A6'],
+    })
+    assert.ok(Math.abs(Date.parse(lastUsed) - Date.now()) < 60_000)
+    assert.deepEqual([second.name, second.items, second.requests], ['bob', 0, 1])
   })
 
   test('when there are too many, the least recently used is dropped', async (t) => {

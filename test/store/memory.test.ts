@@ -166,6 +166,7 @@ suite('stores of spaces', () => {
       assert.equal(tags.get(etag), undefined)
       tags.set(etag, await listIn(spaces.space('one').a))
       spaces.deleteSpace('one')
+      assert.ok(!tags.has((await spaces.space('one').a.list()).etag))
     }
   })
 })

@@ -32,10 +32,17 @@ const isMisnamed = hasState(/^(?:26000|42P05)$/)
  * The server reported an error and did not end the session, as it does with connection exceptions and shutdowns. An
  * internal error is what pgpool-II reports when it has lost its server.
  */
-export const leavesConnectionUsable = hasState(/^(?!08|25P0[34]|57P|XX000)./)
+export const leavesConnectionUsable = (error: unknown) => leavesSession(error) || isLostNode(error)
 
-/** The statement may have been executed: statement_completion_unknown, or the connection was lost. */
-export const isOutcomeUnknown = (error: unknown) => sqlStateOf(error) === '40003' || !leavesConnectionUsable(error)
+const leavesSession = hasState(/^(?!08|25P0[34]|57P|XX000)./)
+const isConnectionException = hasState(/^08/)
+
+/** A distributed database has lost the connection to the node that has the rows; other rows can be reached. */
+const isLostNode = (error: unknown) => isConnectionException(error) && (error as DatabaseError).severity === 'ERROR'
+
+/** The statement may have been executed: statement_completion_unknown, or a connection was lost. */
+export const isOutcomeUnknown = (error: unknown) =>
+  sqlStateOf(error) === '40003' || isConnectionException(error) || !leavesSession(error)
 
 /** The server responds, but accepts no further connection; one that starts or stops has no other connections, either. */
 export const isRefusal = (error: unknown) => error instanceof ProtocolError || hasOtherStateThanStop(error)
