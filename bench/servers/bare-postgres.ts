@@ -37,20 +37,20 @@ async function handle(request: IncomingMessage, response: ServerResponse): Promi
   if (method === 'GET' && !id) {
     const { rows } = await query(
       'list',
-      'select id, name, is_complete as "isComplete" from todo.numbered_items order by id',
+      `select id, name, is_complete as "isComplete" from todo.items_a where space = '' order by id`,
     )
     return json(response, 200, rows.map(item))
   }
   if (method === 'GET') {
     const { rows } = await query(
       'get',
-      'select id, name, is_complete as "isComplete", version from todo.numbered_items where id = $1',
+      `select id, name, is_complete as "isComplete", version from todo.items_a where space = '' and id = $1`,
       [id],
     )
     return rows[0] ? json(response, 200, item(rows[0])) : response.writeHead(404).end()
   }
   if (method === 'DELETE') {
-    const { rowCount } = await query('delete', 'delete from todo.numbered_items where id = $1', [id])
+    const { rowCount } = await query('delete', "delete from todo.items_a where space = '' and id = $1", [id])
     return response.writeHead(rowCount ? 204 : 404).end()
   }
   const body = await readBody(request)
@@ -60,8 +60,9 @@ async function handle(request: IncomingMessage, response: ServerResponse): Promi
   if (method === 'POST') {
     const { rows } = await query(
       'create',
-      `insert into todo.numbered_items (name, is_complete, version) select $1::text, $2::boolean, $3::bigint
-      from todo.version where version = 1 for share returning id`,
+      `with counted as (update todo.spaces set last_id = last_id + 1 where space = '' returning last_id)
+      insert into todo.items_a (space, id, name, is_complete, version)
+      select '', last_id, $1::text, $2::boolean, $3::bigint from counted returning id`,
       [name, isComplete, version],
     )
     const created = { id: Number(rows[0].id), name, isComplete }
@@ -69,7 +70,7 @@ async function handle(request: IncomingMessage, response: ServerResponse): Promi
   }
   const { rowCount } = await query(
     'update',
-    'update todo.numbered_items set name = $2, is_complete = $3, version = $4 where id = $1',
+    "update todo.items_a set name = $2, is_complete = $3, version = $4 where space = '' and id = $1",
     [id, name, isComplete, version],
   )
   return response.writeHead(rowCount ? 204 : 404).end()

@@ -4,6 +4,8 @@ import type { PendingCall, Pool } from './pool.ts'
 /** The most that one statement creates. */
 const maxItems = 100
 const maxLength = 2 ** 20
+/** The second one waits in the server for the lock, and so for no round trip. */
+const maxUnderWay = 2
 
 interface PendingItem<Item, Outcome> {
   readonly item: Item
@@ -19,14 +21,14 @@ interface BatchSettings<Item, Outcome> {
 }
 
 /**
- * Group commit: one statement at a time creates items in a space, because each one locks the row that counts them. Items
+ * Group commit: few statements at a time create items in a space, because each one locks the row that counts them. Items
  * that come meanwhile go together with the next statement.
  */
 export class CreateBatches<Item, Outcome> {
   readonly #pool: Pool
   readonly #settings: BatchSettings<Item, Outcome>
   /** By space, as long as a statement is under way. */
-  readonly #waiting = new Map<string, PendingItem<Item, Outcome>[]>()
+  readonly #queues = new Map<string, { underWay: number; waiting: PendingItem<Item, Outcome>[] }>()
 
   constructor(pool: Pool, settings: BatchSettings<Item, Outcome>) {
     this.#pool = pool
@@ -35,13 +37,24 @@ export class CreateBatches<Item, Outcome> {
 
   create(space: string, item: Item): Promise<Outcome> {
     return this.#pool.pending((call) => {
-      const waiting = this.#waiting.get(space)
-      if (waiting) waiting.push({ item, call })
-      else {
-        this.#waiting.set(space, [])
-        void this.#send(space, [{ item, call }])
-      }
+      const queue = this.#queues.get(space) ?? { underWay: 0, waiting: [] }
+      this.#queues.set(space, queue)
+      queue.waiting.push({ item, call })
+      if (queue.underWay < maxUnderWay) void this.#sendNext(space)
     })
+  }
+
+  async #sendNext(space: string): Promise<void> {
+    const queue = this.#queues.get(space)
+    if (!queue) return
+    const batch = this.#nextBatch(queue)
+    if (batch.length > 0) {
+      queue.underWay++
+      await this.#send(space, batch)
+      queue.underWay--
+    }
+    if (queue.waiting.length > 0) void this.#sendNext(space)
+    else if (queue.underWay === 0) this.#queues.delete(space)
   }
 
   async #send(space: string, batch: readonly PendingItem<Item, Outcome>[]): Promise<void> {
@@ -57,9 +70,6 @@ export class CreateBatches<Item, Outcome> {
         for (const one of batch) await this.#sendOne(space, one)
       else for (const { call } of batch) this.#pool.reject(call, error)
     }
-    const next = this.#nextBatch(space)
-    if (next.length > 0) void this.#send(space, next)
-    else this.#waiting.delete(space)
   }
 
   #sendOne(space: string, { item, call }: PendingItem<Item, Outcome>): Promise<void> {
@@ -69,13 +79,13 @@ export class CreateBatches<Item, Outcome> {
     )
   }
 
-  #nextBatch(space: string): PendingItem<Item, Outcome>[] {
+  #nextBatch(queue: { waiting: PendingItem<Item, Outcome>[] }): PendingItem<Item, Outcome>[] {
     const { keyOf, lengthOf } = this.#settings
     const batch: PendingItem<Item, Outcome>[] = []
     const left: PendingItem<Item, Outcome>[] = []
     const keys = new Set<string>()
     let length = 0
-    for (const one of this.#waiting.get(space) ?? []) {
+    for (const one of queue.waiting) {
       // Its client has been told that it takes too long.
       if (!this.#pool.isPending(one.call)) continue
       const key = keyOf(one.item)
@@ -86,7 +96,7 @@ export class CreateBatches<Item, Outcome> {
         if (key !== undefined) keys.add(key)
       } else left.push(one)
     }
-    this.#waiting.set(space, left)
+    queue.waiting = left
     return batch
   }
 }
