@@ -110,6 +110,7 @@ function formatUrls({
   urls,
   emulatorUrls = [],
   networkUrls = [],
+  spaceUrls = [],
   app,
   swagger,
   unusablePort = [],
@@ -123,6 +124,7 @@ function formatUrls({
     ...(swagger ? [`swagger   ${swagger}`] : []),
     ...(emulatorUrls.length > 0 ? [`emulator  ${emulatorUrls.join('   ')}`] : []),
     ...(networkUrls.length > 0 ? [`network   ${networkUrls.join('   ')}`] : []),
+    ...(spaceUrls.length > 0 ? [`a class   ${spaceUrls.join('   ')}   each NAME has its own items`] : []),
     ...unusablePort.map((line, index) => `${index === 0 ? 'no HTTPS' : ''}`.padEnd(10) + line),
   ]
   return `  ${title}  ${lines.join(indent)}`

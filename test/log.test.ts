@@ -18,3 +18,19 @@ test('text of a client cannot control the terminal, forge a line or change the d
     `GET /${shown} failed (a, trace t): cause\n`,
   ])
 })
+
+test('the start message has the address for the students of a class', () => {
+  const lines: string[] = []
+  const [url, networkUrls] = ['http://localhost:5080', ['http://192.168.1.20:5080']]
+  const profiles = [{ title: 'Profile A', urls: [url], networkUrls, spaceUrls: ['http://192.168.1.20:5080/~NAME'] }]
+  const message = {
+    version: '1',
+    mode: 'development',
+    store: 'memory',
+    profiles,
+    notes: [],
+    metrics: undefined,
+  } as const
+  readableLog((line) => lines.push(line), 'info').started(message)
+  assert.match(`${lines}`, /a class {3}http:\/\/192\.168\.1\.20:5080\/~NAME {3}each NAME has its own items\n/)
+})

@@ -88,7 +88,7 @@ export async function startProfile<Name extends ProfileName>(
       get urls() {
         // In production the address that it listens on: `[::]` or `0.0.0.0` is every interface.
         if (mode === 'production') return { title, urls: urlsAt(http.host, ports) }
-        return { title, ...urlsOf(host, ports, control !== undefined) }
+        return { title, ...urlsOf(host, ports, control !== undefined, config.spaces === 'path') }
       },
       control,
       close: () => stop('close'),
@@ -146,20 +146,28 @@ function httpsPortOf<Name extends ProfileName>(profile: Profile<Name>, { ports, 
 const urlsAt = (host: string, ports: Record<string, number>) =>
   Object.entries(ports).map(([scheme, port]) => `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`)
 
-function urlsOf(host: string | undefined, ports: Record<string, number>, hasApp: boolean): Omit<ProfileUrls, 'title'> {
+function urlsOf(
+  host: string | undefined,
+  ports: Record<string, number>,
+  hasApp: boolean,
+  hasSpaces: boolean,
+): Omit<ProfileUrls, 'title'> {
   const isEveryInterface = host === undefined || host === '0.0.0.0' || host === '::'
   const name = isEveryInterface ? 'localhost' : host
   const urls = urlsAt(name, ports)
   return {
     urls,
     ...(name === 'localhost' && { emulatorUrls: urlsAt('10.0.2.2', ports) }),
-    ...(isEveryInterface && {
-      isListeningOnNetwork: true,
-      networkUrls: networkAddresses().flatMap((address) => urlsAt(address, ports)),
-    }),
+    ...(isEveryInterface && networkUrlsOf(ports, hasSpaces)),
     ...(hasApp && { app: `${urls[0]}/app` }),
     swagger: `${urls[0]}/swagger`,
   }
+}
+
+function networkUrlsOf(ports: Record<string, number>, hasSpaces: boolean): Partial<ProfileUrls> {
+  const networkUrls = networkAddresses().flatMap((address) => urlsAt(address, ports))
+  const [first] = networkUrls
+  return { isListeningOnNetwork: true, networkUrls, ...(hasSpaces && first && { spaceUrls: [`${first}/~NAME`] }) }
 }
 
 const networkAddresses = () =>
