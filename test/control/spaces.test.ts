@@ -331,7 +331,7 @@ suite('end of a space', { concurrency: true }, () => {
     assert.ok(empty > 40 && empty < 55, `${empty}`)
     assert.equal(await create(client(''), 'x'.repeat(20_000)), 503)
     assert.deepEqual(await namesIn(client('/~y')), [])
-    assert.equal(await create(client('/~y'), 'x'), 503)
+    assert.equal(await create(client('/~y'), 'x'.repeat(20_000)), 503)
     assert.equal((await client('/~x').send('POST', '/__admin/reset')).status, 204)
     assert.equal(await fill(client('/~x')), empty)
     await client('/~x').send('POST', '/__admin/reset')
