@@ -199,7 +199,11 @@ class ItemTable {
    */
   async isChanged(client: Client, space: string, ifMatch: readonly string[]): Promise<boolean> {
     const { items, spaces, list, make, makeParameters, counter } = this.#settings
-    await client.query(make, [space, ...makeParameters])
+    // It would lock the row of a space that exists.
+    const { rowCount } = await client.query(`select 1 from ${spaces} where space = $1 and ${counter} is not null`, [
+      space,
+    ])
+    if (rowCount === 0) await client.query(make, [space, ...makeParameters])
     const { json } = (await client.query(list, [space])).rows[0]
     if (!ifMatch.includes(listEtag(json))) return true
     await client.query(`update ${spaces} set ${counter} = ${counter} where space = $1`, [space])
