@@ -40,9 +40,9 @@ export interface ControlOptions
   readonly maxBodyBytes: number
   readonly spaces: SpaceMode
   readonly itemsOf: (space: string) => SpaceItems
-  /** Number of items of the profile by space, for those that were written to. */
   /** Number of items of a space that was never written to. */
   readonly startingCount: number
+  /** Number of items of the profile by space, for those that were written to. */
   readonly countItems: () => Promise<ReadonlyMap<string, number | undefined>>
   /** Deletes the items of the space, and calls `forget`. */
   readonly deleteItems: (space: string) => Promise<void>
@@ -123,18 +123,23 @@ export class Control implements HttpHandler {
 
   /** Returns the space of this name, a new one where there is none, or the response that says why there can be none. */
   space(name: string): Controlled | Response {
-    return this.#find(name) ?? this.#findProblem({ name, part: 'service' }) ?? this.#open(name, false)
+    return this.#find(name) ?? this.#findProblem(name, 'service') ?? this.#open(name, false)
   }
 
   dispatch(request: Request): void {
-    const target = targetOf(request)
-    const { prefix, name, part } = target
-    const rejection = request.protocolError ? undefined : this.#findProblem(target)
-    const found = name === undefined || request.protocolError ? this.#findUnnamed(request, part) : this.#find(name)
+    const { prefix, name, headerName = name, part } = targetOf(request)
+    if (request.protocolError || name === undefined) {
+      this.#dispatchUnnamed(request, prefix, part)
+      return
+    }
+    const rejection =
+      name === headerName
+        ? this.#findProblem(name, part)
+        : problem(400, `The path names the space ${name}, the header ${headerName}.`)
+    const found = this.#find(name)
     if (rejection) this.#handlers.service.reject(request, rejection)
     else if (found) this.#handlers[part].dispatch(request, prefix, found)
-    else
-      this.#entering[part].dispatch(request, prefix, { name: name ?? defaultSpace, stores: this.defaultSpace.stores })
+    else this.#entering[part].dispatch(request, prefix, { name, stores: this.defaultSpace.stores })
   }
 
   malformed(status: number, reason: string, client: string): void {
@@ -162,10 +167,12 @@ export class Control implements HttpHandler {
     return [this.defaultSpace, ...this.#spaces.values()].reduce((sum, { faults }) => sum + faults.count, 0)
   }
 
-  /** The space of a request that names none; undefined where its token says which. */
-  #findUnnamed(request: Request, part: keyof Handlers): ControlledSpace | undefined {
-    const isByToken = part === 'service' || request.header('authorization') !== undefined
-    return this.#options.spaces === 'caller' && isByToken && !request.protocolError ? undefined : this.defaultSpace
+  /** With --spaces caller, the token says which space is meant. */
+  #dispatchUnnamed(request: Request, prefix: string, part: keyof Handlers): void {
+    const hasToken = part === 'service' || request.header('authorization') !== undefined
+    const isByToken = this.#options.spaces === 'caller' && hasToken && !request.protocolError
+    const handlers = isByToken ? this.#entering : this.#handlers
+    handlers[part].dispatch(request, prefix, this.defaultSpace)
   }
 
   #find(name: string): ControlledSpace | undefined {
@@ -177,9 +184,8 @@ export class Control implements HttpHandler {
     return space
   }
 
-  #findProblem({ name, otherName = name, part }: Pick<Target, 'name' | 'part'> & { otherName?: string | undefined }) {
-    if (name === undefined) return undefined
-    if (name !== otherName) return problem(400, `The path names the space ${name}, the header ${otherName}.`)
+  /** Why requests cannot name this space. */
+  #findProblem(name: string, part: keyof Handlers): Response | undefined {
     const { spaces } = this.#options
     if (spaces === 'none') return problem(400, 'This service has no spaces: start it with --spaces path.')
     if (spaces === 'path')
@@ -210,7 +216,7 @@ export class Control implements HttpHandler {
 
   #enter(context: RequestContext): ControlledSpace | Response {
     const { method } = context
-    const { name = this.#nameByToken(context) } = targetOf(context.request)
+    const name = context.space.name || this.#nameByToken(context)
     if (typeof name !== 'string') return name
     if (name === defaultSpace) return this.defaultSpace
     if (this.#options.spaces === 'path' && isFromOtherSite(context, this.#options.settings.cors))
@@ -325,28 +331,16 @@ function isFromOtherSite(context: RequestContext, cors: CorsPolicy): boolean {
   return origin !== ownOrigin(context) && !isOriginAllowed(origin, cors)
 }
 
-interface Target {
-  readonly prefix: string
-  /** The space that the request names, by the prefix of its path or by a header. */
-  readonly name: string | undefined
-  /** What the header names, where the path names one, too. */
-  readonly otherName: string | undefined
-  readonly part: keyof Handlers
-}
-
-function targetOf(request: Request): Target {
+/** The space that a request names, by the prefix of its path or by a header, and what it is for. */
+function targetOf(request: Request) {
   const { target } = request
   // An absolute-form target has an authority.
   const whole = target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?#]*/i, '')
-  const named = request.header(spaceHeader)
+  const headerName = request.header(spaceHeader)
   const [prefix = '', segment] = spacePrefix.exec(whole) ?? []
-  const name = segment === undefined ? named : decodeName(segment)
-  return {
-    prefix,
-    name,
-    otherName: named ?? name,
-    part: controlPattern.test(whole.slice(prefix.length)) ? 'control' : 'service',
-  }
+  const name = segment === undefined ? headerName : decodeName(segment)
+  const part: keyof Handlers = controlPattern.test(whole.slice(prefix.length)) ? 'control' : 'service'
+  return { prefix, name, headerName, part }
 }
 
 function decodeName(segment: string): string {

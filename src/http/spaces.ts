@@ -15,7 +15,8 @@ export function callerSpace({ iss, sub }: Claims): string | Response {
 }
 
 /** Whether a path, a header or a token can name this space. */
-export const isSpaceName = (name: string) => new RegExp(spaceNamePattern).test(name) || isCallerSpace(name)
+export const isSpaceName = (name: string) => pathName.test(name) || isCallerSpace(name)
+const pathName = new RegExp(spaceNamePattern)
 
 /** Whether `callerSpace` may have made this name. */
 export function isCallerSpace(name: string): boolean {

@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto'
+
 /*
  * What a store offers each profile in a space, a set of items of its own. An operation is atomic and returns an outcome. It
  * throws UnavailableError when the items cannot be reached; anything else it throws is a bug.
@@ -132,6 +134,43 @@ export const etagOf = (version: string) => `"${version}"`
 /** Returns the versions in entity tags. A longer number would be too large for a database. */
 export const versionsIn = (etags: readonly string[]) =>
   etags.flatMap((etag) => /^"(\d{1,18})"$/.exec(etag)?.[1] ?? []).join(',')
+
+/** What both databases return for a space that was never written to: the same in every process. */
+export function startingStateOf<Item extends { readonly id: string }>({ startingItems, serialize }: Serializer<Item>) {
+  const list = `[${startingItems.map(serialize)}]`
+  const hash = createHash('sha256').update(list).digest('hex')
+  return {
+    list,
+    items: new Map(startingItems.map((item) => [item.id, serialize(item)])),
+    /** Stands for the text of the items. */
+    version: `${Number.parseInt(hash.slice(0, 12), 16)}`,
+  }
+}
+
+/** Keeps the values that were set last. */
+export class RecentValues<Value> {
+  readonly #maxSize: number
+  readonly #values = new Map<string, Value>()
+
+  constructor(maxSize: number) {
+    this.#maxSize = maxSize
+  }
+
+  get(key: string): Value | undefined {
+    return this.#values.get(key)
+  }
+
+  set(key: string, value: Value): void {
+    this.#values.delete(key)
+    this.#values.set(key, value)
+    const [oldest = key] = this.#values.keys()
+    if (this.#values.size > this.#maxSize) this.#values.delete(oldest)
+  }
+
+  delete(key: string): void {
+    this.#values.delete(key)
+  }
+}
 
 /** The highest id. */
 export const maxInt64 = `${2n ** 63n - 1n}`

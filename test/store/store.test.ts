@@ -3,7 +3,7 @@ import { suite, type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { profiles } from '../../src/app.ts'
 import type { ItemA, ItemB, StoreA, Stores } from '../../src/store/store.ts'
-import { itemsIn, listIn, type PersistentStores, stores } from '../support/stores.ts'
+import { itemsIn, listIn, type OpenedStores, type PersistentStores, stores } from '../support/stores.ts'
 import { storableText } from '../support/text.ts'
 
 const named = (id: string, name = 'name'): ItemB => ({ id, name, notes: 'notes', done: false })
@@ -35,14 +35,12 @@ const secretsIn = async (opened: Stores) =>
     : undefined
 
 /** The same in another space than the default one. */
-const storesInSpace = {
-  'memory, in a space,': (t: TestContext, starting: Parameters<typeof stores.memory>[1]) =>
-    stores.memory(t, starting, 'ada'),
-  'SQLite, in a space,': (t: TestContext, starting: Parameters<typeof stores.SQLite>[1]) =>
-    stores.SQLite(t, starting, 'ada'),
-  'PostgreSQL, in a space,': (t: TestContext, starting: Parameters<typeof stores.PostgreSQL>[1]) =>
-    stores.PostgreSQL(t, starting, 'ada'),
-}
+const storesInSpace = Object.fromEntries(
+  Object.entries(stores).map(([kind, open]) => [
+    `${kind}, in a space,`,
+    (t: TestContext, starting: Parameters<typeof open>[1]): Promise<OpenedStores> => open(t, starting, 'ada'),
+  ]),
+)
 
 /** JSON.parse would round large ids. */
 const idsIn = async (store: StoreA) => [...(await listIn(store)).matchAll(/"id":(\d+)/g)].map(([, id]) => id)

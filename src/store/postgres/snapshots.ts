@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Client } from 'pg'
-import { highestId, type ItemB, type Snapshot, type Snapshots, type SpaceSummary } from '../store.ts'
+import { highestId, type ItemA, type ItemB, type Snapshot, type Snapshots, type SpaceSummary } from '../store.ts'
 
 export const tablesOf = (schema: string) => ({
   /** A row for each space that was written to; its last id and last place are null until the profile was. */
@@ -132,16 +132,16 @@ export async function readItems(
     const parameters = space === undefined ? [] : [space]
     return (await client.query(`select ${columns} from ${table} ${where} order by ${order}`, parameters)).rows
   }
-  const snapshots = new Map<string, { a?: { items: never[]; lastId: string }; b?: { items: never[] } }>()
+  const snapshots = new Map<string, { a?: { items: ItemA[]; lastId: string }; b?: { items: ItemB[] } }>()
   for (const { space, last_id, last_place } of await select('space, last_id, last_place', spaces, 'space'))
     snapshots.set(space, {
       ...(last_id !== null && { a: { items: [], lastId: last_id } }),
       ...(last_place !== null && { b: { items: [] } }),
     })
   for (const { space, ...item } of await select('space, id, name, is_complete as "isComplete", secret', a, 'space, id'))
-    snapshots.get(space)?.a?.items.push(item as never)
+    snapshots.get(space)?.a?.items.push(item as ItemA)
   for (const { space, ...item } of await select('space, id, name, notes, done', b, 'space, place'))
-    snapshots.get(space)?.b?.items.push(item as never)
+    snapshots.get(space)?.b?.items.push(item as ItemB)
   return snapshots
 }
 

@@ -9,12 +9,14 @@ import {
   type ItemB,
   type ListRepresentation,
   type PersistentSpaces,
+  RecentValues,
   type ReplaceOutcome,
   type Serializers,
   type Snapshot,
   type Snapshots,
   type StoreA,
   type StoreB,
+  startingStateOf,
   versionsIn,
 } from '../store.ts'
 import { CreateBatches } from './batches.ts'
@@ -139,8 +141,7 @@ interface TableSettings {
   readonly makeParameters: SqlParameters
   /** The column of the table of spaces that is not null once the profile was written to. */
   readonly counter: string
-  readonly startingList: string
-  readonly startingCount: number
+  readonly starting: ReturnType<typeof startingStateOf>
 }
 
 /** The items of a profile in all spaces: their lists, and what a space is that was never written to. */
@@ -149,10 +150,11 @@ class ItemTable {
   readonly #settings: TableSettings
   readonly #list: PreparedStatement
   readonly #make: PreparedStatement
+  readonly #isWrittenText: string
   readonly #isWritten: PreparedStatement
   /** By space: statements that are sent at the end of this turn of the event loop. */
   readonly #reading = new Map<string, Promise<ListRepresentation>>()
-  readonly #shared = new Map<string, { readonly etag: string; readonly bytes: WeakRef<Buffer> }>()
+  readonly #shared = new RecentValues<{ readonly etag: string; readonly bytes: WeakRef<Buffer> }>(maxSharedLists)
 
   constructor(pool: Pool, settings: TableSettings) {
     const { spaces, list, make, counter } = settings
@@ -160,11 +162,8 @@ class ItemTable {
     this.#settings = settings
     this.#list = prepared('list', list, ['json'])
     this.#make = prepared('make_space', make)
-    this.#isWritten = prepared(
-      'find_space',
-      `select exists (select 1 from ${spaces} where space = $1 and ${counter} is not null) as found`,
-      ['found'],
-    )
+    this.#isWrittenText = `select exists (select 1 from ${spaces} where space = $1 and ${counter} is not null) as found`
+    this.#isWritten = prepared('find_space', this.#isWrittenText, ['found'])
   }
 
   /** Calls of one turn of the event loop share one statement, which is sent after all of them. */
@@ -189,8 +188,12 @@ class ItemTable {
 
   /** Makes the space with its starting items, where it does not exist. */
   async make(space: string): Promise<void> {
-    const { makeParameters, startingCount } = this.#settings
-    await this.#pool.query(this.#make, [space, ...makeParameters], [0, startingCount])
+    const { makeParameters, starting } = this.#settings
+    await this.#pool.query(this.#make, [space, ...makeParameters], [0, starting.items.size])
+  }
+
+  async ensure(space: string): Promise<void> {
+    if (!(await this.isWritten(space))) await this.make(space)
   }
 
   /**
@@ -200,10 +203,8 @@ class ItemTable {
   async isChanged(client: Client, space: string, ifMatch: readonly string[]): Promise<boolean> {
     const { items, spaces, list, make, makeParameters, counter } = this.#settings
     // It would lock the row of a space that exists.
-    const { rowCount } = await client.query(`select 1 from ${spaces} where space = $1 and ${counter} is not null`, [
-      space,
-    ])
-    if (rowCount === 0) await client.query(make, [space, ...makeParameters])
+    const { found } = (await client.query(this.#isWrittenText, [space])).rows[0]
+    if (!found) await client.query(make, [space, ...makeParameters])
     const { json } = (await client.query(list, [space])).rows[0]
     if (!ifMatch.includes(listEtag(json))) return true
     await client.query(`update ${spaces} set ${counter} = ${counter} where space = $1`, [space])
@@ -219,27 +220,21 @@ class ItemTable {
     if (json.length < minSharedLength) return { json, etag }
     const last = this.#shared.get(space)
     const bytes = (last?.etag === etag && last.bytes.deref()) || Buffer.from(json)
-    this.#shared.delete(space)
     this.#shared.set(space, { etag, bytes: new WeakRef(bytes) })
-    const [oldest = space] = this.#shared.keys()
-    if (this.#shared.size > maxSharedLists) this.#shared.delete(oldest)
     return { json: [bytes], etag }
   }
 
   async #read(space: string): Promise<string> {
-    const { startingList } = this.#settings
+    const { starting } = this.#settings
     const read = async () => (await this.#pool.query(this.#list, [space])).rows[0].json
     const json = await read()
-    if (json !== emptyList || startingList === emptyList || space === defaultSpace) return json
+    if (json !== emptyList || starting.items.size === 0 || space === defaultSpace) return json
     // Read again: the space may have been made after the first statement.
-    return (await this.isWritten(space)) ? read() : startingList
+    return (await this.isWritten(space)) ? read() : starting.list
   }
 }
 
 const listEtag = (json: string) => `"${createHash('sha256').update(json).digest('base64url')}"`
-
-/** A number that stands for the text, for versions that all instances have in common. */
-const hashOf = (text: string) => `${Number.parseInt(createHash('sha256').update(text).digest('hex').slice(0, 13), 16)}`
 
 /** The lists have the text that `serialize` makes, too: to_json() escapes as JSON.stringify() does. */
 function numberedItems(
@@ -248,15 +243,12 @@ function numberedItems(
   { startingItems, serialize }: Serializers['a'],
   newVersion: () => string,
 ) {
-  const startingList = `[${startingItems.map(serialize)}]`
-  const startingVersion = hashOf(startingList)
-  const starting = new Map(startingItems.map((item) => [item.id, serialize(item)]))
+  const starting = startingStateOf({ startingItems, serialize })
   const table = new ItemTable(pool, {
     items,
     spaces,
     counter: 'last_id',
-    startingList,
-    startingCount: startingItems.length,
+    starting,
     list: `select '[' || coalesce(string_agg('{"id":' || id || ',"name":' || coalesce(to_json(name)::text, 'null')
       || ',"isComplete":' || is_complete || '}', ',' order by id), '') || ']' as json from ${items} where space = $1`,
     make: `with made as (insert into ${spaces} as existing (space, last_id) values ($1, $2)
@@ -264,7 +256,7 @@ function numberedItems(
       insert into ${items} (space, id, name, is_complete, secret, version)
       select made.space, id, name, "isComplete", secret, $4::bigint
       from made, jsonb_to_recordset($3) as item (${rowTypes.a})`,
-    makeParameters: [`${highestId(startingItems)}`, JSON.stringify(startingItems), startingVersion],
+    makeParameters: [`${highestId(startingItems)}`, JSON.stringify(startingItems), starting.version],
   })
   const get = prepared(
     'get',
@@ -337,9 +329,9 @@ function numberedItems(
     const parameters = [space, id, ifMatch ? `{${versionsIn(ifMatch)}}` : null, ...fields]
     const attempt = async () => (await pool.query(statement, parameters)).rowCount === 1
     if (await attempt()) return 'done'
-    if (space !== defaultSpace && starting.has(id)) {
+    if (space !== defaultSpace && starting.items.has(id)) {
       if (!(await table.isWritten(space))) {
-        if (ifMatch && !ifMatch.includes(etagOf(startingVersion))) return 'changed'
+        if (ifMatch && !ifMatch.includes(etagOf(starting.version))) return 'changed'
         await table.make(space)
       }
       if (await attempt()) return 'done'
@@ -352,9 +344,9 @@ function numberedItems(
     async get(id) {
       const read = async () => (await pool.query(get, [space, id])).rows[0]
       let row = await read()
-      const json = starting.get(id)
+      const json = starting.items.get(id)
       if (!row && json !== undefined && space !== defaultSpace) {
-        if (!(await table.isWritten(space))) return { json, etag: etagOf(startingVersion) }
+        if (!(await table.isWritten(space))) return { json, etag: etagOf(starting.version) }
         row = await read()
       }
       if (!row) return 'not-found'
@@ -387,13 +379,12 @@ interface NewItemA {
 type CreatedA = Exclude<Awaited<ReturnType<StoreA['create']>>, 'unstorable'>
 
 function namedItems(pool: Pool, { spaces, b: items }: Tables, { startingItems, serialize }: Serializers['b']) {
-  const starting = new Set(startingItems.map(({ id }) => id))
+  const starting = startingStateOf({ startingItems, serialize })
   const table = new ItemTable(pool, {
     items,
     spaces,
     counter: 'last_place',
-    startingList: `[${startingItems.map(serialize)}]`,
-    startingCount: startingItems.length,
+    starting,
     list: `select '[' || coalesce(string_agg('{"id":' || to_json(id) || ',"name":' || to_json(name) || ',"notes":'
       || to_json(notes) || ',"done":' || done || '}', ',' order by place), '') || ']' as json
       from ${items} where space = $1`,
@@ -448,7 +439,7 @@ function namedItems(pool: Pool, { spaces, b: items }: Tables, { startingItems, s
       let { rows } = await attempt()
       // All ids are in use, or the space did not exist.
       if (rows.length === 0 && space !== defaultSpace) {
-        if (!(await table.isWritten(space))) await table.make(space)
+        await table.ensure(space)
         rows = (await attempt()).rows
       }
       return created.map((item, index) =>
@@ -461,8 +452,8 @@ function namedItems(pool: Pool, { spaces, b: items }: Tables, { startingItems, s
   async function change(statement: PreparedStatement, space: string, id: string, fields: SqlParameters = []) {
     const attempt = async () => (await pool.query(statement, [space, keyOf(id), ...fields])).rowCount === 1
     if (await attempt()) return true
-    if (space === defaultSpace || !starting.has(id)) return false
-    if (!(await table.isWritten(space))) await table.make(space)
+    if (space === defaultSpace || !starting.items.has(id)) return false
+    await table.ensure(space)
     return attempt()
   }
 

@@ -43,26 +43,10 @@ export const lockTimeoutMs = { exclusive: 1_000, shared: 5_000 }
 /** SQLite waits synchronously: no request is served meanwhile. */
 const busyTimeoutMs = 2
 
-/** The migration at index n leads from version n to n + 1. Files depend on all of them: only append. */
-const migrations = [
-  `create table numbered_items (
-    id integer primary key autoincrement,
-    name text,
-    is_complete integer not null,
-    secret text,
-    version integer not null
-  ) strict;
-  create table named_items (
-    place integer primary key autoincrement,
-    id text not null unique,
-    name text not null,
-    notes text not null,
-    done integer not null
-  ) strict;
-  create table lists (profile text primary key, version integer not null) strict, without rowid;
-  insert into lists values ('a', 1), ('b', 1);
-  `,
-  `create table spaces (
+const fileVersion = 2
+
+const createTables = `
+  create table spaces (
     space text primary key,
     last_id integer,
     last_place integer,
@@ -88,6 +72,11 @@ const migrations = [
     primary key (space, place),
     unique (space, id)
   ) strict, without rowid;
+  ${triggers('items_a', 'version_a', 'last_id = max(last_id, new.id)')}
+  ${triggers('items_b', 'version_b', 'last_place = max(last_place, new.place)')}`
+
+/** The tables of version 1 had no spaces. The row of the space comes last, so that no trigger changes it. */
+const moveToDefaultSpace = `
   insert into items_a select '', id, name, is_complete, secret, version from numbered_items;
   insert into items_b select '', place, id, name, notes, done from named_items;
   insert into spaces values (
@@ -99,10 +88,7 @@ const migrations = [
   );
   drop table numbered_items;
   drop table named_items;
-  drop table lists;
-  ${triggers('items_a', 'version_a', 'last_id = max(last_id, new.id)')}
-  ${triggers('items_b', 'version_b', 'last_place = max(last_place, new.place)')}`,
-]
+  drop table lists;`
 
 /** Counts every change of an item, whoever makes it, and keeps the highest id and place. */
 function triggers(table: string, version: string, setLast: string): string {
@@ -144,7 +130,7 @@ export class DataFile {
     try {
       this.exec(`pragma busy_timeout = ${lockTimeoutMs[access]}`)
       checkContents(this)
-      if (versionOf(this) < migrations.length) this.transaction('immediate', () => migrate(this, initialize))
+      if (versionOf(this) < fileVersion) this.transaction('immediate', () => migrate(this, initialize))
       this.exec('pragma journal_mode = wal')
       this.exec('pragma synchronous = full')
       this.exec(`pragma busy_timeout = ${busyTimeoutMs}`)
@@ -275,10 +261,11 @@ export class DataFile {
 /** The caller has begun a write transaction. */
 function migrate(file: DataFile, initialize: (file: DataFile) => void): void {
   const version = versionOf(file)
-  if (version === migrations.length) return
-  for (const migration of migrations.slice(version)) file.exec(migration)
+  if (version === fileVersion) return
+  file.exec(createTables)
+  if (version === 1) file.exec(moveToDefaultSpace)
   file.exec(`pragma application_id = ${applicationId}`)
-  file.exec(`pragma user_version = ${migrations.length}`)
+  file.exec(`pragma user_version = ${fileVersion}`)
   if (version === 0) initialize(file)
 }
 
@@ -343,9 +330,9 @@ function readHeader(file: string): Buffer {
 }
 
 function checkVersion(version: number, file: string): void {
-  if (version > migrations.length)
+  if (version > fileVersion)
     throw new StartError(
-      `The data file ${file} has version ${version}, but this program supports versions up to ${migrations.length}. Run the newer program that wrote it, or set another file with --data.`,
+      `The data file ${file} has version ${version}, but this program supports versions up to ${fileVersion}. Run the newer program that wrote it, or set another file with --data.`,
     )
 }
 

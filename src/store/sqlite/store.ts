@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import {
   defaultSpace,
   etagOf,
@@ -10,11 +9,13 @@ import {
   type ListRepresentation,
   maxInt64,
   type PersistentSpaces,
+  RecentValues,
   type Serializers,
   type Snapshot,
   type Snapshots,
   type SpaceSummary,
   type StoreA,
+  startingStateOf,
   versionsIn,
 } from '../store.ts'
 import { DataFile, lockTimeoutMs, type OpenOptions, type SqlValue } from './file.ts'
@@ -35,7 +36,6 @@ export function sqliteSpaces(path: string, { a, b }: Serializers, { random, ...o
   // Entity tags are versions: those of another space or another file differ.
   const newVersion = () => Math.floor(random() * 2 ** 48)
   const initialize = (file: DataFile) => {
-    file.prepare("delete from spaces where space = ''").run([])
     numberedItems(file, a, newVersion).make(defaultSpace, null)
     namedItems(file, b, newVersion).make(defaultSpace)
   }
@@ -196,44 +196,53 @@ const jsonVersions = (etags: IfMatch) => (etags ? `[${versionsIn(etags)}]` : nul
 /** json_object() would write a column with 0 or 1 as a number. */
 const jsonBoolean = (column: string) => `json(iif(${column} = 1, 'true', 'false'))`
 
-/** A number that stands for the text. */
-const hashOf = (text: string) => Number.parseInt(createHash('sha256').update(text).digest('hex').slice(0, 12), 16)
-
 /** Lists of other spaces than the default one are kept in memory if they are not longer, those that were read last. */
 const maxKeptBytes = 64 * 1024
 const maxKeptLists = 100
 
 type ReadList = ListRepresentation & { readonly version: SqlValue }
 
-/** Reads a list again when its version has changed. It is read as bytes: libsql aborts on a text of 512 MiB. */
-function listReader(
+interface ProfileColumns {
+  /** The column of the table of spaces that is not null once the profile was written to. */
+  readonly counter: 'last_id' | 'last_place'
+  /** The one that counts the changes of the list. */
+  readonly version: 'version_a' | 'version_b'
+}
+
+/** What the items of both profiles share: the row of their space, and their list. */
+function spaceItems(
   file: DataFile,
-  { version, counter }: { readonly version: string; readonly counter: string },
+  { counter, version }: ProfileColumns,
   selectJson: string,
-  startingList: string,
-): (space: string) => ListRepresentation {
+  starting: ReturnType<typeof startingStateOf>,
+  newVersion: () => number,
+) {
+  const selectWritten = file.prepare(`select 1 from spaces where space = ? and ${counter} is not null`)
+  const insert = file.prepare(`
+    insert into spaces (space, ${counter}, version_a, version_b) values (?, 0, ?, ?)
+    on conflict (space) do update set ${counter} = excluded.${counter}, ${version} = excluded.${version}`)
   const select = file.prepare(`
     select ${version}, iif(${version} = ?2, null, (select cast(json as blob) from (${selectJson})))
     from spaces where space = ?1 and ${counter} is not null`)
-  const starting = { json: startingList, etag: etagOf(`${hashOf(startingList)}`) }
-  const kept = new Map<string, ReadList>()
-  return (space) => {
-    const last = kept.get(space)
-    const row = select.get([space, last?.version ?? null]) as [SqlValue, Buffer | null] | undefined
-    if (!row) return starting
-    const [version, json] = row
-    const list = json ? { version, etag: etagOf(`${version}`), json: [json] } : (last as ReadList)
-    if (space === defaultSpace) kept.set(space, list)
-    else keep(space, list, json?.length ?? 0)
-    return list
-  }
-
-  function keep(space: string, list: ReadList, bytes: number): void {
-    kept.delete(space)
-    if (bytes > maxKeptBytes) return
-    kept.set(space, list)
-    const oldest = [...kept.keys()].find((name) => name !== defaultSpace)
-    if (kept.size > maxKeptLists && oldest !== undefined) kept.delete(oldest)
+  const startingList = { json: starting.list, etag: etagOf(starting.version) }
+  let listOfDefault: ReadList | undefined
+  const others = new RecentValues<ReadList>(maxKeptLists)
+  return {
+    isWritten: (space: string) => space === defaultSpace || selectWritten.get([space]) !== undefined,
+    /** Makes the space without items. */
+    insertSpace: (space: string) => void insert.run([space, newVersion(), newVersion()]),
+    /** Reads a list again when its version has changed. It is read as bytes: libsql aborts on a text of 512 MiB. */
+    list(space: string): ListRepresentation {
+      const last = space === defaultSpace ? listOfDefault : others.get(space)
+      const row = select.get([space, last?.version ?? null]) as [SqlValue, Buffer | null] | undefined
+      if (!row) return startingList
+      const [version, json] = row
+      const list = json ? { version, etag: etagOf(`${version}`), json: [json] } : (last as ReadList)
+      if (space === defaultSpace) listOfDefault = list
+      else if (json && json.length > maxKeptBytes) others.delete(space)
+      else others.set(space, list)
+      return list
+    },
   }
 }
 
@@ -241,10 +250,14 @@ function numberedItems(file: DataFile, { startingItems, serialize }: Serializers
   const nextVersion = '(select version_a + 1 from spaces where space = ?1)'
   const fields = `'name', name, 'isComplete', ${jsonBoolean('is_complete')}`
   const item = `json_object('id', id, ${fields})`
-  const selectWritten = file.prepare('select 1 from spaces where space = ? and last_id is not null')
-  const insertSpace = file.prepare(`
-    insert into spaces (space, last_id, version_a, version_b) values (?, 0, ?, ?)
-    on conflict (space) do update set last_id = excluded.last_id, version_a = excluded.version_a`)
+  const starting = startingStateOf({ startingItems, serialize })
+  const { isWritten, insertSpace, list } = spaceItems(
+    file,
+    { counter: 'last_id', version: 'version_a' },
+    `select json_group_array(${item} order by id) as json from items_a where space = ?1`,
+    starting,
+    newVersion,
+  )
   const selectOne = file.prepare(`select ${item}, version from items_a where space = ? and id = ?`)
   const selectAll = file.prepare(`
     select json_object('id', cast(id as text), ${fields}, 'secret', secret) from items_a where space = ? order by id`)
@@ -264,13 +277,9 @@ function numberedItems(file: DataFile, { startingItems, serialize }: Serializers
   const removeAll = file.prepare('delete from items_a where space = ?')
   const setLastId = file.prepare('update spaces set last_id = cast(? as integer) where space = ?')
 
-  const startingList = `[${startingItems.map(serialize)}]`
-  const starting = new Map(startingItems.map((item) => [item.id, serialize(item)]))
-  const startingVersion = hashOf(startingList)
-  const isWritten = (space: string) => space === defaultSpace || selectWritten.get([space]) !== undefined
   const lastId = (space: string) => `${selectLastId.get([space])?.[0]}`
 
-  function insertAll(space: string, items: readonly ItemA[], version: number | null): void {
+  function insertAll(space: string, items: readonly ItemA[], version: string | null): void {
     for (const { id, name, isComplete, secret } of items)
       insertWithId.run([space, id, name, isComplete ? 1 : 0, secret, version])
   }
@@ -282,9 +291,9 @@ function numberedItems(file: DataFile, { startingItems, serialize }: Serializers
   function get(space: string, id: string) {
     const read = () => selectOne.get([space, id])
     let row = read()
-    const json = starting.get(id)
+    const json = starting.items.get(id)
     if (!row && json !== undefined) {
-      if (!isWritten(space)) return { json, etag: etagOf(`${startingVersion}`) }
+      if (!isWritten(space)) return { json, etag: etagOf(starting.version) }
       // Another process may have made the space meanwhile.
       row = read()
     }
@@ -293,16 +302,11 @@ function numberedItems(file: DataFile, { startingItems, serialize }: Serializers
 
   return {
     isWritten,
-    make(space: string, version: number | null = startingVersion): void {
-      insertSpace.run([space, newVersion(), newVersion()])
+    make(space: string, version: string | null = starting.version): void {
+      insertSpace(space)
       insertAll(space, startingItems, version)
     },
-    list: listReader(
-      file,
-      { version: 'version_a', counter: 'last_id' },
-      `select json_group_array(${item} order by id) as json from items_a where space = ?1`,
-      startingList,
-    ),
+    list,
     get,
     create(space: string, { name, isComplete }: Parameters<StoreA['create']>[0]) {
       try {
@@ -336,10 +340,13 @@ function numberedItems(file: DataFile, { startingItems, serialize }: Serializers
 
 function namedItems(file: DataFile, { startingItems, serialize }: Serializers['b'], newVersion: () => number) {
   const item = `json_object('id', id, 'name', name, 'notes', notes, 'done', ${jsonBoolean('done')})`
-  const selectWritten = file.prepare('select 1 from spaces where space = ? and last_place is not null')
-  const insertSpace = file.prepare(`
-    insert into spaces (space, last_place, version_a, version_b) values (?, 0, ?, ?)
-    on conflict (space) do update set last_place = excluded.last_place, version_b = excluded.version_b`)
+  const { isWritten, insertSpace, list } = spaceItems(
+    file,
+    { counter: 'last_place', version: 'version_b' },
+    `select json_group_array(${item} order by place) as json from items_b where space = ?1`,
+    startingStateOf({ startingItems, serialize }),
+    newVersion,
+  )
   const selectAll = file.prepare(`select ${item} from items_b where space = ? order by place`)
   const insert = file.prepare(`
     insert into items_b (space, place, id, name, notes, done)
@@ -352,17 +359,12 @@ function namedItems(file: DataFile, { startingItems, serialize }: Serializers['b
     insert.run([space, id, name, notes, done ? 1 : 0]) > 0
 
   return {
-    isWritten: (space: string) => space === defaultSpace || selectWritten.get([space]) !== undefined,
+    isWritten,
     make(space: string): void {
-      insertSpace.run([space, newVersion(), newVersion()])
+      insertSpace(space)
       for (const item of startingItems) insertOne(space, item)
     },
-    list: listReader(
-      file,
-      { version: 'version_b', counter: 'last_place' },
-      `select json_group_array(${item} order by place) as json from items_b where space = ?1`,
-      `[${startingItems.map(serialize)}]`,
-    ),
+    list,
     create: (space: string, item: ItemB) => (insertOne(space, item) ? { json: serialize(item) } : 'in-use'),
     replace: (space: string, { id, name, notes, done }: ItemB) =>
       update.run([name, notes, done ? 1 : 0, space, id]) > 0 ? 'replaced' : 'not-found',
