@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { Agent } from 'node:http'
 import { connect as connectHttp2 } from 'node:http2'
+import { text as textOf } from 'node:stream/consumers'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { testRates } from '../control/rates.ts'
@@ -44,11 +45,15 @@ for (const runtime of runtimes) {
     serve(t, ['--log-level', 'error', ...args], env, 'a', interpreter)
 
   suite(name, { skip, concurrency: 2 }, () => {
-    if (name !== 'Node')
-      for (const profile of ['a', 'b'] as const)
-        for (const store of ['memory', 'PostgreSQL'] as const)
-          test(`profile ${profile} conforms to the contract, items in ${store}`, (t) =>
-            assertConforms(t, runtime, profile, store))
+    const storesOfSpaces = [
+      ['a', 'memory'],
+      ['b', 'SQLite'],
+      ['a', 'PostgreSQL'],
+      ['b', 'PostgreSQL'],
+    ] as const
+    for (const [profile, store] of storesOfSpaces)
+      test(`profile ${profile} conforms to the contract in a space, items in ${store}`, (t) =>
+        assertConforms(t, runtime, profile, store, '/~ada'))
 
     // test/app/items.ts has it for Node.
     if (name !== 'Node')
@@ -168,6 +173,33 @@ for (const runtime of runtimes) {
           running.process.kill('SIGKILL')
           await running.ended
         }
+      })
+
+    if (name === 'Deno')
+      test('an HTTP/2 connection reaches the space that each of its requests names, and no other', async (t) => {
+        const { running } = await serveHere(t, ['--https-port', '0'])
+        const [url = ''] = await running.prints(/https:\/\/127\.0\.0\.1:\d+/)
+        const session = connectHttp2(url, { rejectUnauthorized: false })
+        cleanUp(t, () => session.destroy())
+        async function send(method: string, path: string, headers = {}, content = ''): Promise<[unknown, string]> {
+          const fields = { ...headers, 'content-type': 'application/json' }
+          const stream = session.request({ ':method': method, ':path': path, ...fields })
+          // The stream of a GET ends with its headers.
+          if (method === 'POST') stream.end(content)
+          const [head] = await once(stream, 'response')
+          return [head[':status'], await textOf(stream)]
+        }
+        const create = (name: string) => send('POST', `/~${name}${items}`, {}, `{"name":"${name}","isComplete":true}`)
+        assert.deepEqual(
+          (await Promise.all([create('ada'), create('bob')])).map(([status]) => status),
+          [201, 201],
+        )
+        const listOf = (name: string) => [200, `[{"id":1,"name":"${name}","isComplete":true}]`]
+        assert.deepEqual(await send('GET', `/~ada${items}`), listOf('ada'))
+        assert.deepEqual(await send('GET', items, { 'x-todo-space': 'bob' }), listOf('bob'))
+        assert.deepEqual(await send('GET', items), [200, '[]'])
+        assert.equal((await send('GET', `/~ada${items}`, { 'x-todo-space': 'bob' }))[0], 400)
+        assert.equal((await send('GET', `/~bob/..${items}`))[0], 404)
       })
 
     if (name === 'Deno')

@@ -57,19 +57,33 @@ export async function assertConforms(
   t: TestContext,
   { env, ...interpreter }: Runtime,
   profile: 'a' | 'b',
-  store: 'memory' | 'PostgreSQL',
+  store: 'memory' | 'SQLite' | 'PostgreSQL',
+  path: '' | '/~ada' = '',
 ): Promise<void> {
   const XDG_CONFIG_HOME = temporaryFolder(t)
-  // Without CORS as in production, where responses have fewer headers.
-  const more = store === 'memory' ? ['--cors', 'none'] : ['--database-url', (await newDatabase()).url]
+  const flagsOf = {
+    // Without CORS as in production, where responses have fewer headers.
+    memory: async () => ['--cors', 'none'],
+    SQLite: async () => ['--data', join(temporaryFolder(t), 'todo.db')],
+    PostgreSQL: async () => ['--database-url', (await newDatabase()).url],
+  }
+  const more = await flagsOf[store]()
   const args = ['--no-https', '--log-level', 'error', ...more]
-  const { url } = await serve(t, args, { ...env, XDG_CONFIG_HOME }, profile, interpreter)
+  const service = await serve(t, args, { ...env, XDG_CONFIG_HOME }, profile, interpreter)
   const tokenOf = async (name: string) =>
     (await run(t, ['token', '--name', name, '-o', 'token'], { XDG_CONFIG_HOME })).stdout.trim()
   const [token, otherToken] = [await tokenOf('ada'), await tokenOf('bob')]
   const agent = new Agent({ keepAlive: true })
   cleanUp(t, () => agent.destroy())
-  const result = await verify({ url, profile, strict: true, reset: true, token, otherToken, agent })
+  const result = await verify({
+    url: `${service.url}${path}`,
+    profile,
+    strict: true,
+    reset: true,
+    token,
+    otherToken,
+    agent,
+  })
   const { ok, failed, skipped, outcomes } = result
   const problems = outcomes.filter(({ status }) => status !== 'passed')
   assert.deepEqual({ ok, failed, skipped }, { ok: true, failed: 0, skipped: 0 }, JSON.stringify(problems))
