@@ -1,28 +1,14 @@
 import assert from 'node:assert/strict'
-import { createHmac, randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { profiles } from '../../src/app.ts'
-import { verify } from '../../src/verify/index.ts'
+import { env, issuers, tokenWith } from '../support/callers.ts'
 import { run, serve } from '../support/cli.ts'
 import { createClient } from '../support/client.ts'
-import { newDatabase } from '../support/database.ts'
 import { temporaryFolder } from '../support/folder.ts'
+import { assertConformsForCaller, nodeRuntime } from '../support/runtimes.ts'
 
 const items = '/api/todoitems'
-const key = randomBytes(32)
-const issuers = ['https://one.example', 'https://two.example']
-const env = { TODO_JWT_KEY: key.toString('base64'), TODO_JWT_ISSUER: `${issuers}`, TODO_JWT_AUDIENCE: 'todo' }
-const production = ['--mode', 'production', '--drain-delay', '0']
-
-/** A token of an issuer that the service trusts, with these claims. */
-function tokenWith(claims: object): string {
-  const encode = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url')
-  const exp = Math.floor(Date.now() / 1000) + 3600
-  const signed = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode({ iss: issuers[0], aud: 'todo', exp, ...claims })}`
-  return `${signed}.${createHmac('sha256', key).update(signed).digest('base64url')}`
-}
-
 const bearer = (claims: object) => ({ authorization: `Bearer ${tokenWith(claims)}` })
 
 /** Who may tell apart what two callers see. */
@@ -31,6 +17,7 @@ async function namesSeenBy(url: string, headers: Record<string, string>): Promis
   return status === 200 ? JSON.parse(text).map(({ name }: { name: string }) => name) : status
 }
 
+const production = ['--mode', 'production', '--drain-delay', '0']
 const modes = { 'in production': production, 'in development': [] }
 
 for (const [mode, flags] of Object.entries(modes))
@@ -114,21 +101,9 @@ for (const [mode, flags] of Object.entries(modes))
     })
   })
 
-suite('verify with a token of a service with --spaces caller', { concurrency: 2 }, () => {
-  const stores = {
-    memory: async () => ({ flags: [], more: {} }),
-    SQLite: async (t: TestContext) => ({ flags: ['--data', join(temporaryFolder(t), 'todo.db')], more: {} }),
-    PostgreSQL: async () => ({ flags: [], more: { TODO_DATABASE_URL: (await newDatabase()).url } }),
-  }
-  for (const [store, open] of Object.entries(stores))
-    for (const profile of ['a', 'b'] as const)
-      test(`items in ${store}, profile ${profile}`, async (t) => {
-        const { flags, more } = await open(t)
-        const { url } = await serve(t, ['--spaces', 'caller', ...production, ...flags], { ...env, ...more }, profile)
-        const { failed, ok } = await verify({ url, profile, token: tokenWith({ sub: 'ada' }), quick: true })
-        assert.deepEqual([failed, ok], [0, true])
-      })
-})
+// test/slow/runtimes.test.ts has the other stores and runtimes.
+test('a caller with a token sees the contract kept, items in memory', (t) =>
+  assertConformsForCaller(t, nodeRuntime, 'a', 'memory'))
 
 suite('--spaces', () => {
   test('path is for development mode with the control API', async (t) => {

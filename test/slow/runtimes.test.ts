@@ -16,7 +16,7 @@ import { Instance } from '../support/instance.ts'
 import { startPostgres } from '../support/postgres.ts'
 import { memoryOf } from '../support/process.ts'
 import { RawConnection } from '../support/raw.ts'
-import { assertConforms, runtimes } from '../support/runtimes.ts'
+import { assertConforms, assertConformsForCaller, runtimes } from '../support/runtimes.ts'
 
 const items = '/api/todoitems'
 const json = 'Host: x\r\nContent-Type: application/json\r\n'
@@ -51,9 +51,12 @@ for (const runtime of runtimes) {
       ['a', 'PostgreSQL'],
       ['b', 'PostgreSQL'],
     ] as const
-    for (const [profile, store] of storesOfSpaces)
+    for (const [profile, store] of storesOfSpaces) {
       test(`profile ${profile} conforms to the contract in a space, items in ${store}`, (t) =>
         assertConforms(t, runtime, profile, store, '/~ada'))
+      test(`profile ${profile} conforms to the contract for a caller with a token, items in ${store}`, (t) =>
+        assertConformsForCaller(t, runtime, profile, store))
+    }
 
     // test/app/items.ts has it for Node.
     if (name !== 'Node')

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { verify } from '../../src/verify/index.ts'
+import { env as callerEnv, tokenWith } from './callers.ts'
 import { removeAtExit } from './child-process.ts'
 import { cleanUp } from './cleanup.ts'
 import { type Interpreter, node, run, serve } from './cli.ts'
@@ -52,23 +53,25 @@ const deno = find('Deno', `deno${extension}`, ['run', '-A'], {
 export const nodeRuntime: Runtime = { ...node, name: 'Node', env: {}, skip: false }
 export const runtimes: readonly Runtime[] = [nodeRuntime, bun, deno]
 
+type Store = 'memory' | 'SQLite' | 'PostgreSQL'
+
+async function flagsOf(t: TestContext, store: Store): Promise<readonly string[]> {
+  if (store === 'SQLite') return ['--data', join(temporaryFolder(t), 'todo.db')]
+  return store === 'PostgreSQL' ? ['--database-url', (await newDatabase()).url] : []
+}
+
 /** `verify --strict` of the service on this runtime finds nothing. */
 export async function assertConforms(
   t: TestContext,
   { env, ...interpreter }: Runtime,
   profile: 'a' | 'b',
-  store: 'memory' | 'SQLite' | 'PostgreSQL',
+  store: Store,
   path: '' | '/~ada' = '',
 ): Promise<void> {
   const XDG_CONFIG_HOME = temporaryFolder(t)
-  const flagsOf = {
-    // Without CORS as in production, where responses have fewer headers.
-    memory: async () => ['--cors', 'none'],
-    SQLite: async () => ['--data', join(temporaryFolder(t), 'todo.db')],
-    PostgreSQL: async () => ['--database-url', (await newDatabase()).url],
-  }
-  const more = await flagsOf[store]()
-  const args = ['--no-https', '--log-level', 'error', ...more]
+  // Without CORS as in production, where responses have fewer headers.
+  const cors = store === 'memory' ? ['--cors', 'none'] : []
+  const args = ['--no-https', '--log-level', 'error', ...cors, ...(await flagsOf(t, store))]
   const service = await serve(t, args, { ...env, XDG_CONFIG_HOME }, profile, interpreter)
   const tokenOf = async (name: string) =>
     (await run(t, ['token', '--name', name, '-o', 'token'], { XDG_CONFIG_HOME })).stdout.trim()
@@ -87,4 +90,17 @@ export async function assertConforms(
   const { ok, failed, skipped, outcomes } = result
   const problems = outcomes.filter(({ status }) => status !== 'passed')
   assert.deepEqual({ ok, failed, skipped }, { ok: true, failed: 0, skipped: 0 }, JSON.stringify(problems))
+}
+
+/** `verify --token` of the service in production on this runtime, where each caller has a space, finds nothing. */
+export async function assertConformsForCaller(
+  t: TestContext,
+  { env, ...interpreter }: Runtime,
+  profile: 'a' | 'b',
+  store: Store,
+): Promise<void> {
+  const args = ['--spaces', 'caller', '--mode', 'production', '--drain-delay', '0', ...(await flagsOf(t, store))]
+  const { url } = await serve(t, args, { ...env, ...callerEnv }, profile, interpreter)
+  const { failed, ok } = await verify({ url, profile, token: tokenWith({ sub: 'ada' }), quick: true })
+  assert.deepEqual([failed, ok], [0, true])
 }
