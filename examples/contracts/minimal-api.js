@@ -17,12 +17,13 @@ import {
   expectSuccess,
   expectThat,
   hasMembers,
-  observe,
-  providing,
-  setUp,
+  prerequisites,
   spec,
   uniqueText,
 } from 'todo-item-service/verify'
+
+/** What checks build on. */
+const { observe, providing, setUp } = prerequisites('list', 'create', 'read', 'delete', 'update', 'complete')
 
 /** @import { Client, Response, Rule } from 'todo-item-service/verify' */
 /** @typedef {{ id: number, name: string | null, isComplete: boolean }} Item */

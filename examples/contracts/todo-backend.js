@@ -16,13 +16,14 @@ import {
   expectSuccess,
   expectThat,
   hasMembers,
-  observe,
   onOwnServer,
-  providing,
-  setUp,
+  prerequisites,
   spec,
   uniqueText,
 } from 'todo-item-service/verify'
+
+/** What checks build on. */
+const { observe, providing, setUp } = prerequisites('list', 'create', 'read', 'delete', 'update')
 
 /** @import { Client, ServerControl, Response, Rule } from 'todo-item-service/verify' */
 /** @typedef {{ title?: string, completed?: boolean, order?: number }} Members */

@@ -1,15 +1,21 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { extname, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { createClient } from '../common/client.ts'
 import { readCommandLine, readServerUrl } from '../config/config.ts'
 import { choice, file, fileName, flagsOnly, integer, option, optionsHelp, text, toggle } from '../config/options.ts'
 import { bearerToken } from '../config/token-options.ts'
+import { configDirectory } from '../config-directory.ts'
+import { isLoopbackHost } from '../http/proxy.ts'
+import { commandHeader } from '../service/find-service.ts'
+import { createDevToken } from '../service/tokens.ts'
 import {
   CannotVerify,
   type Contract,
   defineContract,
   parseWaivers,
   type Verification,
+  type VerifyOptions,
   verify as verifyServer,
   type Waiver,
 } from '../verify/index.ts'
@@ -24,6 +30,12 @@ const ruleIds = (help: string) =>
     /^[\w*-]+(?:,[\w*-]+)*$/.test(rules) ? rules.split(',') : undefined,
   )
 
+const header = (help: string) =>
+  option('HEADER', "a header, as in 'X-Api-Key: …'", help, (line) => {
+    const [, name, value] = /^([!#$%&'*+.^\w`|~-]+): *(.*\S)\s*$/.exec(line) ?? []
+    return name === undefined || value === undefined ? undefined : { [name.toLowerCase()]: value }
+  })
+
 const options = {
   ...flagsOnly({
     profile: choice('a|b', ['a', 'b'], 'the contract to check'),
@@ -34,6 +46,7 @@ const options = {
     strict: toggle('count deviations from choices as failures'),
     quick: toggle('check only what is specified, and leave out the checks that take long'),
     bail: toggle('stop at the first failure'),
+    'no-shrink': toggle('report a failing sequence of operations as it was generated, with all its steps'),
     seed: integer('N', 0, 2 ** 31, 'seed of the generated texts and sequences (1)'),
     wait: integer('SECONDS', 0, 3600, 'wait for a server that is starting (0)'),
     fresh: toggle('the server was started for this run and may lose its items: check what only a fresh server shows'),
@@ -51,13 +64,18 @@ const options = {
   }),
   token: bearerToken('a token that the server accepts; sent to the items, too, if they require one'),
   'other-token': bearerToken('a token of another caller, for what must differ between callers'),
+  ...flagsOnly({
+    header: header("a header of each request to the items, such as 'Authorization: Token …'; hidden in reports"),
+    'other-header': header('the same, of another user'),
+  }),
 }
 
 const defaultWaiversFile = 'verify.waivers.json'
 
 export const verify: Command = {
   help: `Checks any running server against the contract, and cites the rule behind each failure.
-It changes only items that it creates, and deletes them. With --reset it needs the control API of a todo-service in
+It changes only items that it creates, and deletes them. For a todo-service in development on this machine it makes its
+own tokens. With --reset it needs the control API of a todo-service in
 development: faults and the journal are cleared, the items are restored at the end.
 
 Usage
@@ -95,6 +113,7 @@ Examples
 
     const { report = 'pretty', out, contract: contractFile, waivers: waiversFile, wait = 0, ...verifyOptions } = values
     const publicUrl = values['public-url']
+    const own = await tokensOfService(url, verifyOptions, process)
     const progress = createProgressLine(process)
     try {
       const contract = contractFile === undefined ? undefined : await loadContract(contractFile)
@@ -104,11 +123,15 @@ Examples
       for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => abort.abort())
       const verification = await verifyServer({
         ...verifyOptions,
+        ...own,
         url,
         contract,
         waivers,
         publicUrl,
-        otherToken: values['other-token'],
+        ...(values['other-token'] !== undefined && { otherToken: values['other-token'] }),
+        credentials: values.header,
+        otherCredentials: values['other-header'],
+        shrink: values['no-shrink'] !== true,
         waitMs: wait * 1000,
         signal: abort.signal,
         onOutcome: progress.show,
@@ -125,6 +148,29 @@ Examples
     }
   },
 }
+
+/** Tokens of two callers for a todo-service in development on this machine, where none was passed. */
+async function tokensOfService(
+  url: string,
+  { token }: { readonly token?: string | undefined },
+  { env }: Process,
+): Promise<Pick<VerifyOptions, 'token' | 'otherToken'>> {
+  if (token !== undefined || !isLoopbackHost(new URL(url).hostname)) return {}
+  const client = createClient(url, { insecure: true, timeout: infoTimeoutMs })
+  const get = async (path: string, headers: object) =>
+    client.send('GET', path, undefined, { ...commandHeader, ...headers }).catch(() => undefined)
+  if ((await get('/__admin/info', {}))?.status !== 200) return {}
+  const made = await Promise.all(
+    ['verify', 'verify-other'].map((name) =>
+      createDevToken(configDirectory(env), { name, roles: [], scopes: [], claims: {}, validForSeconds: 3600 }),
+    ),
+  )
+  const [first, other] = made.map((one) => (typeof one === 'string' ? undefined : one.token))
+  const accepted = await get('/secret', { authorization: `Bearer ${first}` })
+  return accepted?.status === 200 ? { token: first, otherToken: other } : {}
+}
+
+const infoTimeoutMs = 2_000
 
 /** The default export of a module, or its export `contract`. */
 async function loadContract(path: string): Promise<Contract> {

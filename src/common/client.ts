@@ -1,16 +1,32 @@
-import { Agent, request as httpRequest } from 'node:http'
+import { Agent, type ClientRequest, request as httpRequest } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { Socket } from 'node:net'
 import { setTimeout as setTimer } from 'node:timers/promises'
 
-type Headers = Readonly<Record<string, string | string[] | undefined>>
+export type Headers = Readonly<Record<string, string | string[] | undefined>>
 
 export interface Request {
   readonly method: string
   readonly path: string
   readonly headers: Headers
   readonly body: Uint8Array | undefined
+  /** Where the body is sent in pieces, the index at which each piece but the last ends. */
+  readonly cuts?: readonly number[]
 }
+
+/** A body that is sent in pieces, each in a packet of its own where the network does not join them. */
+export class PiecewiseBody {
+  readonly bytes: Uint8Array
+  readonly cuts: readonly number[]
+
+  constructor(bytes: Uint8Array, cuts: readonly number[]) {
+    this.bytes = bytes
+    this.cuts = cuts
+  }
+}
+
+/** Who sends a request: each has connections of its own. */
+export type Caller = 'first' | 'second'
 
 export interface Response {
   readonly request: Request
@@ -43,17 +59,39 @@ export interface Client {
   readonly token: string | undefined
   /** A token of another caller. */
   readonly otherToken: string | undefined
+  /** The headers by which the server knows the user; undefined: none were passed. */
+  readonly credentials: Headers | undefined
+  /** Those of another user. */
+  readonly otherCredentials: Headers | undefined
   /**
    * Appends the path, unchanged, to the base URL. A body that is neither a string nor bytes is sent as JSON.
    * A body sets content-type and content-length; `headers` overrides them, and undefined removes one.
    */
-  send(method: string, path: string, body?: unknown, headers?: Headers): Promise<Response>
+  send(method: string, path: string, body?: unknown, headers?: Headers, caller?: Caller): Promise<Response>
 }
+
+/** Headers that change no response of a contract. */
+const otherHeaders = {
+  'user-agent': 'Mozilla/5.0 (X11; Linux x86_64) verify/2',
+  'accept-language': 'de-DE, de;q=0.8, en;q=0.5',
+  'accept-encoding': 'identity',
+  cookie: 'theme=dark',
+}
+
+/** The same client as another program would be: on connections of its own, with other headers that mean nothing. */
+export const asSecondCaller = (client: Client): Client => ({
+  ...client,
+  send: (method, path, body, headers) => client.send(method, path, body, { ...otherHeaders, ...headers }, 'second'),
+})
 
 export interface ClientOptions {
   readonly token?: string | undefined
   /** A token of another caller. */
   readonly otherToken?: string | undefined
+  /** The headers by which the server knows the user. Default: Authorization with the token. */
+  readonly credentials?: Headers | undefined
+  /** Those of another user. */
+  readonly otherCredentials?: Headers | undefined
   /** The URL that the server gives its clients, if that is another than the one under test. */
   readonly publicUrl?: string | undefined
   /** Milliseconds until the response must be complete. */
@@ -64,6 +102,8 @@ export interface ClientOptions {
   readonly ca?: string | undefined
   /** An Agent of node:http or node:https. Not declared as such: users of this package need no types of Node. */
   readonly agent?: object | undefined
+  /** That of the second caller. Default: the same. */
+  readonly secondAgent?: object | undefined
 }
 
 const defaultTimeoutMs = 10_000
@@ -75,26 +115,31 @@ const unexpectedBodyDelayMs = 2
 
 export function createClient(
   url: string,
-  { token, otherToken, publicUrl = url, timeout = defaultTimeoutMs, ...tls }: ClientOptions = {},
+  { token, otherToken, publicUrl = url, timeout = defaultTimeoutMs, ...options }: ClientOptions = {},
 ): Client {
   const baseUrl = withoutSlash(url)
   const basePath = new URL(baseUrl).pathname.replace(/\/$/, '')
-  const agent = (tls.agent ?? createAgent(baseUrl, tls)) as Agent
+  const agent = (options.agent ?? createAgent(baseUrl, options)) as Agent
+  const agents = { first: agent, second: (options.secondAgent ?? agent) as Agent }
   return {
     url: baseUrl,
     publicUrl: withoutSlash(publicUrl),
     token,
     otherToken,
-    send(method, path, content, headers = {}) {
+    credentials: options.credentials ?? (token === undefined ? undefined : bearer(token)),
+    otherCredentials: options.otherCredentials ?? (otherToken === undefined ? undefined : bearer(otherToken)),
+    send(method, path, content, headers = {}, caller = 'first') {
       const body = content === undefined ? undefined : toBytes(content)
+      const cuts = content instanceof PiecewiseBody ? { cuts: content.cuts } : {}
       const defaults = body && { 'content-type': 'application/json', 'content-length': `${body.length}` }
       const set = Object.entries({ ...defaults, ...headers }).filter(([, value]) => value !== undefined)
-      const request = { method, path: `${basePath}${path}`, headers: Object.fromEntries(set), body }
-      return exchange(baseUrl, request, agent, timeout)
+      const request = { method, path: `${basePath}${path}`, headers: Object.fromEntries(set), body, ...cuts }
+      return exchange(baseUrl, request, agents[caller], timeout)
     },
   }
 }
 
+const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
 const withoutSlash = (url: string) => new URL(url).href.replace(/\/+$/, '')
 
 /** Not declared as an Agent: users of this package need no types of Node. */
@@ -111,6 +156,8 @@ const defaultPauseMs = 1000
 /** A run that was stopped waits at most this long before each request that deletes its items. */
 const maxPauseWhenStoppedMs = 2000
 const pollMs = 100
+const maxRepetitionsOf503 = 3
+const maxPauseOf503Ms = 1_000
 
 /** The run was stopped, or cannot go on. */
 export class Interrupted extends Error {}
@@ -129,10 +176,13 @@ export interface Pacing {
 
 /**
  * Repeats a request that got 429, when the time of its Retry-After has come; other requests wait as long. Throws
- * `Interrupted` when a request would wait too long, or when the run is stopped during a long pause.
+ * `Interrupted` when a request would wait too long, or when the run is stopped during a long pause. A 503 with Retry-After
+ * is repeated a few times, until a server has only such responses.
  */
 export function obeyRetryAfter(client: Client, { onRetry, signal, ...limits }: Pacing): Client {
   let resumeAt = 0
+  /** Methods of which the last request was repeated in vain. */
+  const unavailable = new Set<string>()
 
   async function pause(startedAt: number): Promise<void> {
     for (let now = Date.now(); now < resumeAt; now = Date.now()) {
@@ -153,13 +203,18 @@ export function obeyRetryAfter(client: Client, { onRetry, signal, ...limits }: P
     ...client,
     async send(...request) {
       const startedAt = Date.now()
-      for (let isRepeated = false; ; isRepeated = true) {
+      for (let repetitions = 0; ; repetitions++) {
         await pause(startedAt)
-        if (isRepeated) onRetry()
+        if (repetitions > 0) onRetry()
         const response = await client.send(...request)
-        if (response.status !== 429) return response
-        const pauseMs = retryAfterMs(response.headers['retry-after']) ?? defaultPauseMs
-        resumeAt = Math.max(resumeAt, Date.now() + Math.max(pauseMs, minPauseMs))
+        const { status, headers } = response
+        const pauseMs = retryAfterMs(headers['retry-after'])
+        if (status !== 503) unavailable.delete(request[0])
+        if (status === 503 && pauseMs !== undefined && !unavailable.has(request[0])) {
+          if (repetitions + 1 >= maxRepetitionsOf503) unavailable.add(request[0])
+          await setTimer(Math.min(Math.max(pauseMs, minPauseMs), maxPauseOf503Ms))
+        } else if (status !== 429) return response
+        else resumeAt = Math.max(resumeAt, Date.now() + Math.max(pauseMs ?? defaultPauseMs, minPauseMs))
       }
     },
   }
@@ -201,6 +256,7 @@ function retryAfterMs(value: string | undefined): number | undefined {
 }
 
 function toBytes(content: unknown): Uint8Array {
+  if (content instanceof PiecewiseBody) return content.bytes
   if (content instanceof Uint8Array) return content
   return Buffer.from(typeof content === 'string' ? content : JSON.stringify(content))
 }
@@ -262,13 +318,25 @@ function exchange(url: string, request: Request, agent: Agent, timeoutMs: number
     outgoing.once('socket', (assigned) => {
       socket = assigned.prependListener('data', recordRaw)
     })
-    outgoing.end(body)
+    if (request.cuts && body) writePieces(outgoing, body, request.cuts)
+    else outgoing.end(body)
   })
 }
 
-/** What follows the headers of the last response in the bytes of a connection. */
+const pauseBetweenPiecesMs = 3
+
+async function writePieces(outgoing: ClientRequest, body: Uint8Array, cuts: readonly number[]): Promise<void> {
+  let start = 0
+  for (const cut of cuts) {
+    outgoing.write(body.subarray(start, cut))
+    await setTimer(pauseBetweenPiecesMs)
+    start = cut
+  }
+  outgoing.end(body.subarray(start))
+}
+
+/** What follows the headers of the first response in the bytes of a connection, up to the next response. */
 function bodyIn(raw: Buffer): string {
-  const start = raw.lastIndexOf('HTTP/1.1 ')
-  const end = start < 0 ? -1 : raw.indexOf('\r\n\r\n', start)
-  return end < 0 ? '' : raw.subarray(end + 4).toString()
+  const [, body = ''] = /^(?:HTTP\/1\.\d 1[\s\S]*?\r\n\r\n)*HTTP[\s\S]*?\r\n\r\n([\s\S]*)$/.exec(raw.toString()) ?? []
+  return body.replace(/HTTP\/1\.\d \d{3} [\s\S]*$/, '')
 }

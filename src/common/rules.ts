@@ -18,7 +18,9 @@ const rulesById = {
   G2: choice(
     "One trailing slash is accepted on every route (`/api/todoitems/`): the mobile client's base address ends with it. Percent-encoded unreserved characters in a path match (`/api/%74odoitems`).",
   ),
-  G3: spec('Bodies are JSON with camelCase names; `content-type: application/json; charset=utf-8`.'),
+  G3: spec(
+    'Bodies are JSON with camelCase names, `content-type: application/json`; the parameter `charset=utf-8` is our choice.',
+  ),
   G4: choice(
     'Unknown members of a request body are ignored. Member names are matched exactly; the last of two equal names wins. `__proto__` and `constructor` are unknown members like any other.',
   ),
@@ -41,7 +43,7 @@ const rulesById = {
     '`POST` → 201, the created item, `Location: {base_url}/api/todoitems/<id>` (absolute: scheme and authority of the request, or the configured public URL).',
   ),
   A4: spec(
-    'The service assigns `id`; an `id` in a create request is ignored, whatever its value or type (choice). Ids ascend from 1 in memory and are never used again after a delete (choice).',
+    'The service assigns `id`; an `id` in a create request is ignored, whatever its value or type (choice). Ids ascend from 1 and are never used again after a delete, nor after an import or reset that was rolled back (choice).',
   ),
   A5: spec('`name` is a string or null. Absent means null (choice). Any other type: 400 (choice).'),
   A6: spec(
@@ -86,7 +88,7 @@ const rulesById = {
     '`PUT /api/todoitems` → 204 without body; the stored item is replaced by the sent one (absent `done` becomes false) and keeps its place in the list (choice). No item has the id → 404 `RecordNotFound`.',
   ),
   B8: spec('`DELETE /api/todoitems/{id}` → 204 without body; 404 `RecordNotFound`.'),
-  B9: spec("Error bodies are the code's name as `text/plain; charset=utf-8` and nothing else."),
+  B9: spec("Error bodies are the code's name as `text/plain` and nothing else; `charset=utf-8` is a choice."),
   B10: choice('`GET /api/todoitems/{id}` → 405, `Allow: DELETE`.'),
   B11: choice(
     'Every id that can be created can be deleted by its percent-encoded path, `a/b`, `%41`, `😀` and 1,024 characters included; a longer id is B6. A path that is no valid percent-encoding names no item: 404 `RecordNotFound`.',

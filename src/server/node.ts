@@ -36,7 +36,7 @@ const maxDrainedBytes = 64 * 1024
 /** Rejected bodies are discarded up to these limits, so that the client can read the response. */
 const maxDiscardedBytes = 32 * 2 ** 20
 const discardTimeoutMs = 5_000
-const discardIdleTimeoutMs = 500
+const discardIdleTimeoutMs = 2_000
 /** A client has this time to read an error response before the connection is destroyed. */
 const closeTimeoutMs = 1_000
 const checkIntervalMs = 1_000

@@ -6,27 +6,38 @@ import { CannotVerify } from './engine/connect.ts'
 import type { Contract } from './engine/contract.ts'
 import { type RunOptions, run, type Verification } from './engine/run.ts'
 
-export { type Client, NoResponseError, type Request, type Response } from '../common/client.ts'
+export {
+  asSecondCaller,
+  type Client,
+  NoResponseError,
+  PiecewiseBody,
+  type Request,
+  type Response,
+} from '../common/client.ts'
 export type { Random } from '../common/random.ts'
 export { type Basis, type Rule, rules } from '../common/rules.ts'
 export {
+  type AtEnd,
   type Check,
   type Contract,
   choice,
   defineContract,
+  type Item,
   type ItemCollection,
+  invariant,
   long,
   onOwnServer,
   onUntouchedStore,
   overPlainHttp,
-  providing,
   type ServerControl,
   ServerFull,
+  sequence,
   spec,
   type Unobservable,
   uniqueText,
   withToken,
   withTwoTokens,
+  withTwoUsers,
 } from './engine/contract.ts'
 export * from './engine/expect.ts'
 export type { Failure, Outcome, Verification } from './engine/run.ts'

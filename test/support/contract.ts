@@ -5,7 +5,7 @@ import { profiles } from '../../src/app.ts'
 import type { Client } from '../../src/common/client.ts'
 import { derivedSeed, seededRandom } from '../../src/common/random.ts'
 import { type ItemTracker, trackItems } from '../../src/verify/engine/cleanup.ts'
-import { profiles as contracts, verify } from '../../src/verify/index.ts'
+import { type Check, profiles as contracts, verify } from '../../src/verify/index.ts'
 import { serve } from './cli.ts'
 import { developmentToken } from './control.ts'
 import { openApiValidation } from './openapi-validation.ts'
@@ -29,6 +29,20 @@ const servers: Readonly<Record<ServerName, StartServer>> = {
   'over a socket, store PostgreSQL': overSocket('PostgreSQL'),
 }
 
+async function run(check: Check, client: Client): Promise<void> {
+  const atEnd = await check.run(client, seededRandom(derivedSeed(1, check.name)))
+  if (typeof atEnd === 'function') await atEnd(0)
+}
+
+const inspecting = (client: Client, checks: readonly Check[]): Client => ({
+  ...client,
+  async send(...request) {
+    const response = await client.send(...request)
+    for (const { inspect } of checks) inspect?.(response, response.request.path.replace(/\?.*$/, ''), client)
+    return response
+  },
+})
+
 /** Runs every check of the profile; over a socket without G and S, which are the same with every store. */
 export function testContract(profile: 'a' | 'b', name: ServerName): void {
   const startServer = servers[name]
@@ -42,12 +56,16 @@ export function testContract(profile: 'a' | 'b', name: ServerName): void {
 
     for (const check of checks)
       await parent.test(`${check.rule} ${check.name}`, async (t) => {
+        // The others are judged with every response.
+        if (check.inspect) return
         if (check.needs === 'untouched store' || check.needs === 'own server')
-          return check.run(withValidation(await startServer(t, profile)), seededRandom(derivedSeed(1, check.name)))
-        shared ??= startServer(parent, profile).then((client) => trackItems(withValidation(client), items, undefined))
+          return run(check, inspecting(withValidation(await startServer(t, profile)), checks))
+        shared ??= startServer(parent, profile).then((client) =>
+          trackItems(inspecting(withValidation(client), checks), items, undefined),
+        )
         try {
           const { client, deleteCreated } = await shared
-          await check.run(client, seededRandom(derivedSeed(1, check.name)))
+          await run(check, client)
           // The lists of the next checks stay short.
           await deleteCreated()
         } catch (error) {

@@ -90,7 +90,7 @@ suite('an OpenAPI document with', () => {
   ] as const)
     test(`${title} is judged soon`, () => {
       const document = { long: { anyOf: [{ enum: repeat(2 ** 18, {}) }, {}] }, schema }
-      readOpenApi(document)
+      readOpenApi(document, 'http://localhost', '/')
       soon(() => findMisfit(document.schema, value))
     })
 
@@ -114,7 +114,13 @@ suite('an OpenAPI document with', () => {
     },
   }))
     test(`${title} is judged soon`, () => {
-      soon(() => readOpenApi({ openapi: '3.0.1', info: { title: 'x', version: 'v1' }, paths: {}, ...members }))
+      soon(() =>
+        readOpenApi(
+          { openapi: '3.0.1', info: { title: 'x', version: 'v1' }, paths: {}, ...members },
+          'http://localhost',
+          '/',
+        ),
+      )
     })
 })
 

@@ -1,19 +1,22 @@
-import type { Client, Response } from '../../common/client.ts'
-import { uniqueText } from '../engine/contract.ts'
+import { asSecondCaller, type Client, type Response } from '../../common/client.ts'
+import { isObject, tryParse } from '../../common/json.ts'
+import { type Check, uniqueText } from '../engine/contract.ts'
 import {
+  citing,
   expectItems,
   expectMembers,
   expectRoom,
   expectStatus,
   expectSuccess,
+  expectThat,
   hasMembers,
-  observe,
+  isSuccess,
+  parseJson,
   RuleViolation,
-  setUp,
   stringify,
 } from '../engine/expect.ts'
 import type { Methods } from './document.ts'
-import { itemPath, itemsPath } from './rules.ts'
+import { hasFailed, itemPath, itemsPath, observe, type Prerequisite, setUp } from './rules.ts'
 
 type Id = string | number | bigint
 
@@ -24,7 +27,7 @@ export interface ModelItem {
 
 /** What the checks of both profiles need to know about one of them. Each operation is one request. */
 export interface Profile<T extends ModelItem> {
-  /** The rules of the operations. */
+  /** The rules of the operations, and of what they have in common. */
   readonly rules: Readonly<Record<Operation, string>>
   readonly methods: Methods
   readonly members: readonly string[]
@@ -45,16 +48,20 @@ export interface Profile<T extends ModelItem> {
   unusedIds(client: Client, item: T): Promise<T['id'][]>
   /** Returns the item in a response to POST. */
   expectCreated(response: Response, content: T): T
-  expectNotFound(response: Response): void
+  expectNotFound(response: Response, id: T['id']): void
   expectUnsupportedMediaType(response: Response): void
   expectInvalidBody(response: Response): void
   expectBodyTooLarge(response: Response): void
   expectUnstorableText(response: Response): void
+  /** Whether the contract states this type for the member. */
+  isOfType(name: string, value: unknown): boolean
+  /** What holds for every response of this profile alone. */
+  readonly invariants: readonly Check[]
   /** Whether the specification allows a server to refuse the text: it does not say which it must accept. */
   mayRefuse(response: Response, text: string): boolean
 }
 
-type Operation = 'list' | 'create' | 'update' | 'remove' | 'updateMissing' | 'createAtOnce' | 'unknownMembers'
+type Operation = 'list' | 'read' | 'create' | 'update' | 'remove' | 'updateMissing' | 'uniqueIds' | 'unknownMembers'
 
 export const postItem = <T extends ModelItem>(client: Client, profile: Profile<T>, item: T, unknown?: object) =>
   client.send('POST', itemsPath, { ...unknown, ...profile.body(item) })
@@ -62,9 +69,19 @@ export const postItem = <T extends ModelItem>(client: Client, profile: Profile<T
 export const deleteItem = (client: Client, id: Id) => client.send('DELETE', itemPath(id))
 
 /** A step towards the statement of a check (`setUp`), or what it states (`observe`). */
-type Mark = <R>(prerequisite: string, expectations: () => R) => R
+type Mark = <R>(prerequisite: Prerequisite, expectations: () => R) => R
 
-const prerequisites: Readonly<Record<string, string>> = { POST: 'create', PUT: 'update', DELETE: 'delete' }
+/** The body of a response 400 with which a server of profile B refuses an item for which it has no room. */
+const refusal = 'CouldNotCreateItem'
+
+const prerequisites: Readonly<Record<string, Prerequisite>> = { POST: 'create', PUT: 'update', DELETE: 'delete' }
+
+/** A list of items. What is no JSON at all, in whatever operation, breaks another rule than that of the list. */
+export function expectList(response: Response): Record<string, unknown>[] {
+  expectStatus(response, 200)
+  citing('G3', () => parseJson(response))
+  return expectItems(response)
+}
 
 /** What a check states of the response to an operation. */
 export const observeOperation = (response: Response, expectation: (response: Response) => void) =>
@@ -114,16 +131,20 @@ export class StoreModel<T extends ModelItem> {
 
   async createFrom(content: T, mark: Mark = setUp): Promise<T> {
     const response = await postItem(this.client, this.#profile, content)
-    if (mark !== observe) expectRoom(response, 'CouldNotCreateItem')
+    // Where the item is what the check is about, it may be refused for another reason than room.
+    if (mark !== observe) expectRoom(response, refusal)
+    else if (!isSuccess(response)) expectRoom(await postItem(this.client, this.#profile, this.newItem()), refusal)
     return this.add(response, content, mark)
   }
 
   /** Adds the item that a response to POST returns. */
   add(response: Response, content: T, mark: Mark = observe): T {
+    expectRoom(response)
     return mark('create', () => {
       expectSuccess(response)
       const item = this.#profile.expectCreated(response, content)
-      if (this.#stored.has(`${item.id}`)) throw new RuleViolation('an id that no other item has', response)
+      const isTaken = this.#stored.has(`${item.id}`)
+      citing(this.#profile.rules.uniqueIds, () => expectThat(!isTaken, 'an id that no other item has', response))
       this.#stored.set(`${item.id}`, item)
       this.#removed.delete(`${item.id}`)
       return item
@@ -148,6 +169,10 @@ export class StoreModel<T extends ModelItem> {
   async remove({ id }: T, mark: Mark = setUp): Promise<void> {
     const response = await deleteItem(this.client, id)
     mark('delete', () => expectSuccess(response))
+    this.recordRemoved(id)
+  }
+
+  recordRemoved(id: T['id']): void {
     this.#stored.delete(`${id}`)
     this.#removed.set(`${id}`, id)
   }
@@ -157,47 +182,81 @@ export class StoreModel<T extends ModelItem> {
     this.#stored.delete(`${id}`)
   }
 
-  /** The list has each item once, as it is stored, and none that was removed or never created; so does GET by id. */
-  async expectStored(after: string): Promise<void> {
-    const response = await this.client.send('GET', itemsPath)
-    const listed = observe('list', () => expectItems(response))
+  /**
+   * The list has each item once, as it is stored, and none that was removed or never created; so does GET by id. Both are
+   * the same for another caller.
+   */
+  async expectStored(after: string, isAtOnce = false): Promise<void> {
+    const callers = [this.client, asSecondCaller(this.client)]
+    const lists = await allOf(callers.map((caller) => caller.send('GET', itemsPath)))
+    for (const list of lists) await this.#expectListed(list, after)
+    await this.#expectReadable(after, isAtOnce)
+  }
+
+  async #expectListed(response: Response, after: string): Promise<void> {
+    const listed = observe('list', () => expectList(response))
+    const entriesById = new Map<unknown, typeof listed>()
+    for (const entry of listed) entriesById.set(entry.id, [...(entriesById.get(entry.id) ?? []), entry])
     for (const item of this.items) {
-      const entries = listed.filter(({ id }) => id === item.id)
-      const isStored = entries.length === 1 && hasMembers(entries[0] ?? {}, item)
+      const entries = entriesById.get(item.id) ?? []
+      if (entries.length === 1 && hasMembers(entries[0] ?? {}, item)) continue
       const got = entries.length === 0 ? `a list without the item ${item.id}` : stringify(entries)
-      if (!isStored)
+      const rule = entries.length > 1 ? this.#profile.rules.uniqueIds : await this.#ruleOfEntry(item)
+      citing(rule, () =>
         observe(this.#updated.has(`${item.id}`) ? 'update' : 'listed', () =>
           fail(`after ${after}, ${stringify(item)} in the list, once`, response, got, item.id),
-        )
+        ),
+      )
     }
     for (const entry of listed) {
       const isOfModel = `${entry.name}`.includes(this.mark) || this.#removed.has(`${entry.id}`)
       if (isOfModel && !this.#stored.has(`${entry.id}`))
-        observe('delete', () =>
-          fail(`after ${after}, no such item in the list`, response, stringify(entry), entry.id as Id),
+        citing(this.#removed.has(`${entry.id}`) ? this.#profile.rules.remove : undefined, () =>
+          observe('delete', () =>
+            fail(`after ${after}, no such item in the list`, response, stringify(entry), entry.id as Id),
+          ),
         )
     }
-    await this.#expectReadable(after)
   }
 
-  async #expectReadable(after: string): Promise<void> {
-    const { read } = this.#profile
+  /** The rule that a wrong entry of the list breaks: that of the list, if GET of the item shows that it is stored. */
+  async #ruleOfEntry(item: T): Promise<string | undefined> {
+    const { read, rules } = this.#profile
+    const { status, text } = read ? await read(this.client, item.id) : { status: 0, text: '' }
+    const stored = status === 200 ? tryParse(text) : undefined
+    if (isObject(stored) && hasMembers(stored, item)) return rules.list
+    return this.#updated.has(`${item.id}`) ? rules.update : undefined
+  }
+
+  async #expectReadable(after: string, isAtOnce: boolean): Promise<void> {
+    const { read, rules } = this.#profile
     if (!read) return
-    for (const item of this.items) {
-      const response = await read(this.client, item.id)
-      observe('read', () => {
-        expectStatus(response, 200)
-        const isStored = hasMembers(expectMembers(response, { id: item.id }), item)
-        const show = () => fail(`after ${after}, the item ${stringify(item)}`, response, undefined, item.id)
-        if (!isStored) observe(this.#updated.has(`${item.id}`) ? 'update' : 'read', show)
-      })
+    const { items } = this
+    const interval = Math.ceil(items.length / maxRead)
+    const chosen = items.filter((_, index) => index % interval === 0 || index === items.length - 1)
+    const readItem = (item: T, index: number) =>
+      read(index % 2 === 0 ? this.client : asSecondCaller(this.client), item.id)
+    const responses = isAtOnce ? await allOf(chosen.map(readItem)) : []
+    for (const [index, item] of chosen.entries()) {
+      const response = responses[index] ?? (await readItem(item, index))
+      const expectRead = () =>
+        observe('read', () => {
+          expectStatus(response, 200)
+          const isStored = hasMembers(expectMembers(response, { id: item.id }), item)
+          const show = () => fail(`after ${after}, the item ${stringify(item)}`, response, undefined, item.id)
+          if (!isStored) observe(this.#updated.has(`${item.id}`) ? 'update' : 'read', show)
+        })
+      // The list has shown that it is stored.
+      citing(rules.read, expectRead)
     }
     for (const id of [...this.#removed.values()].slice(-maxRemovedRead)) {
       const response = await read(this.client, id)
       // Another client may have got the id.
       const isOfAnother = response.status === 200 && !response.text.includes(this.mark) && /"name"/.test(response.text)
       if (response.status !== 404 && !isOfAnother)
-        observe('delete', () => fail('status 404 for a deleted item', response, undefined, id))
+        citing(rules.remove, () =>
+          observe('delete', () => fail('status 404 for a deleted item', response, undefined, id)),
+        )
     }
   }
 }
@@ -210,6 +269,16 @@ function fail(expected: string, response: Response, got: string | undefined, abo
 
 /** Only the last that were deleted are read, to keep the number of requests low. */
 const maxRemovedRead = 2
+/** Of many items, some are read. */
+const maxRead = 12
+
+/** Waits for all requests, so that none goes on beside the next check, and throws the first failure. */
+export async function allOf<Results extends readonly unknown[]>(
+  requests: readonly [...{ [Index in keyof Results]: Promise<Results[Index]> }],
+): Promise<Results> {
+  await Promise.allSettled(requests)
+  return Promise.all(requests) as Promise<unknown> as Promise<Results>
+}
 
 /** A model with three items, the second and the third alike but for the id, so that operations on neighbours show. */
 export async function populate<T extends ModelItem>(
@@ -219,8 +288,8 @@ export async function populate<T extends ModelItem>(
   const model = new StoreModel(client, profile)
   const other = await model.create()
   const target = await model.create()
-  const twin = await model.create({ ...target, id: model.newItem().id }, (_, expectations) =>
-    setUp('twins', expectations),
-  )
+  // Where two items must differ in more than the id, the others can still be judged.
+  const alike = hasFailed('twins') ? {} : { ...target, id: model.newItem().id }
+  const twin = await model.create(alike, (_, expectations) => setUp('twins', expectations))
   return { model, other, target, twin }
 }

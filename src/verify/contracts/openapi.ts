@@ -181,8 +181,23 @@ export interface Operation {
 const templateOf = (path: string) => path.replace(/\{[^{}]*\}/g, '{}')
 const placeOf = ({ name, in: place }: Json) => `${place} parameter ${name}`
 
-function operationsOf(document: Json): Operation[] {
+/** The path of the first server, which is relative to the document. Another origin may be behind a proxy. */
+function basePathOf(servers: unknown, documentUrl: string): string | undefined {
+  const [url] = objectsIn(servers).map((server) => `${server.url}`)
+  if (url === undefined || url.includes('{') || !URL.canParse(url, documentUrl)) return undefined
+  const { origin, pathname } = new URL(url, documentUrl)
+  return origin === new URL(documentUrl).origin ? pathname.replace(/\/+$/, '') : undefined
+}
+
+function operationsOf(document: Json, baseUrl: string, documentPath: string): Operation[] {
   const requirements = objectsIn(document.security)
+  const root = new URL(baseUrl).pathname.replace(/\/$/, '')
+  /** The path below the base URL, by the servers of the operation, of its path or of the document. */
+  const pathBelow = (path: string, ...servers: readonly unknown[]) => {
+    const [base] = servers.map((one) => basePathOf(one, `${baseUrl}${documentPath}`)).filter((one) => one !== undefined)
+    const whole = `${base ?? ''}${path}`
+    return root !== '' && whole.startsWith(`${root}/`) ? whole.slice(root.length) : whole
+  }
   return membersOf(document.paths).flatMap(([path, item]) =>
     membersOf(item)
       .filter(([method, value]) => methodNames.includes(method) && isObject(value))
@@ -194,7 +209,7 @@ function operationsOf(document: Json): Operation[] {
         return {
           method: method.toUpperCase(),
           path,
-          template: templateOf(path),
+          template: templateOf(pathBelow(path, (value as Json).servers, Object(item).servers, document.servers)),
           id: operationId,
           parameters: [...shared, ...own],
           requestBody: Object(requestBody),
@@ -209,10 +224,14 @@ const listIn = (value: unknown): unknown[] => (Array.isArray(value) ? value : []
 export const objectsIn = (value: unknown): Json[] => listIn(value).filter(isObject)
 
 /** Returns the operations of a document, and what makes it no valid OpenAPI 3.0 document. Links its references. */
-export function readOpenApi(document: Json): { operations: Operation[]; invalid: Problem } {
+export function readOpenApi(
+  document: Json,
+  baseUrl: string,
+  documentPath: string,
+): { operations: Operation[]; invalid: Problem } {
   const misfit = findMisfitAt(openApi, document, { isDocument: true, stepsLeft: Infinity }, '#', 0)
   const [broken] = linkReferences(document)
-  const operations = operationsOf(document)
+  const operations = operationsOf(document, baseUrl, documentPath)
   const ids = operations.map(({ id }) => id).filter((id) => id !== undefined)
   const invalid =
     misfit ??

@@ -1,7 +1,7 @@
 import { type Client, Interrupted, type Response, type StopSignal } from '../../common/client.ts'
 import { escapeText } from '../../common/escape.ts'
 import { isObject, tryParse } from '../../common/json.ts'
-import { type ItemCollection, isFromThisRun } from './contract.ts'
+import { type Item, type ItemCollection, isFromThisRun, uniqueText } from './contract.ts'
 import { isSuccess, RuleViolation } from './expect.ts'
 
 export interface ItemTracker {
@@ -10,8 +10,10 @@ export interface ItemTracker {
    * nor one that would create an item of a kind that could not be deleted.
    */
   readonly client: Client
-  /** Deletes the items that were created since the last call. */
-  deleteCreated(): Promise<void>
+  /** Deletes the items that were created since the last call. Returns the first that stays, though its id is a usual one. */
+  deleteCreated(): Promise<RuleViolation | undefined>
+  /** Keeps the items that were created since the last call until the end. */
+  keepCreated(): void
   /**
    * Deletes what is left of the run; returns the paths of the items that may still exist. Ends at the first request without
    * a response, and soon once the signal is aborted.
@@ -30,22 +32,34 @@ export class ItemNotCreated extends Error {
   }
 }
 
-type ListedItem = Readonly<Record<string, unknown>>
+/** Undefined where an item is not created, because it could not be deleted. */
+export const unlessUndeletable = <T>(work: Promise<T>): Promise<T | undefined> =>
+  work.catch((cause: unknown) => {
+    if (cause instanceof ItemNotCreated && !cause.appliesToAll) return undefined
+    throw cause
+  })
 
 const maxCleanupWhenStoppedMs = 5_000
+/** As many requests at once delete items, once it is known that they are deleted. */
+const deletionsAtOnce = 8
 
 /** `initialList` is the response to GET before the run; undefined: the server may lose the items that it has. */
 export function trackItems(client: Client, items: ItemCollection, initialList: Response | undefined): ItemTracker {
-  const { itemPath, idInPath, idOf } = itemAddresses(items)
+  const { itemPath, idInPath, idOf, itemsIn } = itemAddresses(items)
   // Paths differ in the last segment.
   const nameOf = (id: string) => (items.pathOf ? id.replace(/.*\//, '') : id)
   const existingIds = new Set(initialList && itemsIn(initialList)?.map(idOf))
   existingIds.delete(undefined)
-  const createdIds = new Set<string>()
-  const remainingIds = new Set<string>()
+  const created = new Map<string, Item>()
+  const kept = new Map<string, Item>()
+  const remaining = new Map<string, Item>()
   /** Traits of ids of items that could not be deleted, each with the reason not to create more. */
   const undeletable = new Map<string, string>()
+  const deletableTraits = new Set<string>([plain])
+  let longestDeletable = maxPlainLength
+  let missingResponse: Response | undefined
   let isDeletionConfirmed = false
+  let undeleted: RuleViolation | undefined
   let lastResponse: Response | undefined
 
   function protectExistingItems(method: string, path: string, body: unknown): void {
@@ -55,94 +69,148 @@ export function trackItems(client: Client, items: ItemCollection, initialList: R
       throw new RuleViolation(`a unique id for each item: ${id} existed before this run`, lastResponse)
   }
 
-  function preventLeftovers(method: string, body: unknown): void {
+  async function preventLeftovers(method: string, body: unknown): Promise<void> {
     if (method !== 'POST') return
-    const traits = traitsOf(nameOf((isObject(body) && idOf(body)) || ''))
+    const id = nameOf((isObject(body) && idOf(body)) || '')
+    const traits = traitsOf(id)
+    if (items.isStated) await probe(id, traits)
     const trait = [plain, ...traits].find((trait) => undeletable.has(trait))
     if (trait) throw new ItemNotCreated(undeletable.get(trait) ?? '', trait === plain)
   }
 
-  function record(method: string, path: string, response: Response): void {
-    if (!isSuccess(response)) return
-    const created = method === 'POST' ? tryParse(response.text) : undefined
-    const id = isObject(created) ? idOf(created) : undefined
-    if (id !== undefined && !existingIds.has(id)) createdIds.add(id)
-    if (method === 'DELETE') createdIds.delete(idInPath(path) ?? '')
+  /** Sends DELETE for an unusual id before an item has it: the response must be that to any id that no item has. */
+  async function probe(id: string, traits: readonly string[]): Promise<void> {
+    const { length } = itemPath(id)
+    if (traits.every((trait) => deletableTraits.has(trait)) && length <= longestDeletable) return
+    if (traits.some((trait) => undeletable.has(trait) && trait !== long)) return
+    const deleteMissing = (missing: string) => client.send('DELETE', itemPath(missing), undefined, headers())
+    missingResponse ??= await deleteMissing(uniqueText())
+    const response = await deleteMissing(id).catch(() => undefined)
+    const isStated = response && items.isStated?.(response, id)
+    if (response && (isStated || isSuccess(response) || isLike(response, missingResponse))) {
+      for (const trait of traits) deletableTraits.add(trait)
+      longestDeletable = Math.max(longestDeletable, length)
+      undeletable.delete(long)
+      return
+    }
+    const got = response ? `returned ${response.status}` : 'got no response'
+    const reason = `DELETE ${shortenPath(itemPath(id))} ${got}, and may not delete such an item, so none was created`
+    const unknown = traits.filter((trait) => !deletableTraits.has(trait))
+    for (const trait of traits.includes(long) ? [long] : unknown) undeletable.set(trait, reason)
   }
 
+  function record(method: string, path: string, response: Response): void {
+    if (!isSuccess(response)) return
+    for (const item of method === 'POST' ? (itemsIn(response) ?? []) : []) {
+      const id = idOf(item)
+      if (id !== undefined && !existingIds.has(id)) created.set(id, item)
+    }
+    if (method === 'DELETE') for (const ofRun of [created, kept]) ofRun.delete(idInPath(path) ?? '')
+  }
+
+  const headers = () => items.headers?.(client)
   /** Sends the request even if it would have to wait for too long. */
-  const sendNow = (method: string, path: string) =>
-    client.send(method, path).catch((cause: unknown) => {
-      if (cause instanceof Interrupted) return client.send(method, path)
+  const now = (request: () => Promise<Response>) =>
+    request().catch((cause: unknown) => {
+      if (cause instanceof Interrupted) return request()
       throw cause
     })
   /** Undefined: no response. */
-  const list = () => sendNow('GET', items.path).catch(() => undefined)
-  /** 0: no response. */
-  const deleteItem = async (id: string) => (await sendNow('DELETE', itemPath(id)).catch(() => ({ status: 0 }))).status
+  const list = () => now(() => client.send('GET', items.path, undefined, headers())).catch(() => undefined)
+  const deleteItem = (id: string, item: Item): Promise<Response | undefined> => {
+    const request = () => items.remove?.(client, item) ?? client.send('DELETE', itemPath(id), undefined, headers())
+    return now(request).catch(() => undefined)
+  }
 
   /** Also finds items whose POST returned an error, or no response. Undefined where there is no response. */
-  async function listIdsOfRun(): Promise<string[] | undefined> {
+  async function listItemsOfRun(): Promise<Map<string, Item> | undefined> {
     const response = await list()
-    const ofRun = response && (itemsIn(response) ?? []).filter((item) => Object.values(item).some(isFromThisRun))
-    return ofRun?.map(idOf).filter((id) => id !== undefined)
+    if (!response) return undefined
+    const ofRun = (itemsIn(response) ?? []).filter((item) => Object.values(item).some(isFromThisRun))
+    return new Map(ofRun.flatMap((item) => (idOf(item) === undefined ? [] : [[idOf(item) as string, item]])))
+  }
+
+  /** False: no response. */
+  async function deleteOne(id: string, item: Item): Promise<boolean> {
+    const deleted = await deleteItem(id, item)
+    if (!deleted) return false
+    const { status } = deleted
+    created.delete(id)
+    const succeeded = isSuccess(deleted)
+    if (succeeded && isDeletionConfirmed) return true
+    const response = await list()
+    const listed = response && itemsIn(response)
+    if (listed ? !listed.some((one) => idOf(one) === id) : succeeded || status === 404) {
+      isDeletionConfirmed ||= succeeded
+      return true
+    }
+    remaining.set(id, item)
+    const reason = `DELETE ${shortenPath(itemPath(id))} returned ${status} and left the item, so no more like it were created`
+    const traits = traitsOf(nameOf(id))
+    for (const trait of traits) undeletable.set(trait, reason)
+    if (traits.includes(plain)) undeleted ??= new RuleViolation(`the item ${id} of the check to be deleted`, deleted)
+    return true
   }
 
   return {
     client: {
       ...client,
-      async send(method, path, body, headers) {
+      async send(method, path, body, requestHeaders, caller) {
         protectExistingItems(method, path, body)
-        preventLeftovers(method, body)
-        lastResponse = await client.send(method, path, body, headers)
-        record(method, path, lastResponse)
-        return lastResponse
+        await preventLeftovers(method, body)
+        const response = await client.send(method, path, body, requestHeaders, caller)
+        lastResponse = response
+        record(method, path, response)
+        return response
       },
     },
     async deleteCreated() {
-      for (const id of createdIds) {
-        const status = await deleteItem(id)
-        if (status === 0) return
-        createdIds.delete(id)
-        const succeeded = isSuccess({ status })
-        if (succeeded && isDeletionConfirmed) continue
-        const response = await list()
-        const listed = response && itemsIn(response)
-        if (listed ? !listed.some((item) => idOf(item) === id) : succeeded || status === 404) {
-          isDeletionConfirmed ||= succeeded
-          continue
-        }
-        remainingIds.add(id)
-        const reason = `DELETE ${shortenPath(itemPath(id))} returned ${status} and left the item, so no more like it were created`
-        for (const trait of traitsOf(nameOf(id))) undeletable.set(trait, reason)
+      undeleted = undefined
+      while (created.size > 0) {
+        const batch = [...created].slice(0, isDeletionConfirmed ? deletionsAtOnce : 1)
+        const responded = await Promise.all(batch.map(([id, item]) => deleteOne(id, item)))
+        if (responded.includes(false)) break
       }
+      return undeleted
+    },
+    keepCreated() {
+      for (const [id, item] of created) kept.set(id, item)
+      created.clear()
     },
     async deleteLeftovers(signal) {
       const startedAt = performance.now()
-      const listed = await listIdsOfRun()
+      const listed = await listItemsOfRun()
       let isResponding = listed !== undefined
       const mayGoOn = () =>
         isResponding && !(signal?.aborted && performance.now() - startedAt > maxCleanupWhenStoppedMs)
       const leftovers = new Set<string>()
-      for (const id of new Set([...createdIds, ...remainingIds, ...(listed ?? [])])) {
-        const status = mayGoOn() ? await deleteItem(id) : 0
-        if (status === 0) isResponding = false
-        if (status !== 204 && status !== 200 && status !== 404) leftovers.add(itemPath(id))
+      for (const [id, item] of new Map([...created, ...kept, ...remaining, ...(listed ?? [])])) {
+        const deleted = mayGoOn() ? await deleteItem(id, item) : undefined
+        if (!deleted) isResponding = false
+        if (![204, 200, 404].includes(deleted?.status ?? 0)) leftovers.add(itemPath(id))
       }
-      if (mayGoOn()) for (const id of (await listIdsOfRun()) ?? []) leftovers.add(itemPath(id))
+      if (mayGoOn()) for (const id of (await listItemsOfRun())?.keys() ?? []) leftovers.add(itemPath(id))
       return [...leftovers]
     },
   }
 }
 
+/** Whether a response is the same but for ids of requests. */
+function isLike(response: Response, other: Response): boolean {
+  const withoutIds = ({ text }: Response) => text.replace(/[\w-]{16,}/g, '')
+  return response.status === other.status && withoutIds(response) === withoutIds(other)
+}
+
 /** An id is what follows the path of the collection, decoded; with `pathOf`, the path of the item. */
-export function itemAddresses({ path: collection, pathOf }: ItemCollection) {
+export function itemAddresses({ path: collection, pathOf, list }: ItemCollection) {
+  const itemsIn = (response: Response) => (list ? tryList(list, response) : listIn(response))
   if (pathOf) {
     const normalize = (path: string | undefined) => path?.replace(/\?.*$|\/$/, '') || undefined
     return {
+      itemsIn,
       itemPath: (id: string) => id,
       idInPath: (path: string) => (normalize(path) === normalize(collection) ? undefined : normalize(path)),
-      idOf: (item: ListedItem) => normalize(pathOf(item)),
+      idOf: (item: Item) => normalize(pathOf(item)),
     }
   }
   const prefix = collection.endsWith('/') ? collection : `${collection}/`
@@ -159,14 +227,14 @@ export function itemAddresses({ path: collection, pathOf }: ItemCollection) {
     }
   }
 
-  function idOf(item: ListedItem): string | undefined {
+  function idOf(item: Item): string | undefined {
     const { id } = item
     // A path cannot hold a lone surrogate: encodeURIComponent throws.
     if (typeof id === 'string') return id.isWellFormed() && id !== '' ? id : undefined
     return typeof id === 'number' || typeof id === 'bigint' ? `${id}` : undefined
   }
 
-  return { itemPath, idInPath, idOf }
+  return { itemPath, idInPath, idOf, itemsIn }
 }
 
 const maxPathLength = 80
@@ -176,17 +244,27 @@ export const shortenPath = (path: string) =>
   escapeText(path.length > maxPathLength ? `${path.slice(0, maxPathLength)}… (${path.length} characters)` : path)
 
 const plain = 'plain'
+const long = 'long'
 const maxPlainLength = 255
 
 /** What may keep an item from being deleted by its path. */
 function traitsOf(id: string): string[] {
   const traits = [...new Set(id)].filter((char) => !/[\w-]/.test(char))
   if (/[A-Z]/.test(id)) traits.push('upper case')
-  if (id.length > maxPlainLength) traits.push('long')
+  if (id.length > maxPlainLength) traits.push(long)
   return traits.length > 0 ? traits : [plain]
 }
 
-function itemsIn({ text }: Response): ListedItem[] | undefined {
-  const list = tryParse(text)
-  return Array.isArray(list) ? list.filter(isObject) : undefined
+function tryList(list: NonNullable<ItemCollection['list']>, response: Response): readonly Item[] | undefined {
+  try {
+    return list(response)
+  } catch {
+    return undefined
+  }
+}
+
+function listIn({ text }: Response): readonly Item[] | undefined {
+  const body = tryParse(text)
+  if (isObject(body)) return [body]
+  return Array.isArray(body) ? body.filter(isObject) : undefined
 }

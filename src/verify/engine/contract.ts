@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomBytes } from 'node:crypto'
-import type { Client, Response } from '../../common/client.ts'
+import type { Client, Request, Response } from '../../common/client.ts'
 import type { Random } from '../../common/random.ts'
 import type { Basis, Rule } from '../../common/rules.ts'
 
@@ -24,14 +24,27 @@ export interface Unobservable {
   readonly reason: string
 }
 
+export type Item = Readonly<Record<string, unknown>>
+
 /** The collection that a run works on: it changes and deletes only items that it created. */
 export interface ItemCollection {
-  /** GET returns a JSON array of all items, POST creates one and returns it. */
+  /** GET returns all items, POST creates one and returns it. */
   readonly path: string
   /** The number of items of a fresh server. Default: 0. */
   readonly initialCount?: number
-  /** The path of an item, for DELETE. Default: the path of the collection and the member `id`. */
-  readonly pathOf?: (item: Readonly<Record<string, unknown>>) => string | undefined
+  /** The path of an item. Default: the path of the collection and the member `id`. */
+  readonly pathOf?: (item: Item) => string | undefined
+  /** The items in a response to GET, or to POST. Default: the elements of a JSON array, or the JSON object. */
+  readonly list?: (response: Response) => readonly Item[]
+  /** The headers of requests that list and delete what a run has created. Default: those of --header. */
+  readonly headers?: (client: Client) => Request['headers']
+  /**
+   * Where clients supply the ids: whether the response to DELETE of an id that no item has is one that the contract states.
+   * Another response means that an item with it may stay for ever, so a run creates none.
+   */
+  readonly isStated?: (response: Response, id: string) => boolean
+  /** Deletes an item. Default: DELETE of its path. */
+  readonly remove?: (client: Client, item: Item) => Promise<Response>
 }
 
 export interface ServerControl {
@@ -47,9 +60,9 @@ export interface Check {
   readonly name: string
   /**
    * Precondition: a store in its initial state, a server that may lose all its items (started for the checks),
-   * one or two tokens that the server accepts, or an http URL.
+   * one or two tokens that the server accepts, credentials of two users, or an http URL.
    */
-  readonly needs?: 'untouched store' | 'own server' | 'token' | 'two tokens' | 'plain HTTP'
+  readonly needs?: 'untouched store' | 'own server' | 'token' | 'two tokens' | 'two users' | 'plain HTTP'
   /**
    * Other checks build on this one: when it fails, they cannot be judged. It comes before them. The check of DELETE
    * provides `delete`: from then on the items of each check are deleted after it.
@@ -57,20 +70,56 @@ export interface Check {
   readonly provides?: string
   /** Left out of a quick run, as are all checks of basis choice. */
   readonly isLong?: boolean
-  /** Rejects with `RuleViolation` when the server breaks the rule. `random` yields the same numbers for the same seed. */
-  run(client: Client, random: Random): Promise<void>
+  /**
+   * Rejects with `RuleViolation` when the server breaks the rule. `random` yields the same numbers for the same seed.
+   * Returns what the report says beside the check, or what is called at the end of the run: the items of the check are
+   * kept until then.
+   */
+  run(client: Client, random: Random): Promise<AtEnd | string | undefined>
+  /** The steps that `run` takes, where fewer of them may show the same violation. */
+  readonly sequence?: Sequence
+  /**
+   * Called for every response of the run, whichever check sent the request; throws `RuleViolation`. The path has neither the
+   * base path of the server nor the query. Such a check is judged at the end.
+   */
+  readonly inspect?: (response: Response, path: string, client: Client) => void
 }
 
-type Run = Check['run']
+/** Waits until `watchMs` have passed since the items were created, at most. */
+export type AtEnd = (watchMs: number) => Promise<string | undefined>
 
-export const spec = (rule: string, name: string, run: Run): Check => ({ rule, basis: 'spec', name, run })
-export const choice = (rule: string, name: string, run: Run): Check => ({ rule, basis: 'choice', name, run })
+export interface Sequence<Step = unknown> {
+  generate(random: Random): readonly Step[]
+  take(client: Client, steps: readonly Step[]): Promise<void>
+}
+
+// biome-ignore lint/suspicious/noConfusingVoidType: a check that returns nothing is the usual one.
+type Run = (client: Client, random: Random) => Promise<AtEnd | string | undefined | void>
+
+export const spec = (rule: string, name: string, run: Run): Check => toCheck('spec', rule, name, run)
+export const choice = (rule: string, name: string, run: Run): Check => toCheck('choice', rule, name, run)
+const toCheck = (basis: Basis, rule: string, name: string, run: Run): Check => ({
+  rule,
+  basis,
+  name,
+  run: run as Check['run'],
+})
+/** A statement about every response of the run. */
+export const invariant = (rule: string, name: string, inspect: NonNullable<Check['inspect']>): Check => ({
+  ...spec(rule, name, async () => {}),
+  inspect,
+})
+/** A check that takes generated steps. When it fails, the fewest of them that still fail are reported. */
+export const sequence = <Step>(rule: string, name: string, steps: Sequence<Step>): Check => ({
+  ...spec(rule, name, (client, random) => steps.take(client, steps.generate(random))),
+  sequence: steps as Sequence,
+})
 export const onUntouchedStore = (check: Check): Check => ({ ...check, needs: 'untouched store' })
 export const onOwnServer = (check: Check): Check => ({ ...check, needs: 'own server' })
 export const withToken = (check: Check): Check => ({ ...check, needs: 'token' })
 export const withTwoTokens = (check: Check): Check => ({ ...check, needs: 'two tokens' })
+export const withTwoUsers = (check: Check): Check => ({ ...check, needs: 'two users' })
 export const overPlainHttp = (check: Check): Check => ({ ...check, needs: 'plain HTTP' })
-export const providing = (provides: string, check: Check): Check => ({ ...check, provides })
 export const long = (check: Check): Check => ({ ...check, isLong: true })
 
 /** Reports mistakes of the author of a contract. */
@@ -109,15 +158,23 @@ export class ServerFull extends Error {
   }
 }
 
-/** Runs of one process may be concurrent; checks may be called outside a run. */
-const runIds = new AsyncLocalStorage<string>()
-const newId = () => randomBytes(5).toString('hex')
-const ownId = newId()
-const runId = () => runIds.getStore() ?? ownId
-export const asRun = <T>(work: () => Promise<T>): Promise<T> => runIds.run(newId(), work)
+/** What a run knows. Runs of one process may be concurrent; checks may be called outside a run. */
+interface RunState {
+  readonly id: string
+  /** Checks that others build on and that were judged, by what they provide; undefined: passed. */
+  readonly basics: Map<string, Check | undefined>
+}
+
+const newState = (): RunState => ({ id: randomBytes(5).toString('hex'), basics: new Map() })
+const states = new AsyncLocalStorage<RunState>()
+const outside = newState()
+export const runState = () => states.getStore() ?? outside
+export const asRun = <T>(work: () => Promise<T>): Promise<T> => states.run(newState(), work)
 let texts = 0
 /** Marks an item as one of this run. Needs no encoding in a path. */
-export const uniqueText = () => `verify-${runId()}-${++texts}`
+export const uniqueText = () => `verify-${runState().id}-${`${++texts}`.padStart(textDigits, '0')}`
+/** No text begins with another one. */
+const textDigits = 6
 /** Whether `uniqueText` made the text; a server may have changed its case. */
 export const isFromThisRun = (text: unknown) =>
-  typeof text === 'string' && text.toLowerCase().includes(`verify-${runId()}`)
+  typeof text === 'string' && text.toLowerCase().includes(`verify-${runState().id}`)

@@ -6,17 +6,22 @@ import type { ItemCollection } from './contract.ts'
 
 export interface Target {
   readonly url: string
-  /** Both occur in requests as `$TOKEN`. */
-  readonly token: string | undefined
-  readonly otherToken?: string | undefined
   /** Accepts any certificate. */
   readonly insecure?: boolean | undefined
 }
 
 /** More would not be read. */
 const maxCommands = 5
+const maxSteps = 12
 /** An id that a server assigns may be of any length. */
 const maxIdLength = 200
+
+interface About {
+  /** The id of an item that the last request does not name. */
+  readonly aboutId?: string | undefined
+  /** Every request before the last one may be to blame. */
+  readonly hasSteps?: boolean
+}
 
 /**
  * Shell commands, one on each line, that repeat a request, after those of the same check that created or changed what
@@ -27,12 +32,12 @@ export function toScript(
   items: ItemCollection,
   history: readonly Response[],
   last: Request,
-  aboutId?: string,
+  { aboutId, hasSteps = false }: About = {},
 ): string {
-  const { idInPath, idOf } = itemAddresses(items)
+  const { idInPath, idOf, itemsIn } = itemAddresses(items)
   const basePath = new URL(url).pathname.replace(/\/$/, '')
   const created = history.flatMap((response) => {
-    const item = response.request.method === 'POST' && response.status < 300 ? parseObject(response.text) : undefined
+    const [item] = (response.request.method === 'POST' && response.status < 300 && itemsIn(response)) || []
     const id = item && idOf(item)
     return id === undefined || id.length > maxIdLength
       ? []
@@ -45,12 +50,14 @@ export function toScript(
   const aboutIds = aboutId === undefined ? idsIn(last) : [aboutId]
   const before = history.filter((response) => {
     if (response.request === last || isSafe(response.request)) return false
+    if (hasSteps) return true
     const ids = [...idsIn(response.request), ...created.filter((one) => one.response === response).map(({ id }) => id)]
     return aboutIds.length === 0 ? isSafe(last) : ids.some((id) => aboutIds.includes(id))
   })
   if (before.length === 0) return toCurl(url, insecure, last)
   // What happened between the creation and the last changes is left out.
-  if (before.length >= maxCommands) before.splice(1, before.length - maxCommands + 1)
+  const most = hasSteps ? maxSteps : maxCommands
+  if (before.length >= most) before.splice(1, before.length - most + 1)
 
   const commands = [...before.map(({ request }) => request), last].map((request) => toCurl(url, insecure, request))
   let variables = 0
@@ -64,13 +71,38 @@ export function toScript(
     if (changed.join() === later.join()) continue
     variables++
     const command = commands[index]?.replace('curl -i', 'curl -s')
-    commands.splice(index, commands.length, `${variable}=$(${command} | ${readId})`, ...changed)
+    commands.splice(
+      index,
+      commands.length,
+      `${variable}=$(${command} | ${readId(response.text, made?.id ?? '')})`,
+      ...changed,
+    )
   }
   return commands.join('\n')
 }
 
-/** The last member with such a name, without the path before it. */
-const readId = `tr -d '\\n' | sed -E 's#.*"(id|url)" *: *"?([^",}]*/)?([^",} ]*).*#\\3#'`
+/** A program of Node that prints the id in a response: a member, or what a member ends with behind a slash. */
+function readId(text: string, id: string): string {
+  // JSON.parse rounds a longer number.
+  if (/^-?\d{16,}$/.test(id)) return `node -p '/"id": *"?(-?[0-9]+)/.exec(fs.readFileSync(0))[1]'`
+  const value = 'JSON.parse(fs.readFileSync(0))'
+  const name = id.replace(/.*\//, '')
+  const [members = ['id'], found] = findMember(tryParse(text), name) ?? []
+  const end = found === undefined || found === name ? '' : '.split("/").pop()'
+  return `node -p '${value}${members.map((member) => `.${member}`).join('')}${end}'`
+}
+
+/** The names of the members on the way to the first value that is the text, or ends with it behind a slash. */
+function findMember(value: unknown, text: string): [members: string[], value: string] | undefined {
+  if (!isObject(value)) return undefined
+  for (const [name, member] of Object.entries(value)) {
+    if (!/^\w+$/.test(name)) continue
+    if (`${member}` === text || `${member}`.endsWith(`/${text}`)) return [[name], `${member}`]
+    const found = findMember(member, text)
+    if (found) return [[name, ...found[0]], found[1]]
+  }
+  return undefined
+}
 
 const isSafe = ({ method }: Request) => ['GET', 'HEAD', 'OPTIONS'].includes(method)
 const bodyText = ({ body }: Request) => (body ? Buffer.from(body).toString() : '')
@@ -111,9 +143,9 @@ function toCurl(url: string, insecure: boolean, { method, path, headers, body }:
 
 /** A redacted token is a shell variable, which expands in double quotes only; so would what a server put beside it. */
 const headerOption = (name: string, value: string) =>
-  /^\w* ?\$TOKEN$/.test(value)
+  /^\w* ?\$(OTHER_)?TOKEN$/.test(value)
     ? `-H "${name}: ${value}"`
-    : `-H ${quote(`${name}: ${value}`).replaceAll('$TOKEN', `'"$TOKEN"'`)}`
+    : `-H ${quote(`${name}: ${value}`).replace(/\$(OTHER_)?TOKEN/g, `'"$&"'`)}`
 
 /** Large bodies repeat a few characters; the shell generates them. */
 function printText(text: string): string {

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Response } from '../../common/client.ts'
 import { isObject, parseExact, UnacceptableJson } from '../../common/json.ts'
-import { ServerFull } from './contract.ts'
+import { type Check, runState, ServerFull } from './contract.ts'
 
 export class RuleViolation extends Error {
   /** A contract may import another copy of this package. */
@@ -20,6 +20,8 @@ export class RuleViolation extends Error {
   isSetup = false
   /** The id of the item that the violation is about, if the request does not name it. */
   aboutId: string | undefined
+  /** The rule that is broken, if it is another than that of the check. */
+  rule: string | undefined
 
   constructor(expected: string, response?: Response, got?: string) {
     super(response ? `expected ${expected}, got ${got ?? summarize(response)}` : `expected ${expected}`)
@@ -29,24 +31,50 @@ export class RuleViolation extends Error {
   }
 }
 
-/** A step towards the statement of a check: if it fails, the check cannot be judged. */
-export function setUp<T>(prerequisite: string, expectations: () => T): T {
-  return marking(prerequisite, true, expectations)
-}
-
-/** The effect that a check states, as another operation shows it. */
-export function observe<T>(prerequisite: string, expectations: () => T): T {
-  return marking(prerequisite, false, expectations)
+/**
+ * What the checks of a contract build on, by name. With a wrong name, the compiler reports a contract in TypeScript, and a
+ * TypeError any other.
+ */
+export function prerequisites<Name extends string>(...names: readonly Name[]) {
+  const known = (name: Name): Name => {
+    if (!names.includes(name)) throw new TypeError(`No check provides "${name}", only ${names.join(', ')}.`)
+    return name
+  }
+  return {
+    /** Others build on this check. */
+    providing: (name: Name, check: Check): Check => ({ ...check, provides: known(name) }),
+    /** A step towards the statement of a check: if it fails, the check cannot be judged. */
+    setUp: <T>(name: Name, expectations: () => T): T => marking(known(name), true, expectations),
+    /** The effect that a check states, as another operation shows it. */
+    observe: <T>(name: Name, expectations: () => T): T => marking(known(name), false, expectations),
+    /** As `observe`, for what a check can do without: passed over once the check that provides it has failed. */
+    observeUnlessFailed(name: Name, expectations: () => void): void {
+      if (!runState().basics.get(known(name))) marking(name, false, expectations)
+    },
+    /** Whether the check that provides this has failed. */
+    hasFailed: (name: Name): boolean => runState().basics.get(known(name)) !== undefined,
+  }
 }
 
 function marking<T>(prerequisite: string, isSetup: boolean, expectations: () => T): T {
+  return changing(expectations, (violation) => {
+    if (violation.prerequisite) return
+    violation.prerequisite = prerequisite
+    violation.isSetup = isSetup
+  })
+}
+
+/** A violation of these expectations breaks this rule, whatever the check is about. */
+export const citing = <T>(rule: string | undefined, expectations: () => T): T =>
+  changing(expectations, (violation) => {
+    violation.rule ??= rule
+  })
+
+function changing<T>(expectations: () => T, change: (violation: RuleViolation) => void): T {
   try {
     return expectations()
   } catch (cause) {
-    if (cause instanceof RuleViolation && !cause.prerequisite) {
-      cause.prerequisite = prerequisite
-      cause.isSetup = isSetup
-    }
+    if (cause instanceof RuleViolation) change(cause)
     throw cause
   }
 }
@@ -98,7 +126,8 @@ export function expectServed(response: Response): void {
 export function expectEmpty(response: Response, status: number): void {
   expectStatus(response, status)
   const { 'content-length': length = '0', 'transfer-encoding': encoding } = response.headers
-  const declaresBody = response.request.method !== 'HEAD' && (length !== '0' || encoding !== undefined)
+  // Other responses than 204 may have a chunked body of no bytes.
+  const declaresBody = response.request.method !== 'HEAD' && (length !== '0' || (encoding && status === 204))
   expectThat(response.text === '' && !declaresBody, 'no body', response)
 }
 
@@ -113,13 +142,20 @@ export function expectMediaType(response: Response, mediaType: string): void {
   expectThat(essence === mediaType && isUtf8, `content-type ${mediaType}`, response)
 }
 
+/** In any charset: a text of ASCII characters is the same in all of them. */
+export function expectPlainText(response: Response): void {
+  expectThat(contentTypeOf(response)[0] === 'text/plain', 'content-type text/plain', response)
+}
+
 export function expectContentType(response: Response, contentType: string): void {
   expectThat(contentTypeOf(response).join('; ') === contentType, `content-type ${contentType}`, response)
 }
 
+/** OPTIONS may be listed, too. */
 export function expectAllow(response: Response, methods: readonly string[]): void {
   const allowed = (response.headers.allow ?? '').split(',').map((method) => method.trim())
-  expectThat(isDeepStrictEqual(allowed.sort(), [...methods].sort()), `Allow: ${methods.join(', ')}`, response)
+  const others = allowed.filter((method) => method !== 'OPTIONS')
+  expectThat(isDeepStrictEqual(others.sort(), [...methods].sort()), `Allow: ${methods.join(', ')}`, response)
 }
 
 export function expectMethodNotAllowed(response: Response, methods: readonly string[]): void {
@@ -168,10 +204,16 @@ export function expectExactly(response: Response, value: object, members: readon
   expectThat(isDeepStrictEqual(returned, [...members].sort()), `exactly the members ${members.join(', ')}`, response)
 }
 
+const parsed = new WeakMap<Response, { readonly value: unknown }>()
+
 /** An integer beyond 2^53 becomes a bigint. */
 export function parseJson(response: Response): unknown {
+  const known = parsed.get(response)
+  if (known) return known.value
   try {
-    return parseExact(response.text)
+    const value = parseExact(response.text)
+    parsed.set(response, { value })
+    return value
   } catch (cause) {
     throw new RuleViolation(cause instanceof UnacceptableJson ? cause.message : 'a JSON body', response)
   }

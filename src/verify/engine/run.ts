@@ -3,6 +3,7 @@ import {
   type ClientOptions,
   createAgent,
   createClient,
+  type Headers,
   Interrupted,
   NoResponseError,
   obeyRetryAfter,
@@ -18,10 +19,11 @@ import { derivedSeed, seededRandom } from '../../common/random.ts'
 import type { Basis, Rule } from '../../common/rules.ts'
 import { ItemNotCreated, trackItems } from './cleanup.ts'
 import { CannotVerify, fetchFirst, responds } from './connect.ts'
-import type { Check, Contract, ServerControl, Unobservable } from './contract.ts'
-import { asRun, ServerFull } from './contract.ts'
+import type { AtEnd, Check, Contract, ServerControl, Unobservable } from './contract.ts'
+import { asRun, runState, ServerFull } from './contract.ts'
 import { type Target, toScript } from './curl.ts'
 import { RuleViolation, summarize } from './expect.ts'
+import { shrink } from './shrink.ts'
 import { matchesRule, type Waiver, type WaiverUse } from './waivers.ts'
 
 export interface RunOptions extends ClientOptions {
@@ -43,6 +45,10 @@ export interface RunOptions extends ClientOptions {
   readonly fresh?: boolean | undefined
   /** Makes the server fresh: resets it, and restores its items at the end. */
   readonly reset?: boolean | undefined
+  /** Finds the fewest steps of a generated sequence that fail. Default: true. */
+  readonly shrink?: boolean | undefined
+  /** How long items are watched that nobody changes, in milliseconds. Default: 5500, in a quick run 0. */
+  readonly watchMs?: number | undefined
   /** Stops the run at the first failure; the items of the run are deleted as usual. */
   readonly bail?: boolean | undefined
   /** Milliseconds to wait for a server that is starting. Default: 0. */
@@ -75,7 +81,7 @@ export interface Verification {
   /** Failures of rules that are waived. */
   readonly waived: number
   readonly skipped: number
-  /** Repetitions of requests after a response 429. */
+  /** Repetitions of requests after a response 429, or 503 with Retry-After. */
   readonly retries: number
   readonly milliseconds: number
   readonly outcomes: readonly Outcome[]
@@ -97,7 +103,7 @@ export interface Outcome {
    * applies to its rule.
    */
   readonly status: 'passed' | 'failed' | 'deviates' | 'waived' | 'skipped'
-  /** Why the check was skipped or could not be judged, or why its failure is waived. */
+  /** Why the check was skipped or could not be judged, why its failure is waived, or what a passed check left out. */
   readonly reason?: string
   readonly failure?: Failure
   readonly milliseconds: number
@@ -111,178 +117,391 @@ export interface Failure {
 }
 
 const maxRunMs = 10 * 60_000
+const defaultWatchMs = 5_500
 /** After this many checks in a row without a response, the rest are skipped. */
 const maxUnansweredChecks = 3
 
 /** Checks a running server against a contract. Changes only items that it creates, and deletes them. */
 export async function run(options: RunOptions): Promise<Verification> {
   const selected = selectChecks(options)
-  const agent = options.agent ? undefined : createAgent(options.url, options)
+  const agents = options.agent ? [] : [createAgent(options.url, options), createAgent(options.url, options)]
+  const [agent = options.agent, secondAgent = options.agent] = agents
   try {
-    return await asRun(() => runChecks(selected, options, createClient(options.url, { agent, ...options })))
+    return await asRun(() =>
+      new Run(selected, options).verify(createClient(options.url, { ...options, agent, secondAgent })),
+    )
   } finally {
-    agent?.destroy()
+    for (const one of agents) one.destroy()
   }
 }
 
-async function runChecks(selected: readonly Check[], options: RunOptions, plain: Client): Promise<Verification> {
-  const { contract, strict = false, quick = false, seed = 1, bail = false, signal, onOutcome } = options
-  const waivers = findWaivers(options)
-  const startedAt = performance.now()
-  let retries = 0
-  const { target, firstList } = await connect(
-    obeyRetryAfter(plain, {
-      signal,
-      onRetry() {
-        retries++
-      },
-    }),
-    options,
-  )
-  const control = options.reset ? await openControl(contract, target) : undefined
-  const initialList = control ? await target.send('GET', contract.items.path) : firstList
-  const existing = initialList.status === 200 ? tryParse(initialList.text) : undefined
-  const isUntouched = Array.isArray(existing) && existing.length === (contract.items.initialCount ?? 0)
-  const isOwn = control !== undefined || options.fresh === true
-  const {
-    client: trackingClient,
-    deleteCreated,
-    deleteLeftovers,
-  } = trackItems(target, contract.items, isOwn ? undefined : initialList)
+/** How a check ended. */
+interface Ended {
+  /** What the check threw; undefined where it passed. */
+  readonly cause: unknown
+  readonly milliseconds: number
+  /** The responses that it got. */
+  readonly history: readonly Response[]
+  /** What a check that passed left out. */
+  readonly remark?: string | undefined
+}
+
+interface Returned<Result> extends Ended {
+  readonly result?: Result | undefined
+}
+
+/** A check that ended, with what decides its outcome. */
+interface Situation extends Ended {
+  readonly check: Check
+  /** The check on which this one builds, and which failed. */
+  readonly failedBasic: Check | undefined
+  /** The check in which an operation that this one builds on has failed in the same way. */
+  readonly sameAs: Check | undefined
+  /** The check on which this one builds, which failed and is no part of the run. */
+  readonly unselected: Check | undefined
+  /** Why a failure of its rule is accepted. */
+  readonly waiver: string | undefined
+  readonly strict: boolean
+}
+
+type Judgement = Pick<Outcome, 'status' | 'reason'>
+
+const skipped = (reason: string): Judgement => ({ status: 'skipped', reason: escapeText(reason) })
+
+/** The first row that applies is the outcome. */
+const judgements: readonly (readonly [
+  applies: (situation: Situation) => unknown,
+  judge: (situation: Situation) => Judgement,
+])[] = [
+  [({ cause }) => cause instanceof Interrupted, ({ cause }) => skipped((cause as Error).message)],
+  [({ cause }) => cause instanceof ItemNotCreated, ({ cause }) => skipped((cause as Error).message)],
+  [({ cause }) => cause instanceof ServerFull, ({ cause }) => skipped((cause as Error).message)],
+  [({ failedBasic }) => failedBasic, ({ failedBasic }) => skipped(notJudged(failedBasic as Check))],
+  [({ cause }) => cause === undefined, ({ remark }) => ({ status: 'passed', ...(remark && { reason: remark }) })],
+  [({ sameAs }) => sameAs, ({ sameAs }) => skipped(notJudged(sameAs as Check))],
+  [(situation) => !countsAsFailure(situation), () => ({ status: 'deviates' })],
+  [({ waiver }) => waiver !== undefined, ({ waiver }) => ({ status: 'waived', reason: `${waiver}` })],
+  [() => true, () => ({ status: 'failed' })],
+]
+
+/** A choice counts only if the run is strict, or if what failed is not the choice but a step towards it. */
+const countsAsFailure = ({ check, cause, strict, unselected }: Situation) =>
+  check.basis === 'spec' ||
+  strict ||
+  unselected !== undefined ||
+  cause instanceof NoResponseError ||
+  (cause instanceof RuleViolation && cause.isSetup)
+
+/** A run of the checks of a contract against a server. */
+class Run {
+  readonly #options: RunOptions
+  readonly #selected: readonly Check[]
+  readonly #waivers: ReturnType<typeof findWaivers>
+  readonly #startedAt = performance.now()
+  readonly #outcomes = new Map<Check, Outcome>()
+  /** Operations that checks build on, each with how it failed, and the check in which it did. */
+  readonly #failures = new Map<string, Check>()
+  /** What is called at the end of the run. */
+  readonly #pending: { readonly check: Check; readonly atEnd: AtEnd; readonly ended: Ended }[] = []
+  /** Responses that broke what holds for all of them, the first of each check in which there were some. */
+  readonly #violations = new Map<Check, Map<Check, Ended>>()
+  #current: Check | undefined
+  #client!: Client
+  #deleteCreated: () => Promise<RuleViolation | undefined> = async () => undefined
+  #keepCreated = () => {}
+  #control: ServerControl | undefined
+  #initialList: Response | undefined
+  #isUntouched = false
+  #retries = 0
+  #unanswered = 0
+  #isComplete = true
+  #interruption: string | undefined
+  #isDeleteJudged: boolean
   /** The responses of the current check, but of several to GET in a row only the last: lists may be large. */
-  let history: Response[] = []
-  const client: Client = {
-    ...trackingClient,
-    async send(...request) {
-      const response = await unlessStopped(signal, trackingClient.send(...request))
-      if (response.request.method === 'GET' && history.at(-1)?.request.method === 'GET') history.pop()
-      history.push(response)
-      return response
-    },
+  #history: Response[] = []
+
+  constructor(selected: readonly Check[], options: RunOptions) {
+    this.#options = options
+    this.#selected = selected
+    this.#waivers = findWaivers(options)
+    this.#isDeleteJudged = !selected.some(({ provides }) => provides === 'delete')
   }
 
-  const outcomes: Outcome[] = []
-  /** Checks that others build on and that failed, by what they provide; undefined: passed. */
-  const failedBasics = new Map<string, Check | undefined>()
-  let isDeleteJudged = !selected.some(({ provides }) => provides === 'delete')
-  let unanswered = 0
-  let complete = true
-  let interruption: string | undefined
+  async verify(plain: Client): Promise<Verification> {
+    const { contract, signal, strict = false, quick = false, seed = 1 } = this.#options
+    const polite = obeyRetryAfter(plain, { signal, onRetry: () => this.#retries++ })
+    const { target, firstList } = await connect(polite, this.#options)
+    if (this.#options.reset) this.#control = await openControl(contract, target)
+    const initialList = this.#control ? await target.send('GET', contract.items.path) : firstList
+    this.#initialList = initialList
+    const existing = initialList.status === 200 ? tryParse(initialList.text) : undefined
+    this.#isUntouched = Array.isArray(existing) && existing.length === (contract.items.initialCount ?? 0)
+    const tracker = trackItems(target, contract.items, this.#isOwn ? undefined : initialList)
+    this.#deleteCreated = tracker.deleteCreated
+    this.#keepCreated = tracker.keepCreated
+    this.#client = this.#recording(tracker.client)
+    const invariants = this.#selected.filter(({ inspect }) => inspect)
+    for (const check of this.#selected)
+      if (!invariants.includes(check)) await this.#report(check, () => this.#runAndJudge(check))
+    for (const pending of this.#pending)
+      await this.#report(pending.check, async () => this.#judge(pending.check, await this.#end(pending)))
+    for (const check of invariants) await this.#report(check, () => this.#runAndJudge(check))
+    if (this.#control) await this.#control.restore()
+    const leftovers = this.#control ? [] : await tracker.deleteLeftovers(signal)
+    const outcomes = this.#selected.map((check) => this.#outcomes.get(check) as Outcome)
+    const count = (status: Outcome['status']) => outcomes.filter((outcome) => outcome.status === status).length
+    return {
+      ok: this.#isComplete && count('failed') === 0,
+      complete: this.#isComplete,
+      passed: count('passed'),
+      failed: count('failed'),
+      deviations: count('deviates'),
+      waived: count('waived'),
+      skipped: count('skipped'),
+      url: target.url,
+      contract: contract.name,
+      strict,
+      quick,
+      seed,
+      retries: this.#retries,
+      milliseconds: Math.round(performance.now() - this.#startedAt),
+      outcomes,
+      waivers: this.#waivers.uses(),
+      unobservable: contract.unobservable ?? [],
+      leftovers,
+    }
+  }
 
-  async function judge(check: Check): Promise<Outcome> {
-    const skip = (reason: string): Outcome => ({
-      ...describe(check, contract),
-      status: 'skipped',
-      reason: escapeText(reason),
-      milliseconds: 0,
-    })
-    const isBailing = bail && outcomes.some(({ status }) => status === 'failed')
-    const stopReason = isBailing
-      ? 'the run stopped at the first failure'
-      : (interruption ?? reasonToStop(signal, unanswered, performance.now() - startedAt))
-    if (stopReason) complete = false
-    const skipReason = stopReason ?? reasonToSkip(check, client, isUntouched, failedBasics.get('list'), isOwn)
-    if (skipReason) return skip(skipReason)
+  /** The server may lose all its items. */
+  get #isOwn(): boolean {
+    return this.#control !== undefined || this.#options.fresh === true
+  }
 
-    if (check.needs === 'untouched store' || check.needs === 'own server') await control?.reset()
+  /** Records responses, and inspects each for what holds for all. */
+  #recording(client: Client): Client {
+    const { signal, contract } = this.#options
+    const basePath = new URL(client.url).pathname.replace(/\/$/, '')
+    const inspecting = contract.checks.filter(({ inspect }) => inspect)
+    const inspect = (response: Response) => {
+      const path = response.request.path.slice(basePath.length).replace(/\?.*$/, '')
+      for (const check of inspecting) {
+        const known = this.#violations.get(check) ?? new Map<Check, Ended>()
+        if (!this.#current || known.has(this.#current) || isEncoded(response)) continue
+        try {
+          check.inspect?.(response, path, client)
+        } catch (cause) {
+          if (!(cause instanceof RuleViolation)) throw cause
+          known.set(this.#current, { cause, milliseconds: 0, history: [...this.#history] })
+          this.#violations.set(check, known)
+        }
+      }
+    }
+    return {
+      ...client,
+      send: async (...request) => {
+        const response = await unlessStopped(signal, client.send(...request))
+        if (response.request.method === 'GET' && this.#history.at(-1)?.request.method === 'GET') this.#history.pop()
+        this.#history.push(response)
+        inspect(response)
+        return response
+      },
+    }
+  }
+
+  /** Calls `judge`, unless the check is judged already; it is undefined where the check ends with the run. */
+  async #report(check: Check, judge: () => Promise<Outcome | undefined>): Promise<void> {
+    if (this.#outcomes.has(check)) return
+    const outcome = await judge()
+    if (!outcome) return
+    this.#outcomes.set(check, outcome)
+    this.#options.onOutcome?.(outcome, this.#outcomes.size, this.#selected.length)
+  }
+
+  async #runAndJudge(check: Check): Promise<Outcome | undefined> {
+    const { contract, bail = false } = this.#options
+    const isBailing = bail && [...this.#outcomes.values()].some(({ status }) => status === 'failed')
+    const stopReason = isBailing ? 'the run stopped at the first failure' : this.#reasonToStop()
+    if (stopReason) this.#isComplete = false
+    const skipReason = stopReason ?? this.#reasonToSkip(check)
+    if (skipReason) return { ...describe(check, contract), ...skipped(skipReason), milliseconds: 0 }
+
+    if (check.needs === 'untouched store' || check.needs === 'own server') await this.#control?.reset()
+    this.#current = check
     // Other clients may have changed the store since the start of the run.
-    const checkClient = check.needs === 'untouched store' && !isOwn ? respondingOnce(client, initialList) : client
-    const { cause, milliseconds } = await runCheck(check, checkClient)
-    unanswered = cause instanceof NoResponseError ? unanswered + 1 : 0
-    if (unanswered === maxUnansweredChecks && (await responds(target, contract.items.path))) unanswered = 0
-    if (check.provides === 'delete') isDeleteJudged = true
-    if (cause instanceof Interrupted) {
-      complete = false
-      interruption = cause.message
-      return skip(cause.message)
-    }
-    if (unanswered === 0 && isDeleteJudged) await deleteCreated()
-    if (cause instanceof ItemNotCreated || cause instanceof ServerFull) {
-      if (cause instanceof ServerFull ? check.provides : cause.appliesToAll) complete = false
-      return skip(cause.message)
-    }
+    const isAsAtStart = check.needs === 'untouched store' && !this.#isOwn && this.#initialList
+    const client = isAsAtStart ? respondingOnce(this.#client, isAsAtStart) : this.#client
+    const { result, ...ended } = await this.#run(check, client)
+    if (typeof result !== 'function')
+      return this.#judge(check, { ...(await this.#shrink(check, ended)), remark: result })
+    this.#keepCreated()
+    this.#pending.push({ check, atEnd: result, ended })
+    return undefined
+  }
 
-    const { prerequisite, isSetup = false } = cause instanceof RuleViolation ? cause : {}
+  async #run(check: Check, client: Client): Promise<Returned<AtEnd | string>> {
+    const { seed = 1 } = this.#options
+    // Where the check in which it occurred has failed, too, it is the same failure.
+    const unseen = [...(this.#violations.get(check) ?? [])].find(([during]) =>
+      ['passed', 'deviates'].includes(`${this.#outcomes.get(during)?.status}`),
+    )
+    return unseen?.[1] ?? this.#time(() => check.run(client, seededRandom(derivedSeed(seed, check.name))))
+  }
+
+  async #time<Result>(work: () => Promise<Result | undefined>): Promise<Returned<Result>> {
+    this.#history = []
+    const startedAt = performance.now()
+    const outcome = await Promise.resolve()
+      .then(work)
+      .then(
+        (result) => ({ cause: undefined, result }),
+        (error: unknown) => ({ cause: error ?? new Error('unknown') }),
+      )
+    return { ...outcome, milliseconds: Math.round(performance.now() - startedAt), history: this.#history }
+  }
+
+  async #end({ atEnd, ended }: { readonly atEnd: AtEnd; readonly ended: Ended }): Promise<Ended> {
+    const { quick, watchMs = quick ? 0 : defaultWatchMs } = this.#options
+    const reason = this.#reasonToStop()
+    this.#current = undefined
+    const { result: remark, ...last } = await this.#time(async () => {
+      if (reason !== undefined) throw new Interrupted(reason)
+      return atEnd(watchMs)
+    })
+    const history = [...ended.history, ...last.history]
+    return { ...last, history, milliseconds: ended.milliseconds + last.milliseconds, remark }
+  }
+
+  /** The fewest steps of a sequence that fail in the same way, in place of all. */
+  async #shrink(check: Check, ended: Ended): Promise<Ended> {
+    const { shrink: isWanted = true, seed = 1 } = this.#options
+    const { sequence } = check
+    if (!sequence || !isWanted || !(ended.cause instanceof RuleViolation)) return ended
+    const steps = sequence.generate(seededRandom(derivedSeed(seed, check.name)))
+    const { prerequisite } = ended.cause
+    return shrink(steps, ended, async (fewer) => {
+      await this.#deleteCreated()
+      const again = await this.#time(() => sequence.take(this.#client, fewer))
+      return again.cause instanceof RuleViolation && again.cause.prerequisite === prerequisite ? again : undefined
+    })
+  }
+
+  async #judge(check: Check, outcome: Ended): Promise<Outcome> {
+    const { milliseconds } = outcome
+    let { cause } = outcome
+    const { contract, strict = false } = this.#options
+    this.#unanswered = cause instanceof NoResponseError ? this.#unanswered + 1 : 0
+    if (this.#unanswered === maxUnansweredChecks && (await responds(this.#client, contract.items.path)))
+      this.#unanswered = 0
+    if (check.provides === 'delete') this.#isDeleteJudged = true
+    if (cause instanceof Interrupted) this.#interruption = cause.message
+    if (this.#unanswered === 0 && this.#isDeleteJudged && !this.#interruption) {
+      const undeleted = this.#citeDeletion(await this.#deleteCreated())
+      cause ??= undeleted
+    }
+    const ended = { ...outcome, cause }
+    const isNothingCreated = cause instanceof ItemNotCreated && cause.appliesToAll
+    if (cause instanceof Interrupted || isNothingCreated || (cause instanceof ServerFull && check.provides))
+      this.#isComplete = false
+
+    const { prerequisite } = cause instanceof RuleViolation ? cause : {}
     // What the check provides itself, it cannot blame another check for.
     const foreign = prerequisite === check.provides ? undefined : prerequisite
-    const failedBasic = foreign === undefined ? undefined : failedBasics.get(foreign)
-    if (check.provides) failedBasics.set(check.provides, cause ? (failedBasic ?? check) : undefined)
-    if (failedBasic) return skip(notJudged(failedBasic))
-    if (!cause) return { ...describe(check, contract), status: 'passed', milliseconds }
-
-    const sameAs = foreign === undefined ? undefined : sameFailure(check, foreign, cause as RuleViolation)
-    if (sameAs) return skip(notJudged(sameAs))
-    const failure = toFailure(cause, history, { ...client, insecure: options.insecure }, contract)
+    if (foreign !== undefined) await this.#judgeBefore(foreign)
+    const { basics } = runState()
+    const failedBasic = foreign === undefined ? undefined : basics.get(foreign)
+    const isJudged = !(cause instanceof Interrupted || cause instanceof ItemNotCreated || cause instanceof ServerFull)
+    if (check.provides && isJudged) basics.set(check.provides, cause ? (failedBasic ?? check) : undefined)
+    const sameAs =
+      foreign === undefined || failedBasic ? undefined : this.#sameFailure(check, foreign, cause as RuleViolation)
     // With `only`, the check of the prerequisite may be no part of the run: then it must not hide a failure.
-    const isUnselected = foreign !== undefined && !failedBasics.has(foreign)
-    const unselected = isUnselected ? await failedUnselected(foreign) : undefined
+    const isUnselected = foreign !== undefined && !failedBasic && !sameAs && !basics.has(foreign)
+    const unselected = isUnselected ? await this.#failedUnselected(foreign) : undefined
+    const rule = (cause instanceof RuleViolation && cause.rule) || check.rule
+    const situation = {
+      ...ended,
+      check,
+      failedBasic,
+      sameAs,
+      unselected,
+      strict,
+      waiver: this.#waivers.reasonFor(rule),
+    }
+    const judgement = judgements.find(([applies]) => applies(situation))?.[1](situation) as Judgement
+    if (judgement.status === 'waived') this.#waivers.use(rule)
+    if (judgement.status === 'passed' || judgement.status === 'skipped')
+      return {
+        ...describe(check, contract),
+        ...judgement,
+        milliseconds: judgement.status === 'passed' ? milliseconds : 0,
+      }
+    const failure = toFailure(
+      cause,
+      ended.history,
+      { ...this.#client, insecure: this.#options.insecure },
+      contract,
+      check.sequence !== undefined,
+    )
     if (unselected) failure.expected += ` (${unselected.rule}, on which this check builds)`
-    const fails = check.basis === 'spec' || strict || isSetup || unselected || cause instanceof NoResponseError
-    const outcome = { ...describe(check, contract), failure, milliseconds }
-    if (!fails) return { ...outcome, status: 'deviates' }
-    const reason = waivers.reasonFor(check.rule)
-    return reason === undefined ? { ...outcome, status: 'failed' } : { ...outcome, status: 'waived', reason }
+    return { ...describe({ ...check, rule }, contract), ...judgement, failure, milliseconds }
   }
 
-  async function runCheck(check: Check, checkClient: Client): Promise<{ cause: unknown; milliseconds: number }> {
-    history = []
-    const checkStartedAt = performance.now()
-    const cause: unknown = await Promise.resolve()
-      .then(() => check.run(checkClient, seededRandom(derivedSeed(seed, check.name))))
-      .then(
-        () => undefined,
-        (error: unknown) => error ?? new Error('unknown'),
-      )
-    return { cause, milliseconds: Math.round(performance.now() - checkStartedAt) }
+  /** What a check has created must be deleted by the operation that another check is about. */
+  #citeDeletion(undeleted: RuleViolation | undefined): RuleViolation | undefined {
+    const { rule } = this.#selected.find(({ provides }) => provides === 'delete') ?? {}
+    return rule === undefined || !undeleted ? undefined : Object.assign(undeleted, { rule, prerequisite: 'delete' })
   }
 
-  const failures = new Map<string, Check>()
+  /** A check that others build on may come after one of them, such as on a fresh server: it is judged first. */
+  async #judgeBefore(prerequisite: string): Promise<void> {
+    const basic = this.#selected.find(({ provides }) => provides === prerequisite)
+    if (basic && !runState().basics.has(prerequisite)) await this.#report(basic, () => this.#runAndJudge(basic))
+  }
+
   /** An operation that fails in the same way again, on the way to another statement, is one failure. */
-  function sameFailure(check: Check, prerequisite: string, { expected }: RuleViolation): Check | undefined {
+  #sameFailure(check: Check, prerequisite: string, { expected }: RuleViolation): Check | undefined {
     const key = `${prerequisite}: ${expected}`
-    const earlier = failures.get(key)
-    if (!earlier && check.basis === 'spec') failures.set(key, check)
+    const earlier = this.#failures.get(key)
+    if (!earlier && check.basis === 'spec') this.#failures.set(key, check)
     return earlier
   }
 
-  const unselectedBasics = new Map<string, Check | undefined>()
-  async function failedUnselected(prerequisite: string): Promise<Check | undefined> {
-    const basic = contract.checks.find(({ provides }) => provides === prerequisite)
-    if (basic && !unselectedBasics.has(prerequisite)) {
-      const { cause } = await runCheck(basic, client)
-      await deleteCreated()
-      unselectedBasics.set(prerequisite, cause ? basic : undefined)
+  readonly #unselectedBasics = new Map<string, Check | undefined>()
+  async #failedUnselected(prerequisite: string): Promise<Check | undefined> {
+    const basic = this.#options.contract.checks.find(({ provides }) => provides === prerequisite)
+    if (basic && !this.#unselectedBasics.has(prerequisite)) {
+      const { cause } = await this.#run(basic, this.#client)
+      await this.#deleteCreated()
+      this.#unselectedBasics.set(prerequisite, cause ? basic : undefined)
     }
-    return unselectedBasics.get(prerequisite)
+    return this.#unselectedBasics.get(prerequisite)
   }
 
-  for (const check of selected) {
-    const outcome = await judge(check)
-    outcomes.push(outcome)
-    onOutcome?.(outcome, outcomes.length, selected.length)
+  #reasonToStop(): string | undefined {
+    if (this.#interruption !== undefined) return this.#interruption
+    if (this.#options.signal?.aborted) return stoppedReason
+    if (this.#unanswered >= maxUnansweredChecks) return 'the server stopped responding'
+    return performance.now() - this.#startedAt > maxRunMs ? 'the run took longer than 10 minutes' : undefined
   }
-  if (control) await control.restore()
-  const leftovers = control ? [] : await deleteLeftovers(signal)
-  const count = (status: Outcome['status']) => outcomes.filter((outcome) => outcome.status === status).length
-  return {
-    ok: complete && count('failed') === 0,
-    complete,
-    passed: count('passed'),
-    failed: count('failed'),
-    deviations: count('deviates'),
-    waived: count('waived'),
-    skipped: count('skipped'),
-    url: target.url,
-    contract: contract.name,
-    strict,
-    quick,
-    seed,
-    retries,
-    milliseconds: Math.round(performance.now() - startedAt),
-    outcomes,
-    waivers: waivers.uses(),
-    unobservable: contract.unobservable ?? [],
-    leftovers,
+
+  #reasonToSkip({ needs, inspect, rule }: Check): string | undefined {
+    const sameRule =
+      inspect &&
+      [...this.#outcomes].find(
+        ([, { status, ...other }]) => other.rule === rule && ['failed', 'waived'].includes(status),
+      )
+    if (sameRule) return notJudged({ ...sameRule[0], rule })
+    const { token, otherToken, credentials, otherCredentials, url } = this.#client
+    const failedList = runState().basics.get('list')
+    if (needs === 'own server' && !this.#isOwn) return 'only with --fresh or --reset'
+    if (needs === 'untouched store' && failedList) return notJudged(failedList)
+    if (needs === 'untouched store' && !this.#isUntouched && !this.#isOwn)
+      return 'the store is not in its initial state'
+    if ((needs === 'token' || needs === 'two tokens') && !token) return 'no token was passed'
+    if (needs === 'two tokens' && !otherToken) return 'no second token was passed (--other-token)'
+    if (needs === 'two users' && !credentials) return 'no credentials were passed (--header, --token)'
+    if (needs === 'two users' && !otherCredentials) return 'none of another user were passed (--other-header)'
+    if (needs === 'plain HTTP' && url.startsWith('https:')) return 'only for an http URL'
+    return undefined
   }
 }
 
@@ -318,11 +537,12 @@ function findWaivers({ contract, except = [], waivers = [], now = () => new Date
   const all: readonly Waiver[] = [...except.map((rule) => ({ rule, reason: '--except' })), ...waivers]
   const used = new Set<Waiver>()
   const isExpired = ({ until }: Waiver) => until !== undefined && until < today
+  const find = (rule: string) => all.find((one) => matchesRule(one.rule, rule) && !isExpired(one))
   return {
-    reasonFor(rule: string): string | undefined {
-      const waiver = all.find((one) => matchesRule(one.rule, rule) && !isExpired(one))
+    reasonFor: (rule: string) => find(rule)?.reason,
+    use(rule: string): void {
+      const waiver = find(rule)
       if (waiver) used.add(waiver)
-      return waiver?.reason
     },
     uses: (): WaiverUse[] =>
       all.map((waiver) => ({
@@ -341,11 +561,16 @@ async function connect(plain: Client, options: RunOptions): Promise<{ target: Cl
     throw new CannotVerify(
       `${plain.url} redirects to ${escapeText(withoutPath(headers.location, path))}: check that address instead.`,
     )
-  if (status !== 401 && status !== 403) return { target: plain, firstList: first }
-  if (plain.token === undefined) throw new CannotVerify(`${plain.url} requires a token for ${path}: pass --token.`)
-  const target = authorizing(plain, path, plain.token)
+  const isDenied = status === 401 || status === 403
+  if (!isDenied && !options.credentials) return { target: plain, firstList: first }
+  if (!plain.credentials)
+    throw new CannotVerify(`${plain.url} requires a token for ${path}: pass --token, or other credentials as --header.`)
+  const target = authorizing(plain, path, plain.credentials)
   const firstList = await target.send('GET', path)
-  if (firstList.status === status) throw new CannotVerify(`${plain.url} rejects the token for ${path} (${status}).`)
+  if (firstList.status === status && isDenied)
+    throw new CannotVerify(
+      `${plain.url} rejects the ${options.credentials ? 'header' : 'token'} for ${path} (${status}).`,
+    )
   return { target, firstList }
 }
 
@@ -355,13 +580,13 @@ function withoutPath(location: string, path: string): string {
   return isOfItems ? location.slice(0, -path.length) : location
 }
 
-/** Sends the token to the items, unless a check sets the header itself. */
-const authorizing = (client: Client, itemsPath: string, token: string): Client => ({
+/** Sends the credentials to the items, unless a check sets the header itself. */
+const authorizing = (client: Client, itemsPath: string, credentials: Headers): Client => ({
   ...client,
-  send(method, path, body, headers) {
+  send(method, path, body, headers, caller) {
     const unescaped = path.replace(/%([2-7][\da-f])/gi, (_, code) => String.fromCharCode(Number.parseInt(code, 16)))
     const isForItems = unescaped.toLowerCase().startsWith(itemsPath.toLowerCase())
-    return client.send(method, path, body, isForItems ? { authorization: `Bearer ${token}`, ...headers } : headers)
+    return client.send(method, path, body, isForItems ? { ...credentials, ...headers } : headers, caller)
   },
 })
 
@@ -388,29 +613,10 @@ async function openControl(contract: Contract, client: Client): Promise<ServerCo
   return { reset: () => control.reset().catch(explain), restore: () => control.restore().catch(explain) }
 }
 
-function reasonToStop(signal: RunOptions['signal'], unanswered: number, elapsedMs: number): string | undefined {
-  if (signal?.aborted) return stoppedReason
-  if (unanswered >= maxUnansweredChecks) return 'the server stopped responding'
-  return elapsedMs > maxRunMs ? 'the run took longer than 10 minutes' : undefined
-}
-
 const notJudged = ({ rule, name }: Check) => `could not be judged, because ${rule} failed (${name})`
 
-function reasonToSkip(
-  { needs }: Check,
-  { token, otherToken, url }: Client,
-  isUntouched: boolean,
-  failedList: Check | undefined,
-  isOwn: boolean,
-): string | undefined {
-  if (needs === 'own server' && !isOwn) return 'only with --fresh or --reset'
-  if (needs === 'untouched store' && failedList) return notJudged(failedList)
-  if (needs === 'untouched store' && !isUntouched && !isOwn) return 'the store is not in its initial state'
-  if ((needs === 'token' || needs === 'two tokens') && !token) return 'no token was passed'
-  if (needs === 'two tokens' && !otherToken) return 'no second token was passed (--other-token)'
-  if (needs === 'plain HTTP' && url.startsWith('https:')) return 'only for an http URL'
-  return undefined
-}
+/** The text of a compressed response is not that of its body. */
+const isEncoded = ({ headers }: Response) => !['identity', undefined].includes(headers['content-encoding'])
 
 const describe = ({ rule, basis, name }: Check, { rules }: Contract) => {
   const sentence = rules.find(({ id }: Rule) => id === rule)?.sentence ?? ''
@@ -421,9 +627,14 @@ const maxExpectedLength = 500
 const maxGotLength = 1_000
 
 /** Errors other than `RuleViolation` come from reading members of a response with an unexpected structure. */
-function toFailure(cause: unknown, history: readonly Response[], target: Target, { items }: Contract) {
-  const secrets = [target.token, target.otherToken].filter((token) => token !== undefined)
-  const redact = (text: string) => secrets.reduce((redacted, token) => redacted.replaceAll(token, '$TOKEN'), text)
+function toFailure(
+  cause: unknown,
+  history: readonly Response[],
+  target: Target & Client,
+  contract: Contract,
+  hasSteps: boolean,
+) {
+  const redact = redactorOf(target)
   const redacted = (request: Request) => ({ ...request, headers: redactHeaders(request.headers, redact) })
   const violation = cause instanceof RuleViolation ? cause : undefined
   const response = violation?.response ?? history.at(-1)
@@ -445,13 +656,25 @@ function toFailure(cause: unknown, history: readonly Response[], target: Target,
     ...(request && {
       request: toScript(
         target,
-        items,
+        contract.items,
         before.map((earlier) => ({ ...earlier, request: redacted(earlier.request) })),
         redacted(request),
-        violation?.aboutId,
+        { aboutId: violation?.aboutId, hasSteps },
       ),
     }),
   }
+}
+
+/** Replaces what only the users know by names of shell variables: tokens, and the last word of each header of theirs. */
+function redactorOf({ token, otherToken, credentials, otherCredentials }: Client): (text: string) => string {
+  const wordsOf = (headers: Headers = {}) =>
+    Object.values(headers).flatMap((value = []) => [value].flat().map((one) => one.replace(/^.*[ =]/, '')))
+  const secrets = [
+    ...[token, ...wordsOf(credentials)].map((secret) => [secret, '$TOKEN'] as const),
+    ...[otherToken, ...wordsOf(otherCredentials)].map((secret) => [secret, '$OTHER_TOKEN'] as const),
+  ]
+  return (text) =>
+    secrets.reduce((redacted, [secret, name]) => (secret ? redacted.replaceAll(secret, name) : redacted), text)
 }
 
 const redactHeaders = (headers: Request['headers'], redact: (text: string) => string): Request['headers'] =>

@@ -22,8 +22,11 @@ export function pretty(verification: Verification, colorize: Colorize = (_, text
     groupBy(withStatus('skipped'), ({ reason = '' }) => reason).map((group) =>
       skippedLine(group, colorize('dim', 'skipped')),
     ),
+    withStatus('passed')
+      .filter(({ reason }) => reason !== undefined)
+      .map(({ rule, name, reason }) => `${colorize('dim', 'remark ')} ${rule}  ${name}: ${reason}`),
     leftovers.length > 0 ? [colorize('red', 'Could not be deleted:'), ...leftoverLines(leftovers)] : [],
-    retries > 0 ? [`Requests repeated after a response 429: ${retries}`] : [],
+    retries > 0 ? [`Requests repeated after a response 429 or 503: ${retries}`] : [],
     unobservable.length > 0
       ? [`Not observable over HTTP: parts of ${rulesOf(unobservable)} (--report markdown lists them)`]
       : [],

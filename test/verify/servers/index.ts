@@ -11,8 +11,10 @@ import { wireFaults } from './wire.ts'
 /** Faults that a client could see, and verify does not look for. */
 const unobservable: Readonly<Record<string, string>> = {
   'b-secret-expired-token': 'only who has the key of the server can sign an expired token',
-  'b-secret-token-in-query': 'a token in a URL would be logged',
 }
+
+/** What the specification does not state: a limit, further members of a response. */
+const unspecified = new Set(['b-body-too-long-413'])
 
 /** The rule that verify names, where the author of the server had another in mind. */
 const reportedRules: Readonly<Record<string, string>> = {
@@ -73,6 +75,7 @@ export const faultyServers: readonly FaultyServer[] = [
   ...server,
   ...(reportedRules[server.id] && { reportedRule: reportedRules[server.id] }),
   ...(unobservable[server.id] && { breaks: 'unobservable' }),
+  ...(unspecified.has(server.id) && { breaks: 'choice' }),
 }))
 
 export { type CorrectServer, correctServers, type FaultyServer }
