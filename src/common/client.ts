@@ -26,7 +26,7 @@ export class PiecewiseBody {
 }
 
 /** Who sends a request: each has connections of its own. */
-export type Caller = 'first' | 'second'
+type Caller = 'first' | 'second'
 
 export interface Response {
   readonly request: Request

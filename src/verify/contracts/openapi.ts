@@ -221,7 +221,7 @@ function operationsOf(document: Json, baseUrl: string, documentPath: string): Op
 }
 
 const listIn = (value: unknown): unknown[] => (Array.isArray(value) ? value : [])
-export const objectsIn = (value: unknown): Json[] => listIn(value).filter(isObject)
+const objectsIn = (value: unknown): Json[] => listIn(value).filter(isObject)
 
 /** Returns the operations of a document, and what makes it no valid OpenAPI 3.0 document. Links its references. */
 export function readOpenApi(
