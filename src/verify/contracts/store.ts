@@ -493,53 +493,51 @@ const maxGeneratedItems = 6
 
 interface Step {
   readonly operation: 'create' | 'update' | 'remove'
-  /** The item, counted from the oldest. */
-  readonly index: number
+  /** The number of the step that creates the item. */
+  readonly item: number
   readonly isDone: boolean
-  /** Decides which members are changed. */
-  readonly chance: number
+  /** Whether the members are changed, in their order. */
+  readonly areChanged: readonly boolean[]
   readonly isBySecond: boolean
 }
 
 /** Creates, changes and deletes items in a generated order, and compares the store with a model of it. */
 const generatedSequence = <T extends ModelItem>(newModel: (client: Client) => StoreModel<T>): Sequence<Step> => ({
   generate(random) {
-    let count = 0
-    return Array.from({ length: generatedSteps }, () => {
-      const choice = random()
-      const isFirst = count === 0
-      const operation =
-        isFirst || (choice < 0.4 && count < maxGeneratedItems) ? 'create' : choice < 0.75 ? 'update' : 'remove'
-      count += operation === 'create' ? 1 : operation === 'remove' ? -1 : 0
-      const [index, isDone, chance, caller] = [
-        Math.floor(random() * maxGeneratedItems),
-        random() < 0.5,
-        random(),
-        random(),
-      ]
-      return { operation, index, isDone, chance, isBySecond: caller < 0.3 }
+    const isLikely = (probability: number) => random() < probability
+    const items: number[] = []
+    return Array.from({ length: generatedSteps }, (_, step) => {
+      const isCreating = items.length === 0 || (items.length < maxGeneratedItems && isLikely(0.4))
+      const operation = isCreating ? 'create' : isLikely(0.6) ? 'update' : 'remove'
+      const index = Math.floor(random() * items.length)
+      const item = isCreating ? step : (items[index] as number)
+      if (isCreating) items.push(step)
+      if (operation === 'remove') items.splice(index, 1)
+      const areChanged = [isLikely(0.6), isLikely(0.6), isLikely(0.6)]
+      return { operation, item, isDone: isLikely(0.5), areChanged, isBySecond: isLikely(0.3) }
     })
   },
   async take(client, steps) {
     const model = newModel(client)
-    for (const [number, { operation, index, isDone, chance, isBySecond }] of steps.entries()) {
+    const items = new Map<number, T>()
+    for (const { operation, item: number, isDone, areChanged, isBySecond } of steps) {
+      const item = items.get(number)
+      // Its creation was left out.
+      if (!item && operation !== 'create') continue
       model.client = isBySecond ? asSecondCaller(client) : client
-      const { items } = model
-      const item = items[index % Math.max(1, items.length)]
-      const changes = Object.fromEntries(
-        Object.entries(model.changes(isDone)).filter((_, at) => (chance * (at + 2) * 7) % 1 < 0.6),
-      ) as Partial<T>
+      const changes = Object.entries(model.changes(isDone)).filter((_, index) => areChanged[index])
+      const content = Object.fromEntries(changes) as Partial<T>
       let done = 'POST'
-      if (operation === 'create' || !item) await model.create(changes)
+      if (!item) items.set(number, await model.create(content))
       else if (operation === 'update') {
-        await model.update(item, changes)
+        items.set(number, await model.update(item, content))
         done = `PUT of ${item.id}`
       } else {
         await model.remove(item)
         done = `DELETE of ${item.id}`
       }
       model.client = client
-      await model.expectStored(`step ${number + 1} of a generated sequence (${done})`)
+      await model.expectStored(`a generated sequence (${done})`)
     }
   },
 })

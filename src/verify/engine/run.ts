@@ -318,9 +318,8 @@ class Run {
   }
 
   async #runAndJudge(check: Check): Promise<Outcome | undefined> {
-    const { contract, bail = false } = this.#options
-    const isBailing = bail && [...this.#outcomes.values()].some(({ status }) => status === 'failed')
-    const stopReason = isBailing ? 'the run stopped at the first failure' : this.#reasonToStop()
+    const { contract } = this.#options
+    const stopReason = this.#reasonToStop()
     if (stopReason) this.#isComplete = false
     const skipReason = stopReason ?? this.#reasonToSkip(check)
     if (skipReason) return { ...describe(check, contract), ...skipped(skipReason), milliseconds: 0 }
@@ -477,6 +476,8 @@ class Run {
   }
 
   #reasonToStop(): string | undefined {
+    const isBailing = this.#options.bail && [...this.#outcomes.values()].some(({ status }) => status === 'failed')
+    if (isBailing) return 'the run stopped at the first failure'
     if (this.#interruption !== undefined) return this.#interruption
     if (this.#options.signal?.aborted) return stoppedReason
     if (this.#unanswered >= maxUnansweredChecks) return 'the server stopped responding'
