@@ -95,6 +95,9 @@ export class StoreModel<T extends ModelItem> {
   /** Sends the next requests. */
   client: Client
   readonly #profile: Profile<T>
+  readonly #rule: string | undefined
+  /** The last operation, by which other items may have changed, too. */
+  #last: Prerequisite = 'listed'
   readonly #stored = new Map<string, T>()
   readonly #updated = new Set<string>()
   readonly #removed = new Map<string, T['id']>()
@@ -102,9 +105,11 @@ export class StoreModel<T extends ModelItem> {
   /** The names of the items of this model have it, and no others. */
   readonly mark = `${uniqueText()}.`
 
-  constructor(client: Client, profile: Profile<T>) {
+  /** `rule`: what a check is about, whichever operation shows it. */
+  constructor(client: Client, profile: Profile<T>, rule?: string) {
     this.client = client
     this.#profile = profile
+    this.#rule = rule
   }
 
   get items(): T[] {
@@ -144,9 +149,12 @@ export class StoreModel<T extends ModelItem> {
       expectSuccess(response)
       const item = this.#profile.expectCreated(response, content)
       const isTaken = this.#stored.has(`${item.id}`)
-      citing(this.#profile.rules.uniqueIds, () => expectThat(!isTaken, 'an id that no other item has', response))
+      citing(this.#rule ?? this.#profile.rules.uniqueIds, () =>
+        expectThat(!isTaken, 'an id that no other item has', response),
+      )
       this.#stored.set(`${item.id}`, item)
       this.#removed.delete(`${item.id}`)
+      this.#last = 'listed'
       return item
     })
   }
@@ -175,6 +183,7 @@ export class StoreModel<T extends ModelItem> {
   recordRemoved(id: T['id']): void {
     this.#stored.delete(`${id}`)
     this.#removed.set(`${id}`, id)
+    this.#last = 'delete'
   }
 
   /** Called for an item that is deleted in a way that is not judged. */
@@ -202,8 +211,8 @@ export class StoreModel<T extends ModelItem> {
       if (entries.length === 1 && hasMembers(entries[0] ?? {}, item)) continue
       const got = entries.length === 0 ? `a list without the item ${item.id}` : stringify(entries)
       const rule = entries.length > 1 ? this.#profile.rules.uniqueIds : await this.#ruleOfEntry(item)
-      citing(rule, () =>
-        observe(this.#updated.has(`${item.id}`) ? 'update' : 'listed', () =>
+      citing(this.#rule ?? rule, () =>
+        observe(this.#updated.has(`${item.id}`) ? 'update' : this.#last, () =>
           fail(`after ${after}, ${stringify(item)} in the list, once`, response, got, item.id),
         ),
       )
@@ -211,7 +220,7 @@ export class StoreModel<T extends ModelItem> {
     for (const entry of listed) {
       const isOfModel = `${entry.name}`.includes(this.mark) || this.#removed.has(`${entry.id}`)
       if (isOfModel && !this.#stored.has(`${entry.id}`))
-        citing(this.#removed.has(`${entry.id}`) ? this.#profile.rules.remove : undefined, () =>
+        citing(this.#rule ?? (this.#removed.has(`${entry.id}`) ? this.#profile.rules.remove : undefined), () =>
           observe('delete', () =>
             fail(`after ${after}, no such item in the list`, response, stringify(entry), entry.id as Id),
           ),
@@ -247,14 +256,14 @@ export class StoreModel<T extends ModelItem> {
           if (!isStored) observe(this.#updated.has(`${item.id}`) ? 'update' : 'read', show)
         })
       // The list has shown that it is stored.
-      citing(rules.read, expectRead)
+      citing(this.#rule ?? rules.read, expectRead)
     }
     for (const id of [...this.#removed.values()].slice(-maxRemovedRead)) {
       const response = await read(this.client, id)
       // Another client may have got the id.
       const isOfAnother = response.status === 200 && !response.text.includes(this.mark) && /"name"/.test(response.text)
       if (response.status !== 404 && !isOfAnother)
-        citing(rules.remove, () =>
+        citing(this.#rule ?? rules.remove, () =>
           observe('delete', () => fail('status 404 for a deleted item', response, undefined, id)),
         )
     }

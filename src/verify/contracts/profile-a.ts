@@ -336,10 +336,11 @@ const idChecks: readonly Check[] = [
     await model.expectStored('PUT with an invalid body id')
   }),
   choice('A8', 'PUT checks id syntax, body, equal ids and existence in this order', async (client) => {
+    const [unused = 0n, other = 0n] = await profile.unusedIds(client, await create(client))
     expectStatus(await client.send('PUT', itemPath('abc'), 'x', { 'content-type': 'text/plain' }), 400)
-    expectStatus(await client.send('PUT', itemPath(0n), '{"id":0}'), 400)
-    expectStatus(await client.send('PUT', itemPath(0n), '{"id":-1,"isComplete":true}'), 400)
-    expectStatus(await client.send('PUT', itemPath(0n), '{"id":0,"isComplete":true}'), 404)
+    expectStatus(await client.send('PUT', itemPath(unused), `{"id":${unused}}`), 400)
+    expectStatus(await client.send('PUT', itemPath(unused), `{"id":${other},"isComplete":true}`), 400)
+    expectStatus(await client.send('PUT', itemPath(unused), `{"id":${unused},"isComplete":true}`), 404)
   }),
   choice('G4', 'the last of duplicate ids in a PUT body is compared', async (client) => {
     const model = newModel(client)
@@ -409,7 +410,7 @@ const idChecks: readonly Check[] = [
 
 const bodyChecks: readonly Check[] = [
   spec('A5', 'name is a string or null', async (client) => {
-    const model = newModel(client)
+    const model = new StoreModel(client, profile, 'A5')
     for (const name of [model.mark, null]) await model.create({ name }, observe)
     await model.expectStored('POST with a string and with null')
     for (const name of [1, true, ['x'], { first: 'x' }]) {

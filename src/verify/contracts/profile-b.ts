@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import type { Client, Response } from '../../common/client.ts'
 import { unlessUndeletable } from '../engine/cleanup.ts'
@@ -6,6 +7,7 @@ import {
   type Check,
   choice,
   defineContract,
+  isFromThisRun,
   onOwnServer,
   onUntouchedStore,
   overPlainHttp,
@@ -232,8 +234,7 @@ const stateChecks: readonly Check[] = [
   }),
   spec('B5', 'ids that are not equal are not in use', async (client) => {
     const { model, target } = await populate(client, profile)
-    // The last two have the same hash in Java.
-    const ids = [...similarIds(target).slice(0, 3), `${target.id}Aa`, `${target.id}BB`]
+    const ids = similarIds(target).slice(0, 3)
     // The last two are the same number to a parser of 64-bit floating point.
     const number = BigInt(randomInt(10 ** 8, 10 ** 9)) * 2n ** 53n
     for (const id of [...ids, `${number}`, `${number + 1n}`]) await model.create({ id }, observe)
@@ -317,24 +318,7 @@ const stateChecks: readonly Check[] = [
     }
   }),
   spec('B8', 'names of built-in members and of other values are ids like any other', async (client) => {
-    const used = (await listItems(client)).map(({ id }) => id)
-    for (const id of wellKnownIds.filter((one) => !used.includes(one))) {
-      const model = newModel(client)
-      const item = model.newItem({ id })
-      expectNotFound(await deleteItem(client, id))
-      expectNotFound(await profile.update(client, item))
-      const created = await postItem(client, profile, item)
-      citing('B5', () =>
-        observe('create', () => expectThat(created.status !== 409, 'an id that is not in use', created)),
-      )
-      if (profile.mayRefuse(created, id)) continue
-      citing('B3', () => model.add(created, item))
-      expectError(await client.send('POST', itemsPath, item), 409, 'TodoItemIDInUse')
-      await model.update(item, { done: true }, observe)
-      await model.expectStored(`POST and PUT of ${id}`)
-      await model.remove(item, observe)
-      await model.expectStored(`DELETE of ${id}`)
-    }
+    for (const id of wellKnownIds) await expectUsualIdInTheEnd(client, id)
   }),
   spec('B5', 'a POST beside a DELETE, or beside a PUT, leaves what one of their orders would', async (client) => {
     const model = newModel(client)
@@ -455,6 +439,40 @@ const operationChecks: readonly Check[] = [
       expectMethodNotAllowed(await client.send(method, itemPath(id)), ['DELETE'])
   }),
 ]
+
+const attemptsWithId = 3
+const maxPauseMs = 300
+
+/** Another run may use the same ids at this moment. */
+async function expectUsualIdInTheEnd(client: Client, id: string): Promise<void> {
+  let cause: unknown
+  for (let attempt = 1; attempt <= attemptsWithId; attempt++) {
+    const used = (await listItems(client)).find((item) => item.id === id)
+    if (used && isFromThisRun(used.name)) break
+    if (used) return
+    cause = await expectUsualId(client, id).catch((error: unknown) => error)
+    if (cause === undefined) return
+    await delay(randomInt(maxPauseMs))
+  }
+  throw cause
+}
+
+/** The id, as it is, can be used as any other. */
+async function expectUsualId(client: Client, id: string): Promise<void> {
+  const model = newModel(client)
+  const item = model.newItem({ id })
+  expectNotFound(await deleteItem(client, id))
+  expectNotFound(await profile.update(client, item))
+  const created = await postItem(client, profile, item)
+  citing('B5', () => observe('create', () => expectThat(created.status !== 409, 'an id that is not in use', created)))
+  if (profile.mayRefuse(created, id)) return
+  citing('B3', () => model.add(created, item))
+  expectError(await client.send('POST', itemsPath, item), 409, 'TodoItemIDInUse')
+  await model.update(item, { done: true }, observe)
+  await model.expectStored(`POST and PUT of ${id}`)
+  await model.remove(item, observe)
+  await model.expectStored(`DELETE of ${id}`)
+}
 
 /** Characters of a long, but usual text. */
 const longButUsual = 40_000

@@ -3,6 +3,7 @@ import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { correctServers } from './correct.ts'
 import { documentFaults } from './document.ts'
+import { furtherFaults } from './further-faults.ts'
 import { stateFaults } from './state.ts'
 import { textFaults } from './text.ts'
 import type { CorrectServer, FaultyServer, ServerOptions } from './types.ts'
@@ -13,8 +14,19 @@ const unobservable: Readonly<Record<string, string>> = {
   'b-secret-expired-token': 'only who has the key of the server can sign an expired token',
 }
 
-/** What the specification does not state: a limit, further members of a response. */
-const unspecified = new Set(['b-body-too-long-413'])
+/** What the specification does not state: a limit, further members of a response, which ids a path can name. */
+const unspecified = new Set([
+  'a-get-one-charset-missing',
+  'a-list-created-at',
+  'b-body-too-long-413',
+  'b-delete-cut-at-question-mark',
+  'b-delete-decoded-twice',
+  'b-delete-encoded-slash-is-path',
+  'b-delete-of-escaped-id',
+  'b-error-charset-missing',
+  'b-forecast-extra-member',
+  'b-list-version',
+])
 
 /** The rule that verify names, where the author of the server had another in mind. */
 const reportedRules: Readonly<Record<string, string>> = {
@@ -71,6 +83,7 @@ export const faultyServers: readonly FaultyServer[] = [
   ...textFaults,
   ...wireFaults,
   ...documentFaults,
+  ...furtherFaults,
 ].map((server) => ({
   ...server,
   ...(reportedRules[server.id] && { reportedRule: reportedRules[server.id] }),
