@@ -8,7 +8,19 @@ import { cleanUp } from '../support/cleanup.ts'
 import { run, runCommand } from '../support/cli.ts'
 import { createClient } from '../support/client.ts'
 import { assertFails, failedRules, ruleOf, titles } from '../support/faulty-server.ts'
-import { type ExampleServer, type Item, MinimalApi, type Todo, TodoBackend, toHttp } from './example-servers.ts'
+import {
+  type Article,
+  type ArticleMembers,
+  Conduit,
+  conduitTokens,
+  type ExampleServer,
+  type Item,
+  MinimalApi,
+  type Todo,
+  TodoBackend,
+  toHttp,
+  type User,
+} from './example-servers.ts'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 const fileOf = (name: string) => join(root, 'examples/contracts', `${name}.js`)
@@ -33,6 +45,7 @@ const succeedingWithoutItem = (method: string) =>
 
 type MinimalApiClass = new () => MinimalApi
 type TodoBackendClass = new () => TodoBackend
+type ConduitClass = new () => Conduit
 
 const faultyMinimalApis: Record<string, MinimalApiClass> = {
   'M1 GET returns an object': class extends MinimalApi {
@@ -203,6 +216,104 @@ const differentTodoBackends: Record<string, TodoBackendClass> = {
   },
 }
 
+const faultyConduits: Record<string, ConduitClass> = {
+  'C1 GET returns an array': class extends Conduit {
+    override list(query: URLSearchParams, user: User | undefined) {
+      return { status: 200, body: (super.list(query, user).body as { articles: object[] }).articles }
+    }
+  },
+  'C1 the oldest article is first': class extends Conduit {
+    override ordered() {
+      return super.ordered().reverse()
+    }
+  },
+  'C2 POST loses the tags': class extends Conduit {
+    override create({ tagList: _, ...members }: Partial<ArticleMembers>, author: User) {
+      return super.create(members, author)
+    }
+  },
+  'C2 POST returns 200': class extends Conduit {
+    override create(members: Partial<ArticleMembers>, author: User) {
+      const reply = super.create(members, author)
+      return reply.status === 201 ? { ...reply, status: 200 } : reply
+    }
+  },
+  'C2 an article needs no title': class extends Conduit {
+    override create(members: Partial<ArticleMembers>, author: User) {
+      return super.create({ title: 'untitled', ...members }, author)
+    }
+  },
+  'C3 only users read': class extends Conduit {
+    override read(article: Article, user: User | undefined) {
+      return user ? super.read(article, user) : this.deny('GET')
+    }
+  },
+  'C3 an unknown slug is null': class extends Conduit {
+    override missing(method: string) {
+      return method === 'GET' ? { status: 200, body: { article: null } } : super.missing(method)
+    }
+  },
+  'C4 PUT replaces the article': class extends Conduit {
+    override change(article: Article, members: Partial<ArticleMembers>, user: User) {
+      return super.change(article, { description: '', body: '', ...members }, user)
+    }
+  },
+  'C5 DELETE removes nothing': class extends Conduit {
+    #kept = 1
+    override remove(article: Article) {
+      return this.#kept-- > 0 ? { status: 204 } : super.remove(article)
+    }
+  },
+  'C6 DELETE keeps the favorite': class extends Conduit {
+    override favorite(article: Article, user: User) {
+      return super.favorite(article, user, true)
+    }
+  },
+  'C6 a favorite is one of every user': class extends Conduit {
+    override view(article: Article, user: User | undefined) {
+      return { ...super.view(article, user), favorited: article.favoriteOf.size > 0 }
+    }
+  },
+  'C7 limit and filters are ignored': class extends Conduit {
+    override list(_: URLSearchParams, user: User | undefined) {
+      return super.list(new URLSearchParams(), user)
+    }
+  },
+  'C7 articlesCount is that of the page': class extends Conduit {
+    override list(query: URLSearchParams, user: User | undefined) {
+      const { articles } = super.list(query, user).body as { articles: object[] }
+      return { status: 200, body: { articles, articlesCount: articles.length } }
+    }
+  },
+  'C8 without credentials the status is 403': class extends Conduit {
+    override deny() {
+      return { status: 403, body: { errors: {} } }
+    }
+  },
+  'C9 any user may change an article': class extends Conduit {
+    override mayChange() {
+      return true
+    }
+  },
+}
+
+const differentConduits: Record<string, ConduitClass> = {
+  'C10 DELETE returns 200, as in earlier editions': class extends Conduit {
+    override remove(article: Article) {
+      return { ...super.remove(article), status: 200, body: {} }
+    }
+  },
+  'C11 an article keeps its slug': class extends Conduit {
+    override change(article: Article, members: Partial<ArticleMembers>, user: User) {
+      const { slug } = article
+      super.change(article, members, user)
+      this.articles.delete(article.slug)
+      this.articles.set(slug, Object.assign(article, { slug }))
+      return this.read(article, user)
+    }
+  },
+}
+
 /** Creates, changes, reads and deletes items of its own until it is stopped. */
 function workBeside(url: string, path: string, method: 'PUT' | 'PATCH', member: string) {
   let isStopped = false
@@ -333,8 +444,86 @@ suite('the contract of Todo-Backend', () => {
     })
 })
 
+suite('the contract of Conduit', () => {
+  const [token, otherToken] = [`Token ${conduitTokens.ada}`, `Token ${conduitTokens.bob}`]
+  const twoUsers = { credentials: { authorization: token }, otherCredentials: { authorization: otherToken } }
+  const verifyAt = async (url: string, options: Partial<VerifyOptions> = {}) => {
+    const verification = await verify({ url, contract: await load('conduit'), ...twoUsers, ...options })
+    for (const secret of Object.values(conduitTokens)) assert.ok(!JSON.stringify(verification).includes(secret))
+    return verification
+  }
+  const check = async (t: TestContext, server: Conduit, options: Partial<VerifyOptions> = {}) =>
+    verifyAt(await listen(t, server), options)
+  const mine = { title: 'Mine', description: 'stays', body: 'as it is', tagList: ['verify'] }
+  const fill = (server: Conduit) => {
+    for (let index = 1; index <= 15; index++)
+      for (const user of ['ada', 'bob'] as const) server.create({ ...mine, title: `Mine ${user} ${index}` }, user)
+  }
+
+  for (const [where, prepare] of Object.entries({ 'on an empty server': () => {}, 'beside other articles': fill }))
+    test(`is kept by a correct server, ${where}`, async (t) => {
+      const server = new Conduit()
+      prepare(server)
+      const before = structuredClone(server.articles)
+      const verification = await check(t, server, { strict: true })
+      assert.deepEqual(titles(verification, 'failed'), [])
+      assert.deepEqual([verification.ok, verification.skipped, verification.leftovers], [true, 0, []])
+      assert.deepEqual(server.articles, before)
+    })
+
+  test('without credentials of a second user, the checks that need them are skipped', async (t) => {
+    const server = new Conduit()
+    const { ok, outcomes } = await check(t, server, { strict: true, otherCredentials: undefined })
+    const skipped = outcomes.filter(({ status }) => status === 'skipped')
+    assert.equal(ok, true)
+    assert.deepEqual(
+      skipped.map(({ rule, reason }) => [rule, reason]),
+      ['C6', 'C9'].map((rule) => [rule, 'none of another user were passed (--other-header)']),
+    )
+    assert.equal(server.articles.size, 0)
+  })
+
+  test('C2 without credentials of any user, one failure says what is missing', async (t) => {
+    const verification = await check(t, new Conduit(), { credentials: undefined, otherCredentials: undefined })
+    const failures = verification.outcomes.filter(({ status }) => status === 'failed')
+    assert.deepEqual(failedRules(verification), ['C2'])
+    assert.equal(failures.length, 1)
+    assert.match(failures[0]?.failure?.expected ?? '', /--header 'Authorization: Token …'/)
+  })
+
+  test('C4 the tokens in a response are hidden in the report, and so are those of requests', async (t) => {
+    class Faulty extends Conduit {
+      override handle(method: string, path: string, body: object, authorization = '') {
+        const reply = super.handle(method, path, body, authorization)
+        return method === 'PUT' ? { status: 500, body: { authorization, otherToken } } : reply
+      }
+    }
+    const { outcomes } = await check(t, new Faulty())
+    const { got = '', request = '' } = outcomes.find(({ status }) => status === 'failed')?.failure ?? {}
+    assert.match(got, /"authorization":"Token \$TOKEN","otherToken":"Token \$OTHER_TOKEN"/)
+    assert.match(request, /-H "authorization: Token \$TOKEN"/)
+  })
+
+  for (const [title, Faulty] of Object.entries(faultyConduits))
+    test(title, async (t) => {
+      const server = new Faulty()
+      server.create(mine, 'ada')
+      const verification = await check(t, server)
+      assertFails(verification, title)
+      assert.deepEqual(failedRules(verification), [ruleOf(title)])
+      assert.deepEqual([...server.articles.keys()], ['mine'])
+    })
+
+  for (const [title, Different] of Object.entries(differentConduits))
+    test(`${title}: a note, and a failure with strict`, async (t) => {
+      const { ok, deviations } = await check(t, new Different())
+      assert.deepEqual([ok, deviations], [true, 1])
+      assert.deepEqual(failedRules(await check(t, new Different(), { strict: true })), [ruleOf(title)])
+    })
+})
+
 test('the examples of contracts have no type errors, and the command takes them', async (t) => {
-  const names = ['minimal-api', 'todo-backend']
+  const names = ['minimal-api', 'todo-backend', 'conduit']
   const tsc = join(root, 'node_modules/typescript/bin/tsc')
   const flags =
     '--ignoreConfig --noEmit --allowJs --checkJs --strict --target es2023 --lib es2024 --module nodenext --types node'
@@ -346,4 +535,13 @@ test('the examples of contracts have no type errors, and the command takes them'
   const verified = await run(t, ['verify', url, '--contract', fileOf('minimal-api'), '--strict'])
   assert.deepEqual([verified.code, verified.stderr], [0, ''], verified.stdout)
   assert.match(verified.stdout, /^M {2}\d+ passed$/m)
+  const ofUsers = [
+    ['--header', `Authorization: Token ${conduitTokens.ada}`],
+    ['--other-header', `Authorization: Token ${conduitTokens.bob}`],
+  ]
+  const conduit = await listen(t, new Conduit())
+  const ofConduit = ['verify', conduit, '--contract', fileOf('conduit'), '--strict', ...ofUsers.flat()]
+  const { code: exitCode, stdout: report, stderr } = await run(t, ofConduit)
+  assert.deepEqual([exitCode, stderr], [0, ''], report)
+  assert.match(report, /^C {2}\d+ passed$/m)
 })

@@ -7,7 +7,7 @@ interface Reply {
 }
 
 export interface ExampleServer {
-  handle(method: string, path: string, body: Record<string, unknown>): Reply
+  handle(method: string, path: string, body: Record<string, unknown>, authorization?: string): Reply
 }
 
 export function toHttp(server: ExampleServer): Server {
@@ -19,6 +19,7 @@ export function toHttp(server: ExampleServer): Server {
       request.method ?? '',
       request.url ?? '',
       text ? JSON.parse(text) : {},
+      request.headers.authorization,
     )
     const type = body === undefined ? {} : { 'content-type': 'application/json; charset=utf-8' }
     response.writeHead(status, { ...type, ...headers }).end(body === undefined ? undefined : JSON.stringify(body))
@@ -148,4 +149,133 @@ export class TodoBackend implements ExampleServer {
   }
 }
 
-export type { Item, Reply, Todo }
+interface ArticleMembers {
+  title: string
+  description: string
+  body: string
+  tagList: string[]
+}
+
+interface Article extends ArticleMembers {
+  slug: string
+  createdAt: string
+  author: string
+  readonly favoriteOf: Set<string>
+}
+
+/** Of the two users that a Conduit has. */
+export const conduitTokens = { ada: 'secret-of-ada.7f3a91', bob: 'secret-of-bob.c40e2d' } as const
+type User = keyof typeof conduitTokens
+
+const unauthorized = { status: 401, body: { errors: { token: ['is missing'] } } }
+const forbidden = { status: 403, body: { errors: { article: ['forbidden'] } } }
+
+/** The articles of the RealWorld API. */
+export class Conduit implements ExampleServer {
+  readonly articles = new Map<string, Article>()
+  #created = 0
+
+  handle(method: string, path: string, content: { article?: Partial<ArticleMembers> }, authorization?: string): Reply {
+    const { pathname, searchParams } = new URL(path, 'http://conduit.example')
+    const [, api, collection, slug, action] = pathname.split('/')
+    if (api !== 'api' || collection !== 'articles') return notFound
+    return this.respond(method, slug, action, searchParams, content.article ?? {}, this.userOf(authorization))
+  }
+
+  respond(
+    method: string,
+    slug: string | undefined,
+    action: string | undefined,
+    query: URLSearchParams,
+    members: Partial<ArticleMembers>,
+    user: User | undefined,
+  ): Reply {
+    if (method === 'GET' && slug === undefined) return this.list(query, user)
+    if (method !== 'GET' && !user) return this.deny(method)
+    if (slug === undefined) return this.create(members, user as User)
+    const article = this.articles.get(slug)
+    if (!article) return this.missing(method)
+    if (method === 'GET') return this.read(article, user)
+    if (action === 'favorite') return this.favorite(article, user as User, method === 'POST')
+    if (!this.mayChange(article, user as User)) return forbidden
+    return method === 'PUT' ? this.change(article, members, user as User) : this.remove(article)
+  }
+
+  userOf(authorization: string | undefined): User | undefined {
+    const users = Object.keys(conduitTokens) as User[]
+    return users.find((user) => authorization === `Token ${conduitTokens[user]}`)
+  }
+
+  deny(_method: string): Reply {
+    return unauthorized
+  }
+
+  mayChange({ author }: Article, user: User): boolean {
+    return author === user
+  }
+
+  slugOf(title: string): string {
+    return title.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')
+  }
+
+  view({ favoriteOf, author, ...members }: Article, user: User | undefined): object {
+    const profile = { username: author, bio: null, image: null, following: false }
+    const favorited = user !== undefined && favoriteOf.has(user)
+    return { ...members, favorited, favoritesCount: favoriteOf.size, author: profile }
+  }
+
+  list(query: URLSearchParams, user: User | undefined): Reply {
+    const matching = this.ordered().filter((article) => this.matches(article, query))
+    const page = matching.slice(0, Number(query.get('limit') ?? 20))
+    const articles = page.map((article) => ({ ...this.view(article, user), body: undefined }))
+    return { status: 200, body: { articles, articlesCount: matching.length } }
+  }
+
+  ordered(): Article[] {
+    return [...this.articles.values()].sort((a, b) => b.createdAt.localeCompare(a.createdAt))
+  }
+
+  matches({ author, tagList }: Article, query: URLSearchParams): boolean {
+    const tag = query.get('tag')
+    return author === (query.get('author') ?? author) && (tag === null || tagList.includes(tag))
+  }
+
+  read(article: Article, user: User | undefined): Reply {
+    return { status: 200, body: { article: this.view(article, user) } }
+  }
+
+  create({ title, description, body, tagList = [] }: Partial<ArticleMembers>, author: User): Reply {
+    if (!title || !description || !body) return { status: 422, body: { errors: { body: ["can't be empty"] } } }
+    const slug = this.slugOf(title)
+    const createdAt = new Date(Date.UTC(2026, 0, 1) + ++this.#created).toISOString()
+    const article = { slug, title, description, body, tagList, createdAt, author, favoriteOf: new Set<string>() }
+    this.articles.set(slug, article)
+    return { status: 201, body: { article: this.view(article, author) } }
+  }
+
+  change(article: Article, { title, description, body }: Partial<ArticleMembers>, user: User): Reply {
+    this.articles.delete(article.slug)
+    if (title !== undefined) Object.assign(article, { title, slug: this.slugOf(title) })
+    if (description !== undefined) article.description = description
+    if (body !== undefined) article.body = body
+    this.articles.set(article.slug, article)
+    return this.read(article, user)
+  }
+
+  remove({ slug }: Article): Reply {
+    this.articles.delete(slug)
+    return { status: 204 }
+  }
+
+  favorite(article: Article, user: User, isFavorite: boolean): Reply {
+    if (isFavorite) article.favoriteOf.add(user)
+    else article.favoriteOf.delete(user)
+    return this.read(article, user)
+  }
+
+  missing(_method: string): Reply {
+    return notFound
+  }
+}
+
+export type { Article, ArticleMembers, Item, Reply, Todo, User }
