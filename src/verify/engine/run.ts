@@ -506,7 +506,7 @@ class Run {
   }
 }
 
-function selectChecks({ url, contract, only, quick, fresh }: RunOptions): Check[] {
+function selectChecks({ url, contract, only, quick, fresh, reset }: RunOptions): Check[] {
   if (!URL.canParse(url)) throw new CannotVerify(`${url} is not a URL.`)
   requireRules(contract, only)
   const selected = contract.checks.filter(
@@ -515,8 +515,8 @@ function selectChecks({ url, contract, only, quick, fresh }: RunOptions): Check[
   )
   if (selected.length === 0)
     throw new CannotVerify(`No check of ${only?.join(', ') ?? contract.name} is left${quick ? ' in a quick run' : ''}.`)
-  if (!fresh) return selected
-  // A server is fresh once.
+  if (!fresh && !reset) return selected
+  // A server is fresh once, and a reset would delete items that are watched.
   const order = ({ needs }: Check) => (needs === 'untouched store' ? 0 : needs === 'own server' ? 1 : 2)
   return selected.sort((a, b) => order(a) - order(b))
 }
