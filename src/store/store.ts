@@ -35,7 +35,7 @@ export interface ItemB {
   readonly done: boolean
 }
 
-interface Serializer<Item> {
+export interface Serializer<Item> {
   /** What a space has that was never written to. */
   readonly startingItems: readonly Item[]
   serialize(item: Item): string
@@ -147,29 +147,12 @@ export function startingStateOf<Item extends { readonly id: string }>({ starting
   }
 }
 
-/** Keeps the values that were set last. */
-export class RecentValues<Value> {
-  readonly #maxSize: number
-  readonly #values = new Map<string, Value>()
-
-  constructor(maxSize: number) {
-    this.#maxSize = maxSize
-  }
-
-  get(key: string): Value | undefined {
-    return this.#values.get(key)
-  }
-
-  set(key: string, value: Value): void {
-    this.#values.delete(key)
-    this.#values.set(key, value)
-    const [oldest = key] = this.#values.keys()
-    if (this.#values.size > this.#maxSize) this.#values.delete(oldest)
-  }
-
-  delete(key: string): void {
-    this.#values.delete(key)
-  }
+/** Sets a value of a map that keeps the values that were set last. */
+export function setRecent<Value>(values: Map<string, Value>, key: string, value: Value, maxSize: number): void {
+  values.delete(key)
+  values.set(key, value)
+  const [oldest = key] = values.keys()
+  if (values.size > maxSize) values.delete(oldest)
 }
 
 /** The highest id. */

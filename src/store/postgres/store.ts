@@ -9,13 +9,13 @@ import {
   type ItemB,
   type ListRepresentation,
   type PersistentSpaces,
-  RecentValues,
   type ReplaceOutcome,
   type Serializers,
   type Snapshot,
   type Snapshots,
   type StoreA,
   type StoreB,
+  setRecent,
   startingStateOf,
   versionsIn,
 } from '../store.ts'
@@ -154,7 +154,7 @@ class ItemTable {
   readonly #isWritten: PreparedStatement
   /** By space: statements that are sent at the end of this turn of the event loop. */
   readonly #reading = new Map<string, Promise<ListRepresentation>>()
-  readonly #shared = new RecentValues<{ readonly etag: string; readonly bytes: WeakRef<Buffer> }>(maxSharedLists)
+  readonly #shared = new Map<string, { readonly etag: string; readonly bytes: WeakRef<Buffer> }>()
 
   constructor(pool: Pool, settings: TableSettings) {
     const { spaces, list, make, counter } = settings
@@ -220,7 +220,7 @@ class ItemTable {
     if (json.length < minSharedLength) return { json, etag }
     const last = this.#shared.get(space)
     const bytes = (last?.etag === etag && last.bytes.deref()) || Buffer.from(json)
-    this.#shared.set(space, { etag, bytes: new WeakRef(bytes) })
+    setRecent(this.#shared, space, { etag, bytes: new WeakRef(bytes) }, maxSharedLists)
     return { json: [bytes], etag }
   }
 

@@ -3,7 +3,7 @@ import { basename, dirname, join, resolve } from 'node:path'
 import Libsql from 'libsql'
 import { StartError } from '../../common/start-error.ts'
 import { Failures, type Notice } from '../notices.ts'
-import { UnavailableError } from '../store.ts'
+import { isRefusal, UnavailableError } from '../store.ts'
 import { ReadFailures } from './read-failures.ts'
 
 /** A value as libsql reads and writes it. A boolean parameter would abort the process. */
@@ -186,14 +186,14 @@ export class DataFile {
     }
   }
 
-  /** Begins to read (deferred) or to write (immediate), and rolls back when `execute` throws. */
+  /** Begins to read (deferred) or to write (immediate), and rolls back what is refused or throws. */
   transaction<T>(kind: 'deferred' | 'immediate', execute: () => T): T {
     this.exec(`begin ${kind}`)
     try {
       const result = execute()
       if (!this.#connection.inTransaction)
         throw new UnavailableError(`The data file ${this.path} cannot be used: SQLite has rolled back the transaction.`)
-      this.exec('commit')
+      this.exec(isRefusal(result) ? 'rollback' : 'commit')
       return result
     } catch (error) {
       if (this.#connection.inTransaction) this.exec('rollback')
@@ -207,7 +207,7 @@ export class DataFile {
     const changesBefore = this.writes.isFailing ? this.#totalChanges() : 0
     try {
       const result = this.transaction('immediate', execute)
-      if (this.writes.isFailing && this.#totalChanges() > changesBefore) this.writes.succeeded()
+      if (this.writes.isFailing && !isRefusal(result) && this.#totalChanges() > changesBefore) this.writes.succeeded()
       return result
     } catch (error) {
       if (error instanceof UnavailableError && !(error instanceof BusyError)) this.writes.failed(error.message)

@@ -30,24 +30,20 @@ export class WriteQueue {
   }
 
   /** `write` has no effect when it throws BusyError. */
-  wrap<Parameters extends unknown[], Outcome>(
-    write: (...parameters: Parameters) => Outcome,
-  ): (...parameters: Parameters) => Awaitable<Outcome> {
-    return (...parameters) => {
-      if (this.#waiting.length === 0)
-        try {
-          return write(...parameters)
-        } catch (error) {
-          if (!(error instanceof BusyError)) throw error
-          setTimeout(() => this.#executeWaiting(error), retryIntervalMs)
-        }
-      if (this.#waiting.length >= maxWaiting)
-        throw this.#refuse(new UnavailableError('Too many writes wait for the data file.'))
-      return new Promise((resolve, reject) => {
-        const endsAt = this.#monotonicNow() + this.#timeoutMs
-        this.#waiting.push({ execute: () => resolve(write(...parameters)), reject, endsAt })
-      })
-    }
+  run<Outcome>(write: () => Outcome): Awaitable<Outcome> {
+    if (this.#waiting.length === 0)
+      try {
+        return write()
+      } catch (error) {
+        if (!(error instanceof BusyError)) throw error
+        setTimeout(() => this.#executeWaiting(error), retryIntervalMs)
+      }
+    if (this.#waiting.length >= maxWaiting)
+      throw this.#refuse(new UnavailableError('Too many writes wait for the data file.'))
+    return new Promise((resolve, reject) => {
+      const endsAt = this.#monotonicNow() + this.#timeoutMs
+      this.#waiting.push({ execute: () => resolve(write()), reject, endsAt })
+    })
   }
 
   /** Writes that wait are rejected. */
