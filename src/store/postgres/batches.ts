@@ -13,8 +13,8 @@ interface PendingItem<Item, Outcome> {
 }
 
 interface BatchSettings<Item, Outcome> {
-  /** Of two items with the same key, the second goes with a later statement; undefined where all can go together. */
-  keyOf(item: Item): string | undefined
+  /** Of two items with the same key, the second goes with a later statement; absent where all can go together. */
+  keyOf?(item: Item): string
   lengthOf(item: Item): number
   /** Creates the items with one statement, or none of them. */
   create(space: string, items: readonly Item[]): Promise<readonly Outcome[]>
@@ -67,16 +67,9 @@ export class CreateBatches<Item, Outcome> {
     } catch (error) {
       // Where the statement was refused, nothing was created: none is refused because of another.
       if (batch.length > 1 && !(error instanceof UnavailableError))
-        for (const one of batch) await this.#sendOne(space, one)
+        for (const one of batch) await this.#send(space, [one])
       else for (const { call } of batch) this.#pool.reject(call, error)
     }
-  }
-
-  #sendOne(space: string, { item, call }: PendingItem<Item, Outcome>): Promise<void> {
-    return this.#settings.create(space, [item]).then(
-      ([outcome]) => this.#pool.resolve(call, outcome as Outcome),
-      (error) => this.#pool.reject(call, error),
-    )
   }
 
   #nextBatch(queue: { waiting: PendingItem<Item, Outcome>[] }): PendingItem<Item, Outcome>[] {
@@ -88,7 +81,7 @@ export class CreateBatches<Item, Outcome> {
     for (const one of queue.waiting) {
       // Its client has been told that it takes too long.
       if (!this.#pool.isPending(one.call)) continue
-      const key = keyOf(one.item)
+      const key = keyOf?.(one.item)
       length += lengthOf(one.item)
       const fits = batch.length === 0 || (batch.length < maxItems && length <= maxLength)
       if (fits && (key === undefined || !keys.has(key))) {

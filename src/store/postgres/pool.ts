@@ -66,6 +66,7 @@ const silenceMs = 3_000
 
 /** A statement, and what the server can return for it: anything else is what is left of a lost connection. */
 export interface PreparedStatement {
+  readonly text: string
   readonly command: string
   /** The columns of the rows that it returns; none where it returns no row. */
   readonly columns: readonly string[]
@@ -97,6 +98,7 @@ export function prepared(
   // The first one that begins a line: a statement may begin with the clause "with".
   const [command = 'select'] = /^ *(?:insert|update|delete)\b/m.exec(text)?.map((word) => word.trim()) ?? []
   return {
+    text,
     command: command.toUpperCase(),
     columns,
     rows,

@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto'
-import type { Client } from 'pg'
+import type { Client, QueryResult } from 'pg'
 import {
   defaultSpace,
   etagOf,
-  type Full,
   highestId,
   type IfMatch,
   type ItemB,
@@ -77,13 +76,7 @@ export async function postgresSpaces(
   })
   const pool = new Pool(options, primary)
 
-  /** Stores exactly these items, unless `isChanged` finds in the same transaction that they are not to be replaced. */
-  async function replaceAll(
-    snapshots: Snapshots,
-    isChanged?: (client: Client) => Promise<boolean>,
-    timeoutMs?: number,
-    deletesOthers = false,
-  ): Promise<ReplaceOutcome> {
+  const replaceAll: TableContext['replaceAll'] = async (snapshots, isChanged, timeoutMs, deletesOthers) => {
     for (const { a, b } of snapshots.values()) {
       if (!(a?.items ?? []).every(({ name, secret }) => isStorable(name, secret))) return 'unstorable'
       if (!(b?.items ?? []).every(({ id, name, notes }) => isStorable(id, name, notes))) return 'unstorable'
@@ -95,21 +88,11 @@ export async function postgresSpaces(
     }, timeoutMs)
   }
 
-  const replaceIn = (space: string, snapshot: Snapshot, table: ItemTable, ifMatch: IfMatch) =>
-    replaceAll(new Map([[space, snapshot]]), ifMatch && ((client) => table.isChanged(client, space, ifMatch)))
-  const itemsOfA = numberedItems(pool, tables, a, newVersion)
-  const itemsOfB = namedItems(pool, tables, b)
+  const context = { pool, tables, newVersion, replaceAll }
+  const itemsOfA = numberedItems(context, a)
+  const itemsOfB = namedItems(context, b)
   return {
-    space: (name) => ({
-      a: {
-        ...itemsOfA.store(name),
-        replaceAll: (items, ifMatch) => replaceIn(name, { a: { items, lastId: '0' } }, itemsOfA.table, ifMatch),
-      },
-      b: {
-        ...itemsOfB.store(name),
-        replaceAll: (items, ifMatch) => replaceIn(name, { b: { items } }, itemsOfB.table, ifMatch),
-      },
-    }),
+    space: (name) => ({ a: itemsOfA(name), b: itemsOfB(name) }),
     listSpaces: () => pool.transaction((client) => listSpaces(client, tables)),
     deleteSpace: (name) => pool.transaction((client) => deleteSpace(client, tables, name)),
     exportItems: (name) => pool.transaction((client) => readItems(client, tables, name), moveTimeoutMs),
@@ -130,133 +113,166 @@ const minSharedLength = 64 * 1024
 const maxSharedLists = 100
 const emptyList = '[]'
 
+interface TableContext {
+  readonly pool: Pool
+  readonly tables: Tables
+  newVersion(): string
+  /** Stores exactly these items, unless `isChanged` finds in the same transaction that they are not to be replaced. */
+  replaceAll(
+    snapshots: Snapshots,
+    isChanged: ((client: Client) => Promise<boolean>) | undefined,
+    timeoutMs?: number,
+    deletesOthers?: boolean,
+  ): Promise<ReplaceOutcome>
+}
+
 interface TableSettings {
-  /** The name of the table. */
-  readonly items: string
-  readonly spaces: string
-  /** The list of a space as one value. */
-  readonly list: string
-  /** Makes a space with the starting items, unless it exists. The first parameter is its name. */
-  readonly make: string
-  readonly makeParameters: SqlParameters
-  /** The column of the table of spaces that is not null once the profile was written to. */
-  readonly counter: string
+  readonly profile: 'a' | 'b'
+  /** The column by which lists are ordered. */
+  readonly order: 'id' | 'place'
+  /** An item of a list, with the text that `serialize` makes, too: to_json() escapes as JSON.stringify() does. */
+  readonly json: string
+  /** Inserts the starting items, $3, into the space `made`. */
+  readonly insert: string
+  /** The last id or place, the starting items, and what else `insert` needs. */
+  readonly startingRows: SqlParameters
   readonly starting: ReturnType<typeof startingStateOf>
 }
 
 /** The items of a profile in all spaces: their lists, and what a space is that was never written to. */
-class ItemTable {
-  readonly #pool: Pool
-  readonly #settings: TableSettings
-  readonly #list: PreparedStatement
-  readonly #make: PreparedStatement
-  readonly #isWrittenText: string
-  readonly #isWritten: PreparedStatement
+function itemTable(
+  { pool, tables, replaceAll }: TableContext,
+  { profile, order, json, insert, startingRows, starting }: TableSettings,
+) {
+  const { spaces, [profile]: items } = tables
+  // It is not null once the profile was written to.
+  const last = `last_${order}`
+  const selectList = prepared(
+    'list',
+    `select '[' || coalesce(string_agg(${json}, ',' order by ${order}), '') || ']' as json from ${items} where space = $1`,
+    ['json'],
+  )
+  const insertSpace = prepared(
+    'make_space',
+    `with made as (insert into ${spaces} as existing (space, ${last}) values ($1, $2)
+      on conflict (space) do update set ${last} = excluded.${last} where existing.${last} is null returning space)
+    ${insert}`,
+  )
+  const selectWritten = prepared(
+    'find_space',
+    `select exists (select 1 from ${spaces} where space = $1 and ${last} is not null) as found`,
+    ['found'],
+  )
   /** By space: statements that are sent at the end of this turn of the event loop. */
-  readonly #reading = new Map<string, Promise<ListRepresentation>>()
-  readonly #shared = new Map<string, { readonly etag: string; readonly bytes: WeakRef<Buffer> }>()
-
-  constructor(pool: Pool, settings: TableSettings) {
-    const { spaces, list, make, counter } = settings
-    this.#pool = pool
-    this.#settings = settings
-    this.#list = prepared('list', list, ['json'])
-    this.#make = prepared('make_space', make)
-    this.#isWrittenText = `select exists (select 1 from ${spaces} where space = $1 and ${counter} is not null) as found`
-    this.#isWritten = prepared('find_space', this.#isWrittenText, ['found'])
-  }
-
-  /** Calls of one turn of the event loop share one statement, which is sent after all of them. */
-  list(space: string): Promise<ListRepresentation> {
-    let reading = this.#reading.get(space)
-    if (!reading) {
-      reading = new Promise((resolve) => {
-        setImmediate(() => {
-          this.#reading.delete(space)
-          resolve(this.#represent(space))
-        })
-      })
-      this.#reading.set(space, reading)
-    }
-    return reading
-  }
+  const reading = new Map<string, Promise<ListRepresentation>>()
+  const shared = new Map<string, { readonly etag: string; readonly bytes: WeakRef<Buffer> }>()
 
   /** Whether the space has its own items. */
-  async isWritten(space: string): Promise<boolean> {
-    return space === defaultSpace || (await this.#pool.query(this.#isWritten, [space])).rows[0].found
-  }
+  const isWritten = async (space: string): Promise<boolean> =>
+    space === defaultSpace || (await pool.query(selectWritten, [space])).rows[0].found
 
   /** Makes the space with its starting items, where it does not exist. */
-  async make(space: string): Promise<void> {
-    const { makeParameters, starting } = this.#settings
-    await this.#pool.query(this.#make, [space, ...makeParameters], [0, starting.items.size])
+  const make = (space: string) => pool.query(insertSpace, [space, ...startingRows], [0, starting.items.size])
+
+  /** Reads what a space has, or has at the start where it was never written to. */
+  async function read<T>(space: string, atStart: T | undefined, select: () => Promise<T | undefined>) {
+    const found = await select()
+    if (found !== undefined || atStart === undefined || space === defaultSpace) return found
+    // Read again: the space may have been made after the first statement.
+    return (await isWritten(space)) ? select() : atStart
   }
 
-  async ensure(space: string): Promise<void> {
-    if (!(await this.isWritten(space))) await this.make(space)
+  /** The entity tag is a hash, so that all instances send the same one. */
+  async function readList(space: string): Promise<ListRepresentation> {
+    const atStart = starting.items.size > 0 ? starting.list : undefined
+    const found = await read<string>(space, atStart, async () => {
+      const { json } = (await pool.query(selectList, [space])).rows[0]
+      return json === emptyList ? undefined : json
+    })
+    const json = found ?? emptyList
+    const etag = listEtag(json)
+    if (json.length < minSharedLength) return { json, etag }
+    const last = shared.get(space)
+    const bytes = (last?.etag === etag && last.bytes.deref()) || Buffer.from(json)
+    setRecent(shared, space, { etag, bytes: new WeakRef(bytes) }, maxSharedLists)
+    return { json: [bytes], etag }
   }
 
   /**
    * Locks all items and compares the entity tag of their list. The list is read before: PostgreSQL has no timeout for a
    * client that does not read, and would keep the lock.
    */
-  async isChanged(client: Client, space: string, ifMatch: readonly string[]): Promise<boolean> {
-    const { items, spaces, list, make, makeParameters, counter } = this.#settings
+  async function isChanged(client: Client, space: string, ifMatch: readonly string[]): Promise<boolean> {
     // It would lock the row of a space that exists.
-    const { found } = (await client.query(this.#isWrittenText, [space])).rows[0]
-    if (!found) await client.query(make, [space, ...makeParameters])
-    const { json } = (await client.query(list, [space])).rows[0]
+    const { found } = (await client.query(selectWritten.text, [space])).rows[0]
+    if (!found) await client.query(insertSpace.text, [space, ...startingRows])
+    const { json } = (await client.query(selectList.text, [space])).rows[0]
     if (!ifMatch.includes(listEtag(json))) return true
-    await client.query(`update ${spaces} set ${counter} = ${counter} where space = $1`, [space])
+    await client.query(`update ${spaces} set ${last} = ${last} where space = $1`, [space])
     await client.query(`select count(*) from (select 1 from ${items} where space = $1 for update) as locked`, [space])
-    const { rows } = await client.query(`select md5(json) as md5 from (${list}) as list`, [space])
+    const { rows } = await client.query(`select md5(json) as md5 from (${selectList.text}) as list`, [space])
     return rows[0].md5 !== createHash('md5').update(json).digest('hex')
   }
 
-  /** The entity tag is a hash, so that all instances send the same one. */
-  async #represent(space: string): Promise<ListRepresentation> {
-    const json = await this.#read(space)
-    const etag = listEtag(json)
-    if (json.length < minSharedLength) return { json, etag }
-    const last = this.#shared.get(space)
-    const bytes = (last?.etag === etag && last.bytes.deref()) || Buffer.from(json)
-    setRecent(this.#shared, space, { etag, bytes: new WeakRef(bytes) }, maxSharedLists)
-    return { json: [bytes], etag }
-  }
-
-  async #read(space: string): Promise<string> {
-    const { starting } = this.#settings
-    const read = async () => (await this.#pool.query(this.#list, [space])).rows[0].json
-    const json = await read()
-    if (json !== emptyList || starting.items.size === 0 || space === defaultSpace) return json
-    // Read again: the space may have been made after the first statement.
-    return (await this.isWritten(space)) ? read() : starting.list
+  return {
+    make,
+    read,
+    async ensure(space: string) {
+      if (!(await isWritten(space))) await make(space)
+    },
+    /** Calls of one turn of the event loop share one statement, which is sent after all of them. */
+    list(space: string): Promise<ListRepresentation> {
+      const known = reading.get(space)
+      if (known) return known
+      const list = new Promise<ListRepresentation>((resolve) => {
+        setImmediate(() => {
+          reading.delete(space)
+          resolve(readList(space))
+        })
+      })
+      reading.set(space, list)
+      return list
+    },
+    /** Changes one item. One of the start is there once the space is made, unless the change would be refused. */
+    async change(
+      statement: PreparedStatement,
+      space: string,
+      id: string,
+      parameters: SqlParameters,
+      isRefused = false,
+    ) {
+      const attempt = async () => (await pool.query(statement, [space, ...parameters])).rowCount === 1
+      if (await attempt()) return true
+      if (space === defaultSpace || !starting.items.has(id)) return false
+      if (!(await isWritten(space))) {
+        if (isRefused) return false
+        await make(space)
+      }
+      return attempt()
+    },
+    replaceAll: (space: string, snapshot: Snapshot, ifMatch: IfMatch) =>
+      replaceAll(new Map([[space, snapshot]]), ifMatch && ((client) => isChanged(client, space, ifMatch))),
   }
 }
 
 const listEtag = (json: string) => `"${createHash('sha256').update(json).digest('base64url')}"`
 
-/** The lists have the text that `serialize` makes, too: to_json() escapes as JSON.stringify() does. */
-function numberedItems(
-  pool: Pool,
-  { spaces, a: items }: Tables,
-  { startingItems, serialize }: Serializers['a'],
-  newVersion: () => string,
-) {
+const columnsOf = <Item>(items: readonly Item[], ...names: (keyof Item)[]) =>
+  names.map((name) => items.map((item) => item[name]))
+
+function numberedItems(context: TableContext, { startingItems, serialize }: Serializers['a']) {
+  const { pool, newVersion } = context
+  const { spaces, a: items } = context.tables
   const starting = startingStateOf({ startingItems, serialize })
-  const table = new ItemTable(pool, {
-    items,
-    spaces,
-    counter: 'last_id',
-    starting,
-    list: `select '[' || coalesce(string_agg('{"id":' || id || ',"name":' || coalesce(to_json(name)::text, 'null')
-      || ',"isComplete":' || is_complete || '}', ',' order by id), '') || ']' as json from ${items} where space = $1`,
-    make: `with made as (insert into ${spaces} as existing (space, last_id) values ($1, $2)
-      on conflict (space) do update set last_id = excluded.last_id where existing.last_id is null returning space)
-      insert into ${items} (space, id, name, is_complete, secret, version)
+  const table = itemTable(context, {
+    profile: 'a',
+    order: 'id',
+    json: `'{"id":' || id || ',"name":' || coalesce(to_json(name)::text, 'null') || ',"isComplete":' || is_complete || '}'`,
+    insert: `insert into ${items} (space, id, name, is_complete, secret, version)
       select made.space, id, name, "isComplete", secret, $4::bigint
       from made, jsonb_to_recordset($3) as item (${rowTypes.a})`,
-    makeParameters: [`${highestId(startingItems)}`, JSON.stringify(startingItems), starting.version],
+    startingRows: [`${highestId(startingItems)}`, JSON.stringify(startingItems), starting.version],
+    starting,
   })
   const get = prepared(
     'get',
@@ -278,96 +294,76 @@ function numberedItems(
   const matches = 'space = $1 and id = $2 and ($3::bigint[] is null or version = any($3::bigint[]))'
   const update = prepared('update', `update ${items} set name = $4, is_complete = $5, version = $6 where ${matches}`)
   const remove = prepared('delete', `delete from ${items} where ${matches}`)
-  const find = prepared('find', `select exists (select 1 from ${items} where space = $1 and id = $2) as found`, [
-    'found',
-  ])
-
-  const batches = new CreateBatches<NewItemA, CreatedA>(pool, {
-    keyOf: () => undefined,
+  const batches = new CreateBatches<NewItemA, Awaited<ReturnType<StoreA['create']>>>(pool, {
     lengthOf: ({ name }) => name?.length ?? 0,
     async create(space, created) {
-      const parameters = [
-        space,
-        created.length,
-        created.map(({ name }) => name),
-        created.map(({ isComplete }) => isComplete),
-        created.map(({ version }) => version),
-      ]
+      const parameters = [space, created.length, ...columnsOf(created, 'name', 'isComplete', 'version')]
       // None only where the space does not exist.
       const count = created.length
       const rowCount = [space === defaultSpace ? count : 0, count] as const
-      const { rows } = await pool.query(create, parameters, rowCount).catch((error: unknown) => {
+      let rows: QueryResult['rows']
+      try {
+        rows = (await pool.query(create, parameters, rowCount)).rows
+      } catch (error) {
         // A4: there is no next id.
-        if (isOutOfRange(error) && created.length === 1) return { rows: ['item-limit'] }
+        if (isOutOfRange(error) && count === 1) return ['item-limit']
         throw error
-      })
-      if (rows[0] === 'item-limit') return ['item-limit']
+      }
       if (rows.length > 0) {
-        const first = rows.map(({ id }) => BigInt(id)).reduce((lowest, id) => (id < lowest ? id : lowest))
-        return created.map((item, index) => represent(`${first + BigInt(index)}`, item))
+        const first = highestId(rows) - BigInt(rows.length - 1)
+        return created.map(({ name, isComplete, version }, index) => {
+          const id = `${first + BigInt(index)}`
+          return { id, json: serialize({ id, name, isComplete, secret: null }), etag: etagOf(version) }
+        })
       }
       await table.make(space)
       return this.create(space, created)
     },
   })
 
-  function represent(id: string, { name, isComplete, version }: NewItemA) {
-    return { id, json: serialize({ id, name, isComplete, secret: null }), etag: etagOf(version) }
-  }
-
   /**
    * Changes the item that has the id and one of the entity tags. Where there is none, the reason is that of a later moment,
    * at which the request would have changed nothing, either: versions are never used again.
    */
-  async function change(
+  async function change<Changed>(
+    changed: Changed,
     statement: PreparedStatement,
     space: string,
     id: string,
     ifMatch: IfMatch,
     fields: SqlParameters = [],
   ) {
-    const parameters = [space, id, ifMatch ? `{${versionsIn(ifMatch)}}` : null, ...fields]
-    const attempt = async () => (await pool.query(statement, parameters)).rowCount === 1
-    if (await attempt()) return 'done'
-    if (space !== defaultSpace && starting.items.has(id)) {
-      if (!(await table.isWritten(space))) {
-        if (ifMatch && !ifMatch.includes(etagOf(starting.version))) return 'changed'
-        await table.make(space)
-      }
-      if (await attempt()) return 'done'
-    }
-    return ifMatch && (await pool.query(find, [space, id])).rows[0].found ? 'changed' : 'not-found'
+    const parameters = [id, ifMatch ? `{${versionsIn(ifMatch)}}` : null, ...fields]
+    const isRefused = ifMatch && !ifMatch.includes(etagOf(starting.version))
+    if (await table.change(statement, space, id, parameters, isRefused)) return changed
+    return ifMatch && (await read(space, id)) !== 'not-found' ? 'changed' : 'not-found'
   }
 
-  const store = (space: string): Omit<StoreA, 'replaceAll'> => ({
+  async function read(space: string, id: string) {
+    const json = starting.items.get(id)
+    const atStart = json === undefined ? undefined : { json, etag: etagOf(starting.version) }
+    const found = await table.read(space, atStart, async () => {
+      const [row] = (await pool.query(get, [space, id])).rows
+      const item = row && { id, name: row.name, isComplete: row.is_complete, secret: null }
+      return row && { json: serialize(item), etag: etagOf(row.version) }
+    })
+    return found ?? 'not-found'
+  }
+
+  return (space: string): StoreA => ({
     list: () => table.list(space),
-    async get(id) {
-      const read = async () => (await pool.query(get, [space, id])).rows[0]
-      let row = await read()
-      const json = starting.items.get(id)
-      if (!row && json !== undefined && space !== defaultSpace) {
-        if (!(await table.isWritten(space))) return { json, etag: etagOf(starting.version) }
-        row = await read()
-      }
-      if (!row) return 'not-found'
-      const item = { id, name: row.name, isComplete: row.is_complete, secret: null }
-      return { json: serialize(item), etag: etagOf(row.version) }
-    },
+    get: (id) => read(space, id),
     create({ name, isComplete }) {
       return isStorable(name) ? batches.create(space, { name, isComplete, version: newVersion() }) : 'unstorable'
     },
     async update(id, { name, isComplete }, ifMatch) {
       if (!isStorable(name)) return 'unstorable'
       const version = newVersion()
-      const outcome = await change(update, space, id, ifMatch, [name, isComplete, version])
-      return outcome === 'done' ? { etag: etagOf(version) } : outcome
+      return change({ etag: etagOf(version) }, update, space, id, ifMatch, [name, isComplete, version])
     },
-    async delete(id, ifMatch) {
-      const outcome = await change(remove, space, id, ifMatch)
-      return outcome === 'done' ? 'deleted' : outcome
-    },
+    delete: (id, ifMatch) => change('deleted' as const, remove, space, id, ifMatch),
+    replaceAll: (items, ifMatch) => table.replaceAll(space, { a: { items, lastId: '0' } }, ifMatch),
   })
-  return { table, store }
 }
 
 interface NewItemA {
@@ -376,28 +372,21 @@ interface NewItemA {
   readonly version: string
 }
 
-type CreatedA = Exclude<Awaited<ReturnType<StoreA['create']>>, 'unstorable'>
-
-function namedItems(pool: Pool, { spaces, b: items }: Tables, { startingItems, serialize }: Serializers['b']) {
-  const starting = startingStateOf({ startingItems, serialize })
-  const table = new ItemTable(pool, {
-    items,
-    spaces,
-    counter: 'last_place',
-    starting,
-    list: `select '[' || coalesce(string_agg('{"id":' || to_json(id) || ',"name":' || to_json(name) || ',"notes":'
-      || to_json(notes) || ',"done":' || done || '}', ',' order by place), '') || ']' as json
-      from ${items} where space = $1`,
-    make: `with made as (insert into ${spaces} as existing (space, last_place) values ($1, $2)
-      on conflict (space) do update set last_place = excluded.last_place where existing.last_place is null
-      returning space)
-      insert into ${items} (space, key, place, id, name, notes, done)
+function namedItems(context: TableContext, { startingItems, serialize }: Serializers['b']) {
+  const { pool } = context
+  const { spaces, b: items } = context.tables
+  const table = itemTable(context, {
+    profile: 'b',
+    order: 'place',
+    json: `'{"id":' || to_json(id) || ',"name":' || to_json(name) || ',"notes":' || to_json(notes) || ',"done":' || done || '}'`,
+    insert: `insert into ${items} (space, key, place, id, name, notes, done)
       select made.space, decode(key, 'hex'), place, id, name, notes, done
       from made, jsonb_to_recordset($3) as item (${rowTypes.b})`,
-    makeParameters: [
+    startingRows: [
       `${startingItems.length}`,
       JSON.stringify(startingItems.map((item, index) => toRow(item, BigInt(index + 1)))),
     ],
+    starting: startingStateOf({ startingItems, serialize }),
   })
   const create = prepared(
     'create',
@@ -417,25 +406,13 @@ function namedItems(pool: Pool, { spaces, b: items }: Tables, { startingItems, s
   )
   const remove = prepared('delete', `delete from ${items} where space = $1 and key = $2`)
 
-  const batches = new CreateBatches<ItemB, CreatedB>(pool, {
+  const batches = new CreateBatches<ItemB, Awaited<ReturnType<StoreB['create']>>>(pool, {
     keyOf: ({ id }) => id,
     lengthOf: ({ id, name, notes }) => id.length + name.length + notes.length,
     async create(space, created) {
       const keys = created.map(({ id }) => keyOf(id))
-      const attempt = () =>
-        pool.query(
-          create,
-          [
-            space,
-            created.length,
-            keys,
-            created.map(({ id }) => id),
-            created.map(({ name }) => name),
-            created.map(({ notes }) => notes),
-            created.map(({ done }) => done),
-          ],
-          [0, created.length],
-        )
+      const parameters = [space, created.length, keys, ...columnsOf(created, 'id', 'name', 'notes', 'done')]
+      const attempt = () => pool.query(create, parameters, [0, created.length])
       let { rows } = await attempt()
       // All ids are in use, or the space did not exist.
       if (rows.length === 0 && space !== defaultSpace) {
@@ -448,29 +425,18 @@ function namedItems(pool: Pool, { spaces, b: items }: Tables, { startingItems, s
     },
   })
 
-  /** Changes the item that has the id. */
-  async function change(statement: PreparedStatement, space: string, id: string, fields: SqlParameters = []) {
-    const attempt = async () => (await pool.query(statement, [space, keyOf(id), ...fields])).rowCount === 1
-    if (await attempt()) return true
-    if (space === defaultSpace || !starting.items.has(id)) return false
-    await table.ensure(space)
-    return attempt()
-  }
-
-  const store = (space: string): Omit<StoreB, 'replaceAll'> => ({
+  return (space: string): StoreB => ({
     list: () => table.list(space),
     create(item) {
       return isStorable(item.id, item.name, item.notes) ? batches.create(space, item) : 'unstorable'
     },
     async replace({ id, name, notes, done }) {
       if (!isStorable(id, name, notes)) return 'unstorable'
-      return (await change(replace, space, id, [name, notes, done])) ? 'replaced' : 'not-found'
+      return (await table.change(replace, space, id, [keyOf(id), name, notes, done])) ? 'replaced' : 'not-found'
     },
     async delete(id) {
-      return (await change(remove, space, id)) ? 'deleted' : 'not-found'
+      return (await table.change(remove, space, id, [keyOf(id)])) ? 'deleted' : 'not-found'
     },
+    replaceAll: (items, ifMatch) => table.replaceAll(space, { b: { items } }, ifMatch),
   })
-  return { table, store }
 }
-
-type CreatedB = Exclude<Awaited<ReturnType<StoreB['create']>>, 'unstorable' | Full>
