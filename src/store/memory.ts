@@ -41,7 +41,7 @@ export class MemorySpaces implements Spaces {
     this.#limits = limits
     this.#budget = new Budget(limits.maxBytes)
     // It is always there.
-    this.#spaces.set(defaultSpace, new SpaceInMemory(serializers, instanceId, limits, this.#budget))
+    this.#spaces.set(defaultSpace, openSpace(serializers, instanceId, limits.maxItems, this.#budget))
   }
 
   space(name: string): Stores {
@@ -49,46 +49,47 @@ export class MemorySpaces implements Spaces {
   }
 
   listSpaces(): SpaceSummary[] {
-    return [...this.#spaces].map(([name, space]) => ({ name, items: space.counts() }))
+    return [...this.#spaces].map(([name, space]) => ({ name, items: countsOf(space) }))
   }
 
   deleteSpace(name: string): void {
     const space = this.#spaces.get(name)
     if (!space) return
-    this.#unusedVersion = Math.max(this.#unusedVersion, space.version + 1)
-    space.dispose()
+    const { itemsOfA, itemsOfB, budget } = space
+    this.#unusedVersion = Math.max(this.#unusedVersion, itemsOfA.version + 1, itemsOfB.version + 1)
+    budget.release()
     this.#spaces.delete(name)
   }
 
   /** Number of items of all spaces. */
   counts(): { a: number; b: number } {
-    let [a, b] = [0, 0]
-    for (const space of this.#spaces.values()) {
-      const counts = space.counts()
-      a += counts.a
-      b += counts.b
-    }
-    return { a, b }
+    const all = [...this.#spaces.values()].map(countsOf)
+    return { a: all.reduce((sum, { a }) => sum + a, 0), b: all.reduce((sum, { b }) => sum + b, 0) }
+  }
+
+  #isComplete(space: SpaceInMemory): boolean {
+    const { a, b } = countsOf(space)
+    return a === this.#serializers.a.startingItems.length && b === this.#serializers.b.startingItems.length
   }
 
   /** A space with the starting items. */
-  #open(name: string, limits: MemoryLimits, budget: Budget): SpaceInMemory {
+  #open(name: string, maxItems: number, budget: Budget): SpaceInMemory {
     const hash = createHash('sha256').update(`${this.#instanceId} ${name}`).digest('base64url')
-    return new SpaceInMemory(this.#serializers, hash.slice(0, 8), limits, budget, this.#unusedVersion)
+    return openSpace(this.#serializers, hash.slice(0, 8), maxItems, budget, this.#unusedVersion)
   }
 
   /** Reads see the starting items. A write is kept together with its space, unless it is refused. */
   #unwritten(name: string): Stores {
-    const read = () => this.#spaces.get(name) ?? this.#open(name, unlimited, new Budget(unlimited.maxBytes))
+    const read = () => this.#spaces.get(name) ?? this.#open(name, unlimited.maxItems, new Budget(unlimited.maxBytes))
     const write = <Outcome>(execute: (space: SpaceInMemory) => Awaitable<Outcome>): Outcome | 'memory-limit' => {
       const existing = this.#spaces.get(name)
       // Operations in memory return no promise.
       if (existing) return execute(existing) as Outcome
-      const budget = this.#budget.share()
-      const opened = this.#open(name, this.#limits, budget)
-      const hasRoom = opened.isComplete && budget.replace(0, spaceOverheadBytes)
+      const budget = new Budget(this.#limits.maxBytes, this.#budget)
+      const opened = this.#open(name, this.#limits.maxItems, budget)
+      const hasRoom = this.#isComplete(opened) && budget.replace(0, spaceOverheadBytes)
       const outcome = hasRoom ? (execute(opened) as Outcome) : 'memory-limit'
-      if (isRefusal(outcome)) opened.dispose()
+      if (isRefusal(outcome)) budget.release()
       else this.#spaces.set(name, opened)
       return outcome
     }
@@ -114,41 +115,18 @@ export class MemorySpaces implements Spaces {
 
 const unlimited: MemoryLimits = { maxItems: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY }
 
-class SpaceInMemory implements Stores {
-  readonly a: StoreA
-  readonly b: StoreB
-  /** Whether there is memory for all starting items. */
-  readonly isComplete: boolean
-  readonly #budget: Budget
-  readonly #itemsOfA: MemoryItems<number | string, ItemA>
-  readonly #itemsOfB: MemoryItems<string, ItemB>
+type SpaceInMemory = ReturnType<typeof openSpace>
 
-  /** The list and changes get this version and higher ones. */
-  constructor({ a, b }: Serializers, id: string, { maxItems }: MemoryLimits, budget: Budget, version = 0) {
-    this.#budget = budget
-    this.#itemsOfA = new MemoryItems(id, maxItems, budget, a.serialize)
-    this.#itemsOfB = new MemoryItems(id, maxItems, budget, b.serialize)
-    this.a = createStoreA(this.#itemsOfA, a)
-    this.b = createStoreB(this.#itemsOfB, b)
-    const counts = this.counts()
-    this.isComplete = counts.a === a.startingItems.length && counts.b === b.startingItems.length
-    for (const items of [this.#itemsOfA, this.#itemsOfB]) items.skipTo(version)
-  }
-
-  /** The highest one that was used. */
-  get version(): number {
-    return Math.max(this.#itemsOfA.version, this.#itemsOfB.version)
-  }
-
-  counts(): { a: number; b: number } {
-    return { a: this.#itemsOfA.entries.size, b: this.#itemsOfB.entries.size }
-  }
-
-  /** Returns the memory to the budget. */
-  dispose(): void {
-    this.#budget.release()
-  }
+/** A space with the starting items, as far as there is memory. The list and changes get this version and higher ones. */
+function openSpace({ a, b }: Serializers, id: string, maxItems: number, budget: Budget, version = 0) {
+  const itemsOfA = new MemoryItems<number | string, ItemA>(id, maxItems, budget, a.serialize)
+  const itemsOfB = new MemoryItems<string, ItemB>(id, maxItems, budget, b.serialize)
+  const space = { a: createStoreA(itemsOfA, a), b: createStoreB(itemsOfB, b), itemsOfA, itemsOfB, budget }
+  for (const items of [itemsOfA, itemsOfB]) items.version = Math.max(items.version, version)
+  return space
 }
+
+const countsOf = ({ itemsOfA, itemsOfB }: SpaceInMemory) => ({ a: itemsOfA.entries.size, b: itemsOfB.entries.size })
 
 /** A space with ten items takes 3,800 bytes, by measurement (`npm run bench:spaces`). */
 const spaceOverheadBytes = 2_000
@@ -194,11 +172,6 @@ class Budget {
     return true
   }
 
-  /** Returns a budget that takes its bytes from this one. */
-  share(): Budget {
-    return new Budget(this.#maxBytes, this)
-  }
-
   /** Returns all bytes of a share. What requests in flight still reserve is no longer counted: it is garbage. */
   release(): void {
     this.#parent?.replace(this.#usedBytes, 0)
@@ -240,8 +213,8 @@ class MemoryItems<Key extends number | string, Item extends object> {
   readonly #serializeItem: (item: Item) => string
   readonly entries = new Map<Key, Entry<Item>>()
   #segments: Segment<Item>[] = []
-  /** The number of changes, if none was skipped. */
-  #version = 0
+  /** The number of changes, if none was skipped. The next change gets a higher one. */
+  version = 0
   /** The list as it was sent last; undefined after a change. */
   #list: ListRepresentation | undefined
 
@@ -266,17 +239,8 @@ class MemoryItems<Key extends number | string, Item extends object> {
     return `"${this.#instanceId}-${version}"`
   }
 
-  get version(): number {
-    return this.#version
-  }
-
-  /** The list has this version, and the next change gets a higher one. */
-  skipTo(version: number): void {
-    this.#version = Math.max(this.#version, version)
-  }
-
   list(): ListRepresentation {
-    this.#list ??= { json: this.#serialize(), etag: this.etagOf(this.#version) }
+    this.#list ??= { json: this.#serialize(), etag: this.etagOf(this.version) }
     return this.#list
   }
 
@@ -323,7 +287,7 @@ class MemoryItems<Key extends number | string, Item extends object> {
     items: readonly { readonly key: Key; readonly item: Item }[],
     ifMatch?: IfMatch,
   ): 'replaced' | 'changed' | Full {
-    if (ifMatch && !ifMatch.includes(this.etagOf(this.#version))) return 'changed'
+    if (ifMatch && !ifMatch.includes(this.etagOf(this.version))) return 'changed'
     let [before, after] = [0, 0]
     for (const { bytes } of this.entries.values()) before += bytes
     for (const { key, item } of items) after += sizeOf(key, item)
@@ -331,7 +295,7 @@ class MemoryItems<Key extends number | string, Item extends object> {
     if (!this.#budget.replace(before, after)) return 'memory-limit'
     // There is room for all of them: each is counted when it is added.
     this.#budget.replace(after, 0)
-    if (this.entries.size > 0) this.#version++
+    if (this.entries.size > 0) this.version++
     this.entries.clear()
     this.#segments = []
     this.#list = undefined
@@ -343,7 +307,7 @@ class MemoryItems<Key extends number | string, Item extends object> {
   #invalidate(segment: Segment<Item>): number {
     segment.buffer = undefined
     this.#list = undefined
-    return ++this.#version
+    return ++this.version
   }
 
   #serialize(): readonly Buffer[] {
