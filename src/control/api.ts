@@ -3,15 +3,15 @@ import type { RequestContext } from '../http/context.ts'
 import type { Api, DispatchHooks } from '../http/dispatch.ts'
 import { describeError, errors, Rejection } from '../http/errors.ts'
 import { isJson } from '../http/json-body.ts'
-import type { HandlerInput, Space } from '../http/request.ts'
+import type { HandlerInput } from '../http/request.ts'
 import { hasRetryAfter, json, noContent, type Response, retryAfter, withHeaders } from '../http/response.ts'
 import { type Route, readerRoute, type Success } from '../http/router.ts'
 import { arrayReader, bodyReader, type FromSchema, type ObjectSchema, type SentBody } from '../http/schema.ts'
 import { documentRoute, objectSchema } from '../pages/openapi.ts'
 import { appPageRoutes } from '../pages/pages.ts'
-import type { Awaitable, IfMatch, ListRepresentation, ReplaceOutcome } from '../store/store.ts'
+import type { Awaitable, ReplaceOutcome } from '../store/store.ts'
 import type { Codes } from './codes.ts'
-import { type Faults, problem, readFaultRule, readFaultRules } from './faults.ts'
+import { problem, readFaultRule, readFaultRules } from './faults.ts'
 import { type Journal, maxSubscriptions } from './journal.ts'
 import {
   entriesSchema,
@@ -21,32 +21,12 @@ import {
   journalQueryMembers,
   ruleSchema,
   rulesSchema,
-  type SpaceInfo,
   type SpaceUse,
   spaceUsesSchema,
   usedRuleSchema,
   usedRulesSchema,
 } from './schema.ts'
-
-export type ItemBodies = readonly FromSchema<ObjectSchema>[]
-
-/** The items of a space are read and replaced in the same way in every profile. */
-export interface ControlledItems {
-  list(): Awaitable<ListRepresentation>
-  /** Restores the starting items. */
-  reset(): Awaitable<ReplaceOutcome>
-  putItems(items: ItemBodies, ifMatch?: IfMatch): Awaitable<ReplaceOutcome>
-}
-
-/** The control API of a space works on this. Its `reset` also restores the rules and empties the journal. */
-export interface Controlled extends ControlledItems, Space {
-  readonly journal: Journal
-  readonly faults: Faults
-  info(): SpaceInfo
-  clearJournal(): void
-  /** Adds the request to the journal, and to the log when it has ended. Takes its response before that is sent. */
-  record(context: RequestContext): NonNullable<RequestContext['record']>
-}
+import type { ControlledSpace, ItemBodies } from './space.ts'
 
 type SignToken = (request?: {
   readonly scopes: readonly string[]
@@ -167,7 +147,7 @@ const ruleId: NonNullable<Route['id']> = {
 type Input = Pick<HandlerInput<unknown, unknown>, 'space'>
 
 /** In development, every request works on a space. */
-export const spaceOf = ({ space }: Input) => space as Controlled
+export const spaceOf = ({ space }: Input) => space as ControlledSpace
 
 function setFaults(input: Input, rules: readonly FaultRule[]): Response {
   spaceOf(input).faults.set(rules)
@@ -304,9 +284,9 @@ function controlRoutes(api: Api, settings: ControlApiSettings): Route[] {
       id: { schema: { type: 'string' }, parse: (segment = '') => segment },
       errors: ['space-missing', 'store-unavailable'],
       async execute({ caller, id }) {
-        const granted = grantedSpace(caller)
-        if (granted !== undefined && granted !== id) return problem(403, 'The token is for another space.')
-        return (await deleteSpace(`${id}`)) ? noContent : new Rejection('space-missing')
+        const name = `${id}`
+        const refused = findTokenProblem({ caller }, name)
+        return refused ?? ((await deleteSpace(name)) ? noContent : new Rejection('space-missing'))
       },
     }),
     ...(newToken ? tokenRoutes(codes, newToken) : []),
@@ -324,9 +304,14 @@ const exampleSpaceUse: SpaceUse = {
 }
 
 /** The space that the token of a request was made for; undefined where it controls all. */
-export const grantedSpace = (caller: HandlerInput<unknown, unknown>['caller']) => {
+export const grantedSpace = (caller: RequestContext['caller']) => {
   const { [spaceClaim]: granted } = caller ?? {}
   return granted === undefined ? undefined : `${granted}`
+}
+
+/** A token that was made for one space controls no other. */
+export function findTokenProblem({ caller }: Pick<RequestContext, 'caller'>, space: string): Response | undefined {
+  return (grantedSpace(caller) ?? space) === space ? undefined : problem(403, 'The token is for another space.')
 }
 
 const codeText = { type: 'string' } as const

@@ -2,24 +2,19 @@ import { isValid } from '../common/schema.ts'
 import { requireScope } from '../http/auth.ts'
 import type { RequestContext } from '../http/context.ts'
 import { type CorsPolicy, isOriginAllowed } from '../http/cors.ts'
-import {
-  type ApiHandler,
-  type DispatchHooks,
-  type DispatchSettings,
-  type HttpHandler,
-  httpHandler,
-} from '../http/dispatch.ts'
-import type { Request } from '../http/request.ts'
+import { type ApiHandler, type DispatchSettings, type HttpHandler, httpHandler } from '../http/dispatch.ts'
+import type { Request, Space } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
+import { decode } from '../http/router.ts'
 import type { ObjectSchema } from '../http/schema.ts'
-import { callerSpace, isCallerSpace } from '../http/spaces.ts'
+import { callerSpace, callerSpaceOf, isCallerSpace } from '../http/spaces.ts'
 import { defaultSpace } from '../store/store.ts'
 import {
   type ControlApiSettings,
-  type Controlled,
   controlAccess,
   controlApi,
   controlScope,
+  findTokenProblem,
   grantedSpace,
   ownOrigin,
   spaceOf,
@@ -27,7 +22,7 @@ import {
 import { type CodeSettings, Codes } from './codes.ts'
 import { controlPattern, type FaultSettings, problem } from './faults.ts'
 import { JournalBudget } from './journal.ts'
-import { type ProfileInfo, type SpaceMode, type SpaceUse, spaceName } from './schema.ts'
+import { type SpaceUse, spaceName } from './schema.ts'
 import { ControlledSpace, type SpaceItems, type SpaceSettings } from './space.ts'
 
 export interface ControlOptions
@@ -38,7 +33,6 @@ export interface ControlOptions
   readonly verifyToken: DispatchSettings['verifyToken']
   /** A body for the control API may have this size. */
   readonly maxBodyBytes: number
-  readonly spaces: SpaceMode
   readonly itemsOf: (space: string) => SpaceItems
   /** Number of items of a space that was never written to. */
   readonly startingCount: number
@@ -46,7 +40,6 @@ export interface ControlOptions
   readonly countItems: () => Promise<ReadonlyMap<string, number | undefined>>
   /** Deletes the items of the space, and calls `forget`. */
   readonly deleteItems: (space: string) => Promise<void>
-  readonly info: () => Omit<ProfileInfo, 'spaces'>
   /** Each start of the service has another one. */
   readonly instance: string
   readonly codes: Omit<CodeSettings, 'monotonicNow'>
@@ -63,9 +56,6 @@ const maxSweepIntervalMs = 10_000
 /** A body may have this many members and elements, more than the items that it may contain. */
 const maxJsonValues = 1_000_000
 
-/** What a request is for: the profile, or the control of its space. */
-type Handlers = Readonly<Record<'service' | 'control', ApiHandler>>
-
 /** Serves a profile in development: with spaces, faults, a journal of requests, and the API that controls them. */
 export class Control implements HttpHandler {
   /** Requests that name no space work on this. */
@@ -76,9 +66,8 @@ export class Control implements HttpHandler {
   readonly #monotonicNow: () => number
   /** All others, the least recently used one first. */
   readonly #spaces = new Map<string, ControlledSpace>()
-  readonly #handlers: Handlers
-  /** Handles requests whose space is not known or not there before they are accepted. */
-  readonly #entering: Handlers
+  /** By what a request is for: the profile, or the control of its space. */
+  readonly #handlers: Readonly<Record<'service' | 'control', ApiHandler>>
   readonly #sweep: NodeJS.Timeout
   #opened = 0
 
@@ -94,52 +83,58 @@ export class Control implements HttpHandler {
     }
     this.defaultSpace = this.#create(defaultSpace)
     const { api } = options
-    const service = {
-      ...options.settings,
-      space: this.defaultSpace,
-      hooks: {
-        findFault: (context, route) => spaceOf(context).faults.find(context, route),
-        begin: (context) => spaceOf(context).record(context),
-      },
-    } satisfies DispatchSettings
     const controlled = controlApi(api, {
       ...options,
       codes: new Codes({ ...options.codes, monotonicNow }),
       listSpaces: (only) => this.#listSpaces(only),
       deleteSpace: (name) => this.#deleteSpace(name),
     })
-    const control = controlSettings(options, this.defaultSpace)
     this.#handlers = {
-      service: httpHandler(api, service),
-      control: httpHandler(controlled, { ...control, enterSpace: (context) => findTokenProblem(context) }),
-    }
-    this.#entering = {
-      service: httpHandler(api, this.#entered(service, service.hooks)),
-      control: httpHandler(controlled, this.#entered(control, controlAccess)),
+      service: httpHandler(api, {
+        ...options.settings,
+        space: this.defaultSpace,
+        hooks: {
+          findFault: (context, route) => spaceOf(context).faults.find(context, route),
+          begin: (context) => (isEntered(context.space) ? context.space.record(context) : undefined),
+          // What is refused before has the name of the other space.
+          beginLate: (context) => this.defaultSpace.record(context),
+        },
+        enterSpace: (context) => {
+          const refused = this.#enter(context)
+          if (!refused) context.record ??= spaceOf(context).record(context)
+          return refused
+        },
+      }),
+      control: httpHandler(controlled, {
+        ...controlSettings(options, this.defaultSpace),
+        enterSpace: (context) => this.#enter(context) ?? findTokenProblem(context, context.space.name),
+      }),
     }
     this.#sweep = setInterval(() => this.#dropExpired(), Math.min(options.spaceTtlMs, maxSweepIntervalMs))
     this.#sweep.unref()
   }
 
   /** Returns the space of this name, a new one where there is none, or the response that says why there can be none. */
-  space(name: string): Controlled | Response {
+  space(name: string): ControlledSpace | Response {
     return this.#find(name) ?? this.#findProblem(name, 'service') ?? this.#open(name, false)
   }
 
   dispatch(request: Request): void {
     const { prefix, name, headerName = name, part } = targetOf(request)
     if (request.protocolError || name === undefined) {
-      this.#dispatchUnnamed(request, prefix, part)
+      // With --spaces caller, the token says which space is meant.
+      const hasToken = part === 'service' || request.header('authorization') !== undefined
+      const isByToken = this.#options.spaces === 'caller' && hasToken && !request.protocolError
+      const space = isByToken ? this.#unentered(defaultSpace) : this.defaultSpace
+      this.#handlers[part].dispatch(request, prefix, space)
       return
     }
     const rejection =
       name === headerName
         ? this.#findProblem(name, part)
         : problem(400, `The path names the space ${name}, the header ${headerName}.`)
-    const found = this.#find(name)
     if (rejection) this.#handlers.service.reject(request, rejection)
-    else if (found) this.#handlers[part].dispatch(request, prefix, found)
-    else this.#entering[part].dispatch(request, prefix, { name, stores: this.defaultSpace.stores })
+    else this.#handlers[part].dispatch(request, prefix, this.#find(name) ?? this.#unentered(name))
   }
 
   malformed(status: number, reason: string, client: string): void {
@@ -153,26 +148,17 @@ export class Control implements HttpHandler {
   }
 
   #create(name: string): ControlledSpace {
-    const { info, itemsOf, spaces } = this.#options
     const instance = `${this.#options.instance}-${++this.#opened}`
-    return new ControlledSpace(name, itemsOf(name), this.#shared, () => ({
-      ...info(),
-      instance,
-      space: name === defaultSpace ? undefined : name,
-      spaces,
-    }))
+    return new ControlledSpace(name, instance, this.#options.itemsOf(name), this.#shared)
   }
 
   #countRules(): number {
     return [this.defaultSpace, ...this.#spaces.values()].reduce((sum, { faults }) => sum + faults.count, 0)
   }
 
-  /** With --spaces caller, the token says which space is meant. */
-  #dispatchUnnamed(request: Request, prefix: string, part: keyof Handlers): void {
-    const hasToken = part === 'service' || request.header('authorization') !== undefined
-    const isByToken = this.#options.spaces === 'caller' && hasToken && !request.protocolError
-    const handlers = isByToken ? this.#entering : this.#handlers
-    handlers[part].dispatch(request, prefix, this.defaultSpace)
+  /** For requests whose space is not known or not there before they are accepted. */
+  #unentered(name: string): Space {
+    return { name, stores: this.defaultSpace.stores }
   }
 
   #find(name: string): ControlledSpace | undefined {
@@ -185,7 +171,7 @@ export class Control implements HttpHandler {
   }
 
   /** Why requests cannot name this space. */
-  #findProblem(name: string, part: keyof Handlers): Response | undefined {
+  #findProblem(name: string, part: 'service' | 'control'): Response | undefined {
     const { spaces } = this.#options
     if (spaces === 'none') return problem(400, 'This service has no spaces: start it with --spaces path.')
     if (spaces === 'path')
@@ -196,41 +182,24 @@ export class Control implements HttpHandler {
     return isCallerSpace(name) ? undefined : problem(400, 'The name of a space is that in GET /__admin/spaces.')
   }
 
-  /**
-   * The space is made when nothing else is left to refuse the request. What is refused before is recorded in the default
-   * space, with the name of the other.
-   */
-  #entered(settings: DispatchSettings, { begin, ...hooks }: DispatchHooks): DispatchSettings {
-    return {
-      ...settings,
-      hooks: { ...hooks, ...(begin && { beginLate: (context) => this.defaultSpace.record(context) }) },
-      enterSpace: (context) => {
-        const space = this.#enter(context)
-        if ('status' in space) return space
-        context.space = space
-        context.record = begin?.(context)
-        return begin ? undefined : findTokenProblem(context)
-      },
-    }
+  /** The space is made when nothing else is left to refuse the request. */
+  #enter(context: RequestContext): Response | undefined {
+    if (isEntered(context.space)) return undefined
+    const space = this.#spaceFor(context)
+    if ('status' in space) return space
+    context.space = space
+    return undefined
   }
 
-  #enter(context: RequestContext): ControlledSpace | Response {
+  #spaceFor(context: RequestContext): ControlledSpace | Response {
     const { method } = context
-    const name = context.space.name || this.#nameByToken(context)
+    const name = context.space.name || nameByToken(context)
     if (typeof name !== 'string') return name
     if (name === defaultSpace) return this.defaultSpace
     if (this.#options.spaces === 'path' && isFromOtherSite(context, this.#options.settings.cors))
       return problem(403, 'Pages of other sites may not create a space: --cors allows their origin.')
     // Another request may have made it meanwhile.
     return this.#find(name) ?? this.#open(name, method === 'GET' || method === 'HEAD')
-  }
-
-  /** Without a token: for a route that requires none, and for local clients of the control API. */
-  #nameByToken({ caller, route, path }: RequestContext): string | Response {
-    if (!caller) return defaultSpace
-    // Only this service signs tokens of the control API.
-    if (controlPattern.test(path)) return grantedSpace(caller) ?? callerSpace(caller)
-    return route?.isSecurable ? callerSpace(caller) : defaultSpace
   }
 
   async #listSpaces(only: string | undefined): Promise<SpaceUse[]> {
@@ -260,10 +229,10 @@ export class Control implements HttpHandler {
     return true
   }
 
-  /** Called when the space was deleted, maybe by way of another profile. */
+  /** Called when the space was deleted, too, maybe by way of another profile. */
   forget(name: string): void {
-    const space = this.#spaces.get(name)
-    if (space) this.#drop(name, space)
+    this.#spaces.get(name)?.dispose()
+    this.#spaces.delete(name)
   }
 
   #open(name: string, isEmpty: boolean): ControlledSpace | Response {
@@ -278,29 +247,28 @@ export class Control implements HttpHandler {
   /** Drops the least recently used space, but for an empty one none that somebody would miss. */
   #dropOne(forEmpty: boolean): boolean {
     const isMissed = ({ usedAt, hasChanged }: ControlledSpace) => hasChanged && this.#monotonicNow() - usedAt < keptMs
-    const found = [...this.#spaces].find(
-      ([, space]) => !space.journal.hasSubscribers && (!forEmpty || !isMissed(space)),
+    const found = [...this.#spaces.values()].find(
+      (space) => !space.journal.hasSubscribers && (!forEmpty || !isMissed(space)),
     )
-    if (found) this.#drop(...found)
+    if (found) this.forget(found.name)
     return found !== undefined
-  }
-
-  #drop(name: string, space: ControlledSpace): void {
-    space.dispose()
-    this.#spaces.delete(name)
   }
 
   #dropExpired(): void {
     const now = this.#monotonicNow()
     for (const [name, space] of this.#spaces)
-      if (now - space.usedAt >= this.#options.spaceTtlMs && !space.journal.hasSubscribers) this.#drop(name, space)
+      if (now - space.usedAt >= this.#options.spaceTtlMs && !space.journal.hasSubscribers) this.forget(name)
   }
 }
 
-/** A token that was made for one space controls no other. */
-function findTokenProblem({ caller, space }: RequestContext): Response | undefined {
-  const granted = grantedSpace(caller)
-  return granted === undefined || granted === space.name ? undefined : problem(403, 'The token is for another space.')
+const isEntered = (space: Space): space is ControlledSpace => space instanceof ControlledSpace
+
+/** Without a token: for a route that requires none, and for local clients of the control API. */
+function nameByToken(context: RequestContext): string | Response {
+  const { caller, path } = context
+  // Only this service signs tokens of the control API.
+  if (caller && controlPattern.test(path)) return grantedSpace(caller) ?? callerSpace(caller)
+  return callerSpaceOf(context)
 }
 
 const controlSettings = (
@@ -338,15 +306,7 @@ function targetOf(request: Request) {
   const whole = target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?#]*/i, '')
   const headerName = request.header(spaceHeader)
   const [prefix = '', segment] = spacePrefix.exec(whole) ?? []
-  const name = segment === undefined ? headerName : decodeName(segment)
-  const part: keyof Handlers = controlPattern.test(whole.slice(prefix.length)) ? 'control' : 'service'
+  const name = segment === undefined ? headerName : (decode(segment) ?? segment)
+  const part = controlPattern.test(whole.slice(prefix.length)) ? ('control' as const) : ('service' as const)
   return { prefix, name, headerName, part }
-}
-
-function decodeName(segment: string): string {
-  try {
-    return decodeURIComponent(segment)
-  } catch {
-    return segment
-  }
 }

@@ -1,15 +1,22 @@
 import type { RequestContext } from '../http/context.ts'
 import type { Api, DispatchSettings } from '../http/dispatch.ts'
-import type { Ending } from '../http/request.ts'
+import type { Ending, Space } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
-import type { IfMatch, ReplaceOutcome, Stores } from '../store/store.ts'
-import type { Controlled, ControlledItems, ItemBodies } from './api.ts'
+import type { FromSchema, ObjectSchema } from '../http/schema.ts'
+import type { Awaitable, IfMatch, ListRepresentation, ReplaceOutcome, Stores } from '../store/store.ts'
 import { type FaultSettings, Faults } from './faults.ts'
 import { itemChange, Journal, type JournalBudget, type RequestOutcome, type RulesOf } from './journal.ts'
-import type { ItemChange, SpaceInfo } from './schema.ts'
+import type { ItemChange, ProfileInfo, SpaceInfo, SpaceMode } from './schema.ts'
 
-export interface SpaceItems extends ControlledItems {
+export type ItemBodies = readonly FromSchema<ObjectSchema>[]
+
+/** The items of a space are read and replaced in the same way in every profile. */
+export interface SpaceItems {
   readonly stores: Stores
+  list(): Awaitable<ListRepresentation>
+  /** Restores the starting items. */
+  reset(): Awaitable<ReplaceOutcome>
+  putItems(items: ItemBodies, ifMatch?: IfMatch): Awaitable<ReplaceOutcome>
   /** Called when the journal and the rules of the space are dropped. */
   dispose(): void
 }
@@ -22,11 +29,14 @@ export interface SpaceSettings {
   readonly faults: FaultSettings
   readonly budget: JournalBudget
   readonly now: () => Date
+  readonly spaces: SpaceMode
+  readonly info: () => Omit<ProfileInfo, 'spaces'>
 }
 
-/** A space with its faults and its journal. */
-export class ControlledSpace implements Controlled {
+/** A space with its faults and its journal: what the control API works on. */
+export class ControlledSpace implements Space {
   readonly name: string
+  readonly instance: string
   readonly journal: Journal
   readonly faults: Faults
   usedAt: number
@@ -34,14 +44,13 @@ export class ControlledSpace implements Controlled {
   hasChanged = false
   readonly #items: SpaceItems
   readonly #shared: SpaceSettings
-  readonly #info: () => Omit<SpaceInfo, 'hasChanged'>
 
-  constructor(name: string, items: SpaceItems, shared: SpaceSettings, info: () => Omit<SpaceInfo, 'hasChanged'>) {
+  constructor(name: string, instance: string, items: SpaceItems, shared: SpaceSettings) {
     const { api, settings, budget, now, rulesOf } = shared
     this.name = name
+    this.instance = instance
     this.#items = items
     this.#shared = shared
-    this.#info = info
     this.usedAt = settings.monotonicNow()
     this.journal = new Journal(budget, now, rulesOf)
     this.faults = new Faults(api, shared.faults, () => this.journal.notify('faults'))
@@ -52,13 +61,16 @@ export class ControlledSpace implements Controlled {
   }
 
   info(): SpaceInfo {
-    return { ...this.#info(), hasChanged: this.hasChanged }
+    const { info, spaces } = this.#shared
+    const { name, instance, hasChanged } = this
+    return { ...info(), instance, space: name || undefined, spaces, hasChanged }
   }
 
   list() {
     return this.#items.list()
   }
 
+  /** Restores the rules, too, and empties the journal. */
   async reset(): Promise<ReplaceOutcome> {
     const outcome = await this.#items.reset()
     if (outcome !== 'replaced') return outcome
@@ -88,6 +100,7 @@ export class ControlledSpace implements Controlled {
     this.#items.dispose()
   }
 
+  /** Adds the request to the journal, and to the log when it has ended. Takes its response before that is sent. */
   record(context: RequestContext): NonNullable<RequestContext['record']> {
     const { api, settings } = this.#shared
     const { monotonicNow, log } = settings

@@ -60,7 +60,7 @@ export interface DispatchHooks {
    * Called when the head was read. Returns a function that gets the response before it is sent, or `reset` if the connection
    * is reset instead. The request is logged when it has ended.
    */
-  begin?(context: RequestContext): (outcome: Response | 'reset') => void
+  begin?(context: RequestContext): RequestContext['record']
   /** Called in place of `begin` where a request is recorded only once its response is known. */
   beginLate?: DispatchHooks['begin']
   /** Why the client may not use this API; undefined where it may. */

@@ -1,5 +1,6 @@
 import { tryParse } from '../common/json.ts'
 import { spaceNamePattern } from '../common/space-name.ts'
+import { defaultSpace } from '../store/store.ts'
 import type { RequestContext } from './context.ts'
 import type { Claims, Space } from './request.ts'
 import { empty, type Response } from './response.ts'
@@ -30,13 +31,15 @@ const forbidden = (reason: string): Response => ({
   reason,
 })
 
-/** Each caller works in a space of its own, wherever a token is required because of the items. */
+/** The name of the space in which a request works: each caller has one, wherever a token is required because of the items. */
+export const callerSpaceOf = ({ caller, route }: Pick<RequestContext, 'caller' | 'route'>) =>
+  caller && route?.isSecurable ? callerSpace(caller) : defaultSpace
+
 export const enterCallerSpace =
   (open: (name: string) => Space) =>
   (context: RequestContext): Response | undefined => {
-    if (!context.caller || !context.route?.isSecurable) return undefined
-    const name = callerSpace(context.caller)
+    const name = callerSpaceOf(context)
     if (typeof name !== 'string') return name
-    context.space = open(name)
+    if (name !== defaultSpace) context.space = open(name)
     return undefined
   }
