@@ -38,11 +38,13 @@ export function commandLine(
 /** Asks before something is lost. Returns why it is not to happen; undefined where it is. */
 export async function confirm(
   { stdin, stdout }: Pick<Process, 'stdin' | 'stdout'>,
+  yes: boolean | undefined,
   sentence: string,
-  question: string,
-  aim: string,
+  action: string,
 ): Promise<string | undefined> {
-  if (!stdin.isTTY || !stdout.isTTY) return `${sentence} Nothing was changed: ${aim}, add --yes.`
+  if (yes) return undefined
+  if (!stdin.isTTY || !stdout.isTTY) return `${sentence} Nothing was changed: to ${action}, add --yes.`
+  const question = `${action.charAt(0).toUpperCase()}${action.slice(1)}?`
   const answer = await ask(`${sentence} ${question} [y/N] `, stdin, stdout)
   return /^\s*y(?:es)?\s*$/i.test(answer) ? undefined : 'Nothing was changed.'
 }

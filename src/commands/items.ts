@@ -1,19 +1,17 @@
 import { profiles } from '../app.ts'
 import { StartError } from '../common/start-error.ts'
-import { findUnknownVariables, serveOptions } from '../config/config.ts'
+import { readCommandLine, serveOptions } from '../config/config.ts'
 import {
   flagsOnly,
   nearestWord,
   option,
   optionsHelp,
   type ParsedOptions,
-  readOptions,
   rejectArguments,
   toggle,
 } from '../config/options.ts'
-import type { Log } from '../log.ts'
 import { createClock } from '../service/clock.ts'
-import { formatItems, isSpaceName, readItemsFile } from '../service/items-file.ts'
+import { formatItems, type ItemsFile, isSpaceName, readItemsFile } from '../service/items-file.ts'
 import { openDatabaseStores, openFileStores } from '../service/stores.ts'
 import { defaultSpace, OutcomeUnknownError, type PersistentSpaces, UnavailableError } from '../store/store.ts'
 import { type Command, commandLine, confirm, type Process } from './command.ts'
@@ -56,8 +54,7 @@ Examples
 `,
 
   async run(args, process) {
-    const { values, rest, problems, sourceOf } = readOptions(options, args, process.env)
-    problems.push(...findUnknownVariables(process.env))
+    const { values, rest, problems, sourceOf } = readCommandLine(options, args, process.env, Number.POSITIVE_INFINITY)
     const [action, file = '-', ...more] = rest
     if (action !== 'export' && action !== 'import' && action !== 'delete') {
       const meant = nearestWord(action ?? '', ['export', 'import', 'delete'])
@@ -76,13 +73,12 @@ Examples
     if (problems.length > 0) return { problems }
     const sent = action === 'import' ? readItemsFile(file) : undefined
     if (sent && 'problems' in sent) return fail(process, sent.problems.join('\n  '))
-    const log = { notice: (message: string) => process.stderr.write(`${message}\n`) }
     let stores: PersistentSpaces | undefined
     try {
-      stores = await open(values, action === 'import' ? 'exclusive' : 'shared', log)
-      if (action === 'export') return await exportItems(stores, values.space, process)
+      stores = await open(values, action === 'import' ? 'exclusive' : 'shared', process)
+      if (action === 'export') return await exportItems(stores, values, process)
       if (sent) return await importItems(stores, sent, values, process)
-      return await deleteSpace(stores, `${values.space}`, values.yes, process)
+      return await deleteSpace(stores, values, process)
     } catch (error) {
       if (error instanceof StartError) return fail(process, error.message)
       if (error instanceof OutcomeUnknownError)
@@ -106,29 +102,23 @@ function fail({ stderr }: Process, message: string): number {
 
 const noSpace = (name: string) => `There is no space ${JSON.stringify(name)}: nobody has written to it.`
 
-async function exportItems(stores: PersistentSpaces, space: string | undefined, process: Process): Promise<number> {
+async function exportItems(stores: PersistentSpaces, { space }: Values, process: Process): Promise<number> {
   const snapshots = await stores.exportItems(space)
   if (space !== undefined && !snapshots.has(space)) return fail(process, noSpace(space))
   process.stdout.write(formatItems(snapshots, space === undefined))
   return 0
 }
 
-async function importItems(
-  stores: PersistentSpaces,
-  { snapshots, isAll }: Exclude<ReturnType<typeof readItemsFile>, { problems: unknown }>,
-  { space, yes }: { readonly space?: string | undefined; readonly yes?: boolean | undefined },
-  process: Process,
-): Promise<number> {
+async function importItems(stores: PersistentSpaces, file: ItemsFile, { space, yes }: Values, process: Process) {
+  const { snapshots, isAll } = file
   // A file of one space is for whichever space; one of all spaces has each under its name.
   const one = space === undefined ? undefined : snapshots.get(isAll ? space : defaultSpace)
   if (space !== undefined && !one) return fail(process, `The file has no space ${JSON.stringify(space)}.`)
   const imported = one && space !== undefined ? new Map([[space, one]]) : snapshots
   const replacesAll = isAll && space === undefined
   const lost = replacesAll ? (await stores.listSpaces()).filter(({ name }) => name !== defaultSpace).length : 0
-  const refusal =
-    lost > 0 && !yes
-      ? await confirm(process, `${count(lost, 'space')} would be deleted or replaced.`, 'Go on?', 'to go on')
-      : undefined
+  const sentence = `${count(lost, 'space')} would be deleted or replaced.`
+  const refusal = await confirm(process, yes || lost === 0, sentence, 'go on')
   if (refusal) return fail(process, refusal)
   if ((await stores.importItems(imported, replacesAll)) === 'unstorable')
     return fail(process, 'A text contains U+0000, which PostgreSQL cannot store. Nothing is imported.')
@@ -142,17 +132,12 @@ async function importItems(
   return 0
 }
 
-async function deleteSpace(
-  stores: PersistentSpaces,
-  name: string,
-  yes: boolean | undefined,
-  process: Process,
-): Promise<number> {
+async function deleteSpace(stores: PersistentSpaces, { space: name = '', yes }: Values, process: Process) {
   const found = (await stores.listSpaces()).find((space) => space.name === name)
   if (!found) return fail(process, noSpace(name))
   const { a = 0, b = 0 } = found.items
   const sentence = `Space ${JSON.stringify(name)} has ${count(a + b, 'item')}.`
-  const refusal = yes ? undefined : await confirm(process, sentence, 'Delete it?', 'to delete it')
+  const refusal = await confirm(process, yes, sentence, 'delete it')
   if (refusal) return fail(process, refusal)
   await stores.deleteSpace(name)
   process.stderr.write(`Space ${JSON.stringify(name)} is deleted.\n`)
@@ -161,15 +146,14 @@ async function deleteSpace(
 
 const count = (number: number, noun: string) => `${number} ${noun}${number === 1 ? '' : 's'}`
 
-async function open(
-  values: ParsedOptions<typeof options>['values'],
-  access: 'exclusive' | 'shared',
-  log: Pick<Log, 'notice'>,
-): Promise<PersistentSpaces> {
+type Values = ParsedOptions<typeof options>['values']
+
+async function open(values: Values, access: 'exclusive' | 'shared', { stderr }: Process): Promise<PersistentSpaces> {
   const { data: file = '', 'database-url': database, 'database-schema': databaseSchema = 'todo' } = values
   const clock = createClock({})
   // What fails is what the command says.
   if (!database) return openFileStores(file, profiles, { ...clock, log: { notice: () => {} } }, access)
+  const log = { notice: (message: string) => stderr.write(`${message}\n`) }
   const { signal: stop } = new AbortController()
   return openDatabaseStores(database, databaseSchema, profiles, { ...clock, log, stop })
 }

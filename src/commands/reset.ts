@@ -99,8 +99,7 @@ async function resetService(url: string, { yes, ...options }: ResetOptions, term
   const service = await connectControl(url, { ...options, tokenCommand })
   const loss = yes ? undefined : await service.findLoss()
   if (loss) {
-    const { sentence, pronoun } = loss
-    const refusal = await confirm(terminal, `${sentence}.`, `Delete ${pronoun}?`, `to delete ${pronoun}`)
+    const refusal = await confirm(terminal, yes, `${loss.sentence}.`, `delete ${loss.pronoun}`)
     if (refusal) throw new ControlError(refusal)
   }
   return service.reset()

@@ -57,7 +57,7 @@ function formatSpace({ a, b }: Snapshot, indent: string): string {
 /** Further mistakes are not listed. */
 const maxProblems = 10
 
-interface ItemsFile {
+export interface ItemsFile {
   readonly snapshots: Snapshots
   /** Whether these are all spaces. */
   readonly isAll: boolean
@@ -117,19 +117,19 @@ function readSpace(
 ): Snapshot {
   for (const name of Object.keys(unknown))
     problems.push(`There is no member ${where}${JSON.stringify(name)}: use a, lastId and b.`)
-  const itemsOf = (name: 'a' | 'b', array: unknown): readonly object[] => {
+  const read = <Item>(name: 'a' | 'b', array: unknown): readonly Item[] | undefined => {
+    if (array === undefined) return undefined
     if (!Array.isArray(array)) {
       problems.push(`${where}${name} must be an array of items.`)
-      return []
+      return undefined
     }
     const items = checks[name](array, exact[name] as readonly unknown[])
-    if (!(items instanceof Rejection)) return items
+    if (!(items instanceof Rejection)) return items as readonly Item[]
     for (const messages of Object.values(items.members ?? {}))
       problems.push(...messages.map((message) => `${where}${name}${message}`))
-    return []
+    return undefined
   }
-  const itemsOfA = a === undefined ? undefined : (itemsOf('a', a) as readonly ItemA[])
-  const itemsOfB = b === undefined ? undefined : (itemsOf('b', b) as readonly ItemB[])
+  const [itemsOfA, itemsOfB] = [read<ItemA>('a', a), read<ItemB>('b', b)]
   const last = lastId === undefined ? '0' : typeof lastId === 'number' ? int64(`${exact.lastId}`) : undefined
   if (last === undefined) problems.push(`${where}lastId must be an int64.`)
   return {
