@@ -26,9 +26,34 @@ interface MetricsSettings {
   readonly isWorker: boolean
 }
 
+const buckets = [0.0001, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH'])
+
 /** Measures requests and store operations of this process. No label is taken from what a client sends. */
 export function createMetrics({ spaces, itemCounts, monotonicNow, isWorker }: MetricsSettings): Metrics {
-  const { registry, observeRequest, observeStore } = createRegistry(itemCounts)
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  const requests = new Counter({
+    name: 'todo_requests_total',
+    help: 'Responses sent.',
+    labelNames: ['profile', 'operation', 'method', 'status'] as const,
+    registers: [registry],
+  })
+  const histogram = (name: string, help: string) =>
+    new Histogram({ name, help, labelNames: ['profile', 'operation'] as const, buckets, registers: [registry] })
+  const durations = histogram('todo_request_duration_seconds', 'From the head of a request to its response.')
+  const storeDurations = histogram('todo_store_duration_seconds', 'Of a single store operation.')
+  new Gauge({
+    name: 'todo_items',
+    help: 'Items in memory or in the data file.',
+    labelNames: ['profile'] as const,
+    registers: [registry],
+    // Workers share the items.
+    aggregator: 'first',
+    collect() {
+      for (const [profile, count] of Object.entries(itemCounts())) this.set({ profile }, count)
+    },
+  })
   if (isWorker) {
     // It sends them to the primary process when that asks.
     AggregatorRegistry.setRegistries(registry)
@@ -41,13 +66,16 @@ export function createMetrics({ spaces, itemCounts, monotonicNow, isWorker }: Me
         async (...args: unknown[]) => {
           const startedAt = monotonicNow()
           const outcome = await run(...args)
-          observeStore(profile, operation, (monotonicNow() - startedAt) / 1000)
+          storeDurations.observe({ profile, operation }, (monotonicNow() - startedAt) / 1000)
           return outcome
         },
       ]),
     ) as Store
   return {
-    observe: observeRequest,
+    observe(profile, operation, method, status, milliseconds) {
+      requests.inc({ profile, operation, method: methods.has(method) ? method : 'other', status })
+      durations.observe({ profile, operation }, milliseconds / 1000)
+    },
     spaces: {
       ...spaces,
       space(name) {
@@ -88,62 +116,6 @@ export async function serveMetrics(read: () => Promise<string>, port: number, ho
     async close() {
       server.closeAllConnections()
       await new Promise((closed) => server.close(closed))
-    },
-  }
-}
-
-const buckets = [0.0001, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
-const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH'])
-
-function createRegistry(itemCounts: () => Readonly<Record<string, number>>) {
-  const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
-  const labelNames = ['profile', 'operation', 'method', 'status'] as const
-  const requests = new Counter({
-    name: 'todo_requests_total',
-    help: 'Responses sent.',
-    labelNames,
-    registers: [registry],
-  })
-  const durations = new Histogram({
-    name: 'todo_request_duration_seconds',
-    help: 'From the head of a request to its response.',
-    labelNames: ['profile', 'operation'] as const,
-    buckets,
-    registers: [registry],
-  })
-  const storeDurations = new Histogram({
-    name: 'todo_store_duration_seconds',
-    help: 'Of a single store operation.',
-    labelNames: ['profile', 'operation'] as const,
-    buckets,
-    registers: [registry],
-  })
-  new Gauge({
-    name: 'todo_items',
-    help: 'Items in memory or in the data file.',
-    labelNames: ['profile'] as const,
-    registers: [registry],
-    // Workers share the items.
-    aggregator: 'first',
-    collect() {
-      for (const [profile, count] of Object.entries(itemCounts())) this.set({ profile }, count)
-    },
-  })
-  return {
-    registry,
-    observeRequest(
-      profile: string,
-      operation: string,
-      method: string,
-      status: number | 'closed',
-      milliseconds: number,
-    ) {
-      requests.inc({ profile, operation, method: methods.has(method) ? method : 'other', status })
-      durations.observe({ profile, operation }, milliseconds / 1000)
-    },
-    observeStore(profile: string, operation: string, seconds: number) {
-      storeDurations.observe({ profile, operation }, seconds)
     },
   }
 }
