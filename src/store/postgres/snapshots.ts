@@ -52,71 +52,66 @@ export async function replaceItems(
     [names],
   )
   const places = new Map(locked.rows.map((row) => [row.space, BigInt(row.last_place ?? 0)]))
-  for (const json of jsonBatches(rowsOf(snapshots, ({ a }) => a?.items ?? [])))
-    await client.query(
-      `insert into ${itemsOfA} (space, id, name, is_complete, secret, version)
+  const send = async (statement: string, rowsOf: Rows, ...more: string[]) => {
+    for (const json of jsonBatches(snapshots, rowsOf)) await client.query(statement, [json, ...more])
+  }
+  await send(
+    `insert into ${itemsOfA} (space, id, name, is_complete, secret, version)
       select space, id, name, "isComplete", secret, $2
       from jsonb_to_recordset($1) as new (space text, ${rowTypes.a})
       on conflict (space, id) do update set name = excluded.name, is_complete = excluded.is_complete,
         secret = excluded.secret, version = excluded.version`,
-      [json, version],
-    )
+    ({ a }) => a?.items ?? [],
+    version,
+  )
   await client.query(`delete from ${itemsOfA} where space = any($1::text[]) and version <> $2`, [namesOf('a'), version])
-  const placed = rowsOf(snapshots, ({ b }, name) => {
-    const last = places.get(name) ?? 0n
-    return (b?.items ?? []).map((item, index) => toRow(item, last + BigInt(index + 1)))
-  })
-  for (const json of jsonBatches(placed))
-    await client.query(
-      `insert into ${itemsOfB} (space, key, place, id, name, notes, done)
+  await send(
+    `insert into ${itemsOfB} (space, key, place, id, name, notes, done)
       select space, decode(key, 'hex'), place, id, name, notes, done
       from jsonb_to_recordset($1) as new (space text, ${rowTypes.b})
       on conflict (space, key) do update set place = excluded.place, name = excluded.name, notes = excluded.notes,
         done = excluded.done`,
-      [json],
-    )
+    ({ b }, name) => {
+      const last = places.get(name) ?? 0n
+      return (b?.items ?? []).map((item, index) => toRow(item, last + BigInt(index + 1)))
+    },
+  )
   await client.query(
     `delete from ${itemsOfB} using ${spaces} as old
     where old.space = ${itemsOfB}.space and old.space = any($1::text[]) and place <= last_place`,
     [namesOf('b')],
   )
-  const counters = rowsOf(snapshots, ({ a, b }, name) => {
-    const lastPlace = b && `${(places.get(name) ?? 0n) + BigInt(b.items.length)}`
-    return [{ last_id: a && `${highestId(a.items, a.lastId)}`, last_place: lastPlace }]
-  })
-  for (const json of jsonBatches(counters))
-    await client.query(
-      `insert into ${spaces} as old (space, last_id, last_place)
+  await send(
+    `insert into ${spaces} as old (space, last_id, last_place)
       select space, last_id, last_place from jsonb_to_recordset($1) as new (space text, last_id bigint, last_place bigint)
       on conflict (space) do update set last_id = coalesce(excluded.last_id, old.last_id),
         last_place = coalesce(excluded.last_place, old.last_place)`,
-      [json],
-    )
+    ({ a, b }, name) => {
+      const lastPlace = b && `${(places.get(name) ?? 0n) + BigInt(b.items.length)}`
+      return [{ last_id: a && `${highestId(a.items, a.lastId)}`, last_place: lastPlace }]
+    },
+  )
 }
 
-function* rowsOf(
-  snapshots: Snapshots,
-  rows: (snapshot: Snapshot, name: string) => readonly object[],
-): Iterable<object> {
-  for (const [space, snapshot] of snapshots) for (const row of rows(snapshot, space)) yield { space, ...row }
-}
+type Rows = (snapshot: Snapshot, name: string) => readonly object[]
 
 /** PostgreSQL ends a transaction while it waits for a long statement: many items are sent in several. */
 const batchLength = 2 ** 20
 
-/** JSON arrays of the rows. */
-function* jsonBatches(rows: Iterable<object>): Iterable<string> {
+/** JSON arrays of the rows, each with its space. */
+function* jsonBatches(snapshots: Snapshots, rowsOf: Rows): Iterable<string> {
   let batch: string[] = []
   let length = 0
-  for (const row of rows) {
-    const json = JSON.stringify(row)
-    batch.push(json)
-    length += json.length
-    if (length < batchLength) continue
-    yield `[${batch}]`
-    batch = []
-    length = 0
-  }
+  for (const [space, snapshot] of snapshots)
+    for (const row of rowsOf(snapshot, space)) {
+      const json = JSON.stringify({ space, ...row })
+      batch.push(json)
+      length += json.length
+      if (length < batchLength) continue
+      yield `[${batch}]`
+      batch = []
+      length = 0
+    }
   if (batch.length > 0) yield `[${batch}]`
 }
 

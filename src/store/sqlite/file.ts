@@ -384,21 +384,17 @@ const bugs = /^SQLITE_(?:ERROR|CONSTRAINT|MISMATCH|MISUSE|RANGE|TOOBIG)/
 function translateErrors<T>(execute: () => T, file: string): T {
   try {
     return execute()
-  } catch (error) {
-    throw toStoreError(error, file)
+  } catch (cause) {
+    if (!(cause instanceof Libsql.SqliteError)) throw cause
+    const { code, message } = cause
+    if (isDamage(cause))
+      throw new UnavailableError(
+        `The data file ${file} is damaged: ${message}. Stop the service and restore a backup.`,
+        { cause },
+      )
+    if (bugs.test(code)) throw cause
+    if (code.startsWith('SQLITE_BUSY'))
+      throw new BusyError(`The data file ${file} is locked by another process.`, { cause })
+    throw new UnavailableError(`The data file ${file} cannot be used: ${message}.`, { cause })
   }
-}
-
-function toStoreError(cause: unknown, file: string): unknown {
-  if (!(cause instanceof Libsql.SqliteError)) return cause
-  const { code, message } = cause
-  if (isDamage(cause))
-    return new UnavailableError(
-      `The data file ${file} is damaged: ${message}. Stop the service and restore a backup.`,
-      { cause },
-    )
-  if (bugs.test(code)) return cause
-  if (code.startsWith('SQLITE_BUSY'))
-    return new BusyError(`The data file ${file} is locked by another process.`, { cause })
-  return new UnavailableError(`The data file ${file} cannot be used: ${message}.`, { cause })
 }

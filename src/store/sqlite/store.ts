@@ -56,7 +56,11 @@ export function sqliteSpaces(path: string, { a, b }: Serializers, { random, ...o
   const file = new DataFile(path, { ...options, initialize })
   const queue = new WriteQueue(lockTimeoutMs[options.access], options.monotonicNow, file.writes)
   const [itemsOfA, itemsOfB] = openItems(file)
-  const spaces = spaceRows(file)
+  const selectSpaces = file.prepare(`
+    select space, iif(last_id is null, null, (select count(*) from items_a where items_a.space = spaces.space)),
+      iif(last_place is null, null, (select count(*) from items_b where items_b.space = spaces.space))
+    from spaces order by space`)
+  const removals = ['items_a', 'items_b', 'spaces'].map((table) => file.prepare(`delete from ${table} where space = ?`))
   const selectCounts = file.prepare('select (select count(*) from items_a), (select count(*) from items_b)')
   const skip = file.prepare('update spaces set version_a = version_a + ?1, version_b = version_b + ?1 where space = ?2')
   const skipped = new Set<string>()
@@ -73,6 +77,16 @@ export function sqliteSpaces(path: string, { a, b }: Serializers, { random, ...o
     skipped.add(space)
   }
 
+  const listSpaces = (): SpaceSummary[] =>
+    selectSpaces.all([]).map(([name, a, b]) => ({
+      name: `${name}`,
+      items: { a: (a as number) ?? undefined, b: (b as number) ?? undefined },
+    }))
+
+  function remove(space: string): void {
+    for (const statement of removals) statement.run([space])
+  }
+
   function importInto(space: string, { a, b }: Snapshot): void {
     if (a) itemsOfA.ensure(space)
     if (b) itemsOfB.ensure(space)
@@ -84,15 +98,15 @@ export function sqliteSpaces(path: string, { a, b }: Serializers, { random, ...o
   return {
     isInPlace: () => file.isInPlace(),
     space: (name) => ({ a: itemsOfA.store(name), b: itemsOfB.store(name) }),
-    listSpaces: spaces.list,
-    deleteSpace: (name) => queue.run(() => file.write(() => spaces.delete(name))),
+    listSpaces,
+    deleteSpace: (name) => queue.run(() => file.write(() => remove(name))),
     counts() {
       const [a, b] = selectCounts.get([]) ?? []
       return { a: Number(a), b: Number(b) }
     },
     exportItems: (name) =>
       file.transaction('deferred', () => {
-        const found = spaces.list().filter((space) => name === undefined || space.name === name)
+        const found = listSpaces().filter((space) => name === undefined || space.name === name)
         const snapshots = found.map(({ name, items: { a, b } }): [string, Snapshot] => [
           name,
           {
@@ -105,7 +119,7 @@ export function sqliteSpaces(path: string, { a, b }: Serializers, { random, ...o
     importItems: (snapshots, deletesOthers) =>
       queue.run(() =>
         file.write(() => {
-          if (deletesOthers) spaces.deleteOthers([...snapshots.keys()])
+          if (deletesOthers) for (const { name } of listSpaces()) if (!snapshots.has(name)) remove(name)
           for (const [space, snapshot] of snapshots) importInto(space, snapshot)
           return 'replaced' as const
         }),
@@ -334,29 +348,4 @@ function namedItems(file: DataFile, serializer: Serializers['b'], context: Table
     delete: (id) => write(space, () => (remove.run([space, id]) > 0 ? 'deleted' : 'not-found')),
   })
   return { ...table, store }
-}
-
-function spaceRows(file: DataFile) {
-  const select = file.prepare(`
-    select space, iif(last_id is null, null, (select count(*) from items_a where items_a.space = spaces.space)),
-      iif(last_place is null, null, (select count(*) from items_b where items_b.space = spaces.space))
-    from spaces order by space`)
-  const tables = ['items_a', 'items_b', 'spaces']
-  const remove = tables.map((table) => file.prepare(`delete from ${table} where space = ?`))
-  const removeOthers = tables.map((table) =>
-    file.prepare(`delete from ${table} where space not in (select value from json_each(?))`),
-  )
-  return {
-    list: (): SpaceSummary[] =>
-      select.all([]).map(([name, a, b]) => ({
-        name: `${name}`,
-        items: { a: (a as number) ?? undefined, b: (b as number) ?? undefined },
-      })),
-    delete(name: string): void {
-      for (const statement of remove) statement.run([name])
-    },
-    deleteOthers(names: readonly string[]): void {
-      for (const statement of removeOthers) statement.run([JSON.stringify(names)])
-    },
-  }
 }
