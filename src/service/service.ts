@@ -22,7 +22,7 @@ import {
   startProfile,
   type UnusablePort,
 } from './profile-server.ts'
-import { SpaceUsers } from './space-users.ts'
+import { spaceUsers } from './space-users.ts'
 import { controlBodyBytes, type OpenSpaces, openStores } from './stores.ts'
 import {
   createTokenVerification,
@@ -106,7 +106,7 @@ async function startParts(options: ServiceOptions, parts: StartedParts): Promise
   const settings = {
     config,
     spaces: metrics?.spaces ?? stores,
-    spaceUsers: new SpaceUsers(stores, stores.kind === 'memory' && config.spaces === 'path'),
+    spaceUsers: spaceUsers(stores, stores.kind === 'memory' && config.spaces === 'path'),
     appSettings: appSettings(options, stores, tokens, { newPageToken: newToken, observe: metrics?.observe }),
     serverContext: createServerContext(options, parts),
     credentials: config.https && (config.https.credentials ?? (await devCertificate(directory, new Date()))),

@@ -20,69 +20,54 @@ interface BatchSettings<Item, Outcome> {
   create(space: string, items: readonly Item[]): Promise<readonly Outcome[]>
 }
 
+interface Queue<Item, Outcome> {
+  underWay: number
+  waiting: PendingItem<Item, Outcome>[]
+}
+
 /**
  * Group commit: few statements at a time create items in a space, because each one locks the row that counts them. Items
- * that come meanwhile go together with the next statement.
+ * that come meanwhile go together with the next statement. Returns the function that creates an item.
  */
-export class CreateBatches<Item, Outcome> {
-  readonly #pool: Pool
-  readonly #settings: BatchSettings<Item, Outcome>
+export function createBatches<Item, Outcome>(pool: Pool, settings: BatchSettings<Item, Outcome>) {
   /** By space, as long as a statement is under way. */
-  readonly #queues = new Map<string, { underWay: number; waiting: PendingItem<Item, Outcome>[] }>()
+  const queues = new Map<string, Queue<Item, Outcome>>()
 
-  constructor(pool: Pool, settings: BatchSettings<Item, Outcome>) {
-    this.#pool = pool
-    this.#settings = settings
-  }
-
-  create(space: string, item: Item): Promise<Outcome> {
-    return this.#pool.pending((call) => {
-      const queue = this.#queues.get(space) ?? { underWay: 0, waiting: [] }
-      this.#queues.set(space, queue)
-      queue.waiting.push({ item, call })
-      if (queue.underWay < maxUnderWay) void this.#sendNext(space)
-    })
-  }
-
-  async #sendNext(space: string): Promise<void> {
-    const queue = this.#queues.get(space)
-    if (!queue) return
-    const batch = this.#nextBatch(queue)
+  async function sendNext(space: string, queue: Queue<Item, Outcome>): Promise<void> {
+    const batch = nextBatch(queue)
     if (batch.length > 0) {
       queue.underWay++
-      await this.#send(space, batch)
+      await send(space, batch)
       queue.underWay--
     }
-    if (queue.waiting.length > 0) void this.#sendNext(space)
-    else if (queue.underWay === 0) this.#queues.delete(space)
+    if (queue.waiting.length > 0) void sendNext(space, queue)
+    else if (queue.underWay === 0) queues.delete(space)
   }
 
-  async #send(space: string, batch: readonly PendingItem<Item, Outcome>[]): Promise<void> {
+  async function send(space: string, batch: readonly PendingItem<Item, Outcome>[]): Promise<void> {
     try {
-      const outcomes = await this.#settings.create(
+      const outcomes = await settings.create(
         space,
         batch.map(({ item }) => item),
       )
-      for (const [index, { call }] of batch.entries()) this.#pool.resolve(call, outcomes[index] as Outcome)
+      for (const [index, { call }] of batch.entries()) pool.resolve(call, outcomes[index] as Outcome)
     } catch (error) {
       // Where the statement was refused, nothing was created: none is refused because of another.
-      if (batch.length > 1 && !(error instanceof UnavailableError))
-        for (const one of batch) await this.#send(space, [one])
-      else for (const { call } of batch) this.#pool.reject(call, error)
+      if (batch.length > 1 && !(error instanceof UnavailableError)) for (const one of batch) await send(space, [one])
+      else for (const { call } of batch) pool.reject(call, error)
     }
   }
 
-  #nextBatch(queue: { waiting: PendingItem<Item, Outcome>[] }): PendingItem<Item, Outcome>[] {
-    const { keyOf, lengthOf } = this.#settings
+  function nextBatch(queue: Queue<Item, Outcome>): PendingItem<Item, Outcome>[] {
     const batch: PendingItem<Item, Outcome>[] = []
     const left: PendingItem<Item, Outcome>[] = []
     const keys = new Set<string>()
     let length = 0
     for (const one of queue.waiting) {
       // Its client has been told that it takes too long.
-      if (!this.#pool.isPending(one.call)) continue
-      const key = keyOf?.(one.item)
-      length += lengthOf(one.item)
+      if (!pool.isPending(one.call)) continue
+      const key = settings.keyOf?.(one.item)
+      length += settings.lengthOf(one.item)
       const fits = batch.length === 0 || (batch.length < maxItems && length <= maxLength)
       if (fits && (key === undefined || !keys.has(key))) {
         batch.push(one)
@@ -92,4 +77,12 @@ export class CreateBatches<Item, Outcome> {
     queue.waiting = left
     return batch
   }
+
+  return (space: string, item: Item): Promise<Outcome> =>
+    pool.pending((call) => {
+      const queue = queues.get(space) ?? { underWay: 0, waiting: [] }
+      queues.set(space, queue)
+      queue.waiting.push({ item, call })
+      if (queue.underWay < maxUnderWay) void sendNext(space, queue)
+    })
 }

@@ -18,7 +18,7 @@ import {
   startingStateOf,
   versionsIn,
 } from '../store.ts'
-import { CreateBatches } from './batches.ts'
+import { createBatches } from './batches.ts'
 import { findPrimary, selectIfSupported, statementTimeoutMs, withConnection } from './connection.ts'
 import { isOutOfRange } from './errors.ts'
 import { migrate } from './migrations.ts'
@@ -294,7 +294,7 @@ function numberedItems(context: TableContext, { startingItems, serialize }: Seri
   const matches = 'space = $1 and id = $2 and ($3::bigint[] is null or version = any($3::bigint[]))'
   const update = prepared('update', `update ${items} set name = $4, is_complete = $5, version = $6 where ${matches}`)
   const remove = prepared('delete', `delete from ${items} where ${matches}`)
-  const batches = new CreateBatches<NewItemA, Awaited<ReturnType<StoreA['create']>>>(pool, {
+  const createOne = createBatches<NewItemA, Awaited<ReturnType<StoreA['create']>>>(pool, {
     lengthOf: ({ name }) => name?.length ?? 0,
     async create(space, created) {
       const parameters = [space, created.length, ...columnsOf(created, 'name', 'isComplete', 'version')]
@@ -354,7 +354,7 @@ function numberedItems(context: TableContext, { startingItems, serialize }: Seri
     list: () => table.list(space),
     get: (id) => read(space, id),
     create({ name, isComplete }) {
-      return isStorable(name) ? batches.create(space, { name, isComplete, version: newVersion() }) : 'unstorable'
+      return isStorable(name) ? createOne(space, { name, isComplete, version: newVersion() }) : 'unstorable'
     },
     async update(id, { name, isComplete }, ifMatch) {
       if (!isStorable(name)) return 'unstorable'
@@ -406,7 +406,7 @@ function namedItems(context: TableContext, { startingItems, serialize }: Seriali
   )
   const remove = prepared('delete', `delete from ${items} where space = $1 and key = $2`)
 
-  const batches = new CreateBatches<ItemB, Awaited<ReturnType<StoreB['create']>>>(pool, {
+  const createOne = createBatches<ItemB, Awaited<ReturnType<StoreB['create']>>>(pool, {
     keyOf: ({ id }) => id,
     lengthOf: ({ id, name, notes }) => id.length + name.length + notes.length,
     async create(space, created) {
@@ -428,7 +428,7 @@ function namedItems(context: TableContext, { startingItems, serialize }: Seriali
   return (space: string): StoreB => ({
     list: () => table.list(space),
     create(item) {
-      return isStorable(item.id, item.name, item.notes) ? batches.create(space, item) : 'unstorable'
+      return isStorable(item.id, item.name, item.notes) ? createOne(space, item) : 'unstorable'
     },
     async replace({ id, name, notes, done }) {
       if (!isStorable(id, name, notes)) return 'unstorable'

@@ -21,7 +21,7 @@ import {
   versionsIn,
 } from '../store.ts'
 import { DataFile, lockTimeoutMs, type OpenOptions, type SqlValue } from './file.ts'
-import { WriteQueue } from './write-queue.ts'
+import { writeQueue } from './write-queue.ts'
 
 export interface SqliteSpaces extends PersistentSpaces {
   counts(): { a: number; b: number }
@@ -54,7 +54,7 @@ export function sqliteSpaces(path: string, { a, b }: Serializers, { random, ...o
     for (const items of openItems(file)) items.make(defaultSpace)
   }
   const file = new DataFile(path, { ...options, initialize })
-  const queue = new WriteQueue(lockTimeoutMs[options.access], options.monotonicNow, file.writes)
+  const queue = writeQueue(lockTimeoutMs[options.access], options.monotonicNow, file.writes)
   const [itemsOfA, itemsOfB] = openItems(file)
   const selectSpaces = file.prepare(`
     select space, iif(last_id is null, null, (select count(*) from items_a where items_a.space = spaces.space)),

@@ -17,64 +17,54 @@ interface WaitingWrite {
  * Writes are executed in the order in which they come: at once or, while another process holds the write lock, when it
  * is released. One that has waited for too long is rejected and never executed.
  */
-export class WriteQueue {
-  readonly #timeoutMs: number
-  readonly #monotonicNow: () => number
-  readonly #failures: Failures
-  readonly #waiting: WaitingWrite[] = []
+export function writeQueue(timeoutMs: number, monotonicNow: () => number, failures: Failures) {
+  const waiting: WaitingWrite[] = []
 
-  constructor(timeoutMs: number, monotonicNow: () => number, failures: Failures) {
-    this.#timeoutMs = timeoutMs
-    this.#monotonicNow = monotonicNow
-    this.#failures = failures
-  }
-
-  /** `write` has no effect when it throws BusyError. */
-  run<Outcome>(write: () => Outcome): Awaitable<Outcome> {
-    if (this.#waiting.length === 0)
-      try {
-        return write()
-      } catch (error) {
-        if (!(error instanceof BusyError)) throw error
-        setTimeout(() => this.#executeWaiting(error), retryIntervalMs)
-      }
-    if (this.#waiting.length >= maxWaiting)
-      throw this.#refuse(new UnavailableError('Too many writes wait for the data file.'))
-    return new Promise((resolve, reject) => {
-      const endsAt = this.#monotonicNow() + this.#timeoutMs
-      this.#waiting.push({ execute: () => resolve(write()), reject, endsAt })
-    })
-  }
-
-  /** Writes that wait are rejected. */
-  close(): void {
-    for (const { reject } of this.#waiting.splice(0)) reject(new UnavailableError('The service is stopping.'))
-  }
-
-  #refuse(error: UnavailableError): UnavailableError {
-    this.#failures.failed(error.message)
+  function refuse(error: UnavailableError): UnavailableError {
+    failures.failed(error.message)
     return error
   }
 
   /** Is called again as long as writes wait; `busy` is why. */
-  #executeWaiting(busy: BusyError): void {
-    const startedAt = this.#monotonicNow()
-    for (let first = this.#waiting[0]; first; first = this.#waiting[0]) {
-      if (first.endsAt <= startedAt) first.reject(this.#refuse(busy))
-      else if (this.#monotonicNow() - startedAt >= sliceMs) {
-        setImmediate(() => this.#executeWaiting(busy))
+  function executeWaiting(busy: BusyError): void {
+    const startedAt = monotonicNow()
+    for (let first = waiting[0]; first; first = waiting[0]) {
+      if (first.endsAt <= startedAt) first.reject(refuse(busy))
+      else if (monotonicNow() - startedAt >= sliceMs) {
+        setImmediate(() => executeWaiting(busy))
         return
       } else
         try {
           first.execute()
         } catch (error) {
           if (error instanceof BusyError) {
-            setTimeout(() => this.#executeWaiting(error), retryIntervalMs)
+            setTimeout(() => executeWaiting(error), retryIntervalMs)
             return
           }
           first.reject(error)
         }
-      this.#waiting.shift()
+      waiting.shift()
     }
+  }
+
+  return {
+    /** `write` has no effect when it throws BusyError. */
+    run<Outcome>(write: () => Outcome): Awaitable<Outcome> {
+      if (waiting.length === 0)
+        try {
+          return write()
+        } catch (error) {
+          if (!(error instanceof BusyError)) throw error
+          setTimeout(() => executeWaiting(error), retryIntervalMs)
+        }
+      if (waiting.length >= maxWaiting) throw refuse(new UnavailableError('Too many writes wait for the data file.'))
+      return new Promise((resolve, reject) => {
+        waiting.push({ execute: () => resolve(write()), reject, endsAt: monotonicNow() + timeoutMs })
+      })
+    },
+    /** Writes that wait are rejected. */
+    close(): void {
+      for (const { reject } of waiting.splice(0)) reject(new UnavailableError('The service is stopping.'))
+    },
   }
 }
