@@ -72,7 +72,7 @@ export class JournalBudget {
 }
 
 /** Counts what the journal may no longer have. */
-class Use {
+export class Use {
   lastUsed: Date | undefined
   requests = 0
   rejected = 0
@@ -85,13 +85,6 @@ class Use {
     if (status >= 400) this.rejected++
     for (const rule of rules) this.broken.add(rule)
     for (const rule of met) this.met.add(rule)
-  }
-
-  clear(): void {
-    this.lastUsed = undefined
-    this.requests = this.rejected = 0
-    this.met.clear()
-    this.broken.clear()
   }
 }
 
@@ -112,7 +105,7 @@ export class Journal {
   /** Ids of the last event of each kind. */
   readonly #controlEvents = new Map<ControlEvent, number>()
   /** What clients did since the start or the last reset. */
-  readonly use = new Use()
+  use = new Use()
   /** The last event about an entry is formatted once for all subscribers. */
   #sent: { readonly id: number; readonly text: string } | undefined
 

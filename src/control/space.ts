@@ -5,7 +5,7 @@ import type { Response } from '../http/response.ts'
 import type { FromSchema, ObjectSchema } from '../http/schema.ts'
 import type { Awaitable, IfMatch, ListRepresentation, ReplaceOutcome, Stores } from '../store/store.ts'
 import { type FaultSettings, Faults } from './faults.ts'
-import { itemChange, Journal, type JournalBudget, type RequestOutcome, type RulesOf } from './journal.ts'
+import { itemChange, Journal, type JournalBudget, type RequestOutcome, type RulesOf, Use } from './journal.ts'
 import type { ItemChange, ProfileInfo, SpaceInfo, SpaceMode } from './schema.ts'
 
 export type ItemBodies = readonly FromSchema<ObjectSchema>[]
@@ -76,7 +76,7 @@ export class ControlledSpace implements Space {
     if (outcome !== 'replaced') return outcome
     this.hasChanged = false
     this.faults.reset()
-    this.journal.use.clear()
+    this.journal.use = new Use()
     this.clearJournal()
     this.journal.notify('reset')
     return outcome

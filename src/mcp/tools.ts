@@ -29,6 +29,8 @@ const profile = oneOf(
   'a: int64 ids from the service, PUT by id. b: string ids from the client, text error codes.',
 )
 const servedProfile = { ...profile, description: 'As in read_contract. Required unless --url names one service.' }
+/** Which service, and which of its spaces. */
+const ofService = { profile: servedProfile, space }
 const url = text('Base URL for clients of this contract, without trailing slash; with the prefix of the space.')
 const ruleIds = text('Ids of rules, separated by commas, * is a wildcard: A8,S*.', {
   pattern: '^[\\w*-]{1,20}( *, *[\\w*-]{1,20}){0,99}$',
@@ -109,7 +111,7 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
     title: 'Find or start the service',
     description:
       'Returns the base URL for a client of the profile, and which failures each operation can have. Uses the service that runs on this machine, or starts one for this session, with items in memory. Call it before you run a client.',
-    input: partial({ profile: servedProfile, space }),
+    input: partial(ofService),
     output: object({
       url,
       isStartedHere: boolean('It was started for this session, and stops with it.'),
@@ -134,8 +136,7 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
     description:
       'Returns the items; with put, the service has exactly these items afterwards. Refuses to replace what is saved in a file or database.',
     input: partial({
-      profile: servedProfile,
-      space,
+      ...ofService,
       put: {
         ...arrayOf<{ id?: unknown }>({ type: 'object' }),
         description: `An array of all items. ${Object.values(profiles)
@@ -176,7 +177,7 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
     title: 'Reset the service',
     description:
       'Items as at the start (Profile A none, Profile B three), no rules of fail, an empty journal. Refuses to delete what is saved in a file or database.',
-    input: partial({ profile: servedProfile, space }),
+    input: partial(ofService),
     output: object({ url, message: text() }),
     annotations: { destructiveHint: true, idempotentHint: true, openWorldHint: false },
     async run(input) {
@@ -196,8 +197,7 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
     title: 'Read the journal of requests',
     description: `Returns what clients have sent lately, newest last: the response, what was wrong by member, the rules of the contract that the request broke, and what was simulated. Looks at the last ${maxJournalEntries} requests of the service or the space.`,
     input: partial({
-      profile: servedProfile,
-      space,
+      ...ofService,
       since: integer('Only requests after the one with this id: pass lastId of the last call.', { minimum: 0 }),
       before: integer('Only requests before the one with this id.', { minimum: 1 }),
       rejected: boolean('Only those with a status of 400 or more, or without a response.'),
@@ -245,8 +245,7 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
     description:
       'With rule, requests fail, wait or are answered slowly from now on, as it says; with clear, it replaces the earlier rules. Returns the rules and how often each was used. A rule without code, fault, delay and bytesPerSecond is a failure of the store. Example: {"profile":"a","rule":{"method":"POST","times":1,"code":503}}.',
     input: partial({
-      profile: servedProfile,
-      space,
+      ...ofService,
       rule: { ...ruleSchema, description: 'Which requests, and what happens to them.' },
       clear: boolean('Remove all rules, but those of flags.'),
     }),

@@ -19,7 +19,7 @@ export interface ControlClient extends Pick<Info, 'store' | 'operations'> {
   /** Which service, and which of its spaces. */
   readonly name: string
   /** Throws a `ControlError` for a response that is no success. */
-  send(method: string, path: string, body?: unknown, headers?: Readonly<Record<string, string>>): Promise<Response>
+  send(method: string, path: string, body?: unknown): Promise<Response>
   /** Restores the items of the start, removes the rules and empties the journal; says so. */
   reset(): Promise<string>
   /**
@@ -53,8 +53,8 @@ export async function connectControl(
   // Without a token nothing secret is sent, and the development certificate is self-signed.
   const client = createClient(url, { insecure: token === undefined })
   const headers = { ...commandHeader, 'x-todo-space': space, authorization: token && `Bearer ${token}` }
-  const send: ControlClient['send'] = async (method, path, body, more) => {
-    const response = await client.send(method, `/__admin${path}`, body, { ...headers, ...more }).catch((cause) => {
+  const send: ControlClient['send'] = async (method, path, body) => {
+    const response = await client.send(method, `/__admin${path}`, body, headers).catch((cause) => {
       if (!(cause instanceof NoResponseError)) throw cause
       throw new ControlError(
         `No server responds at ${url} (${printable(cause.message)}): check the URL, or start the service.`,
