@@ -16,38 +16,33 @@ const validMs = 5 * 60_000
 const maxCodes = 20
 const maxWrongPerSecond = 10
 
+export type Codes = ReturnType<typeof createCodes>
+
 /** Codes that somebody types or scans on another machine, each good for one token. */
-export class Codes {
-  readonly #settings: CodeSettings
+export function createCodes({ randomInt, now, monotonicNow }: CodeSettings) {
   /** By the hash of a code: the time that a lookup takes says nothing about it. The oldest is the first. */
-  readonly #codes = new Map<string, { readonly space: string; readonly expiresAt: number }>()
-  readonly #allowWrong: (client: string) => boolean
-
-  constructor(settings: CodeSettings) {
-    this.#settings = settings
-    this.#allowWrong = rateLimiter(maxWrongPerSecond, settings.monotonicNow)
-  }
-
-  /** A code for a token that controls this space. */
-  create(space: string): { readonly code: string; readonly expiresAt: Date } {
-    const { randomInt, now, monotonicNow } = this.#settings
-    const code = Array.from({ length: codeLength }, () => alphabet[randomInt(alphabet.length)]).join('')
-    this.#codes.set(hash(code), { space, expiresAt: monotonicNow() + validMs })
-    const ofSpace = [...this.#codes].filter(([, one]) => one.space === space)
-    for (const [oldest] of ofSpace.slice(0, -maxCodes)) this.#codes.delete(oldest)
-    return { code: code.replace(/^.{5}/, '$&-'), expiresAt: new Date(now().getTime() + validMs) }
-  }
-
-  /**
-   * Returns the space that the code is for, once. The limit is for wrong ones alone and for all clients together: nobody guesses one of 31^10, and
-   * whoever tries must not keep its owner out.
-   */
-  redeem(text: string): { readonly space: string } | 'wrong' | 'too-many-wrong' {
-    const key = hash(text.replace(/[\s-]/g, '').toUpperCase())
-    const found = this.#codes.get(key)
-    this.#codes.delete(key)
-    if (found && this.#settings.monotonicNow() < found.expiresAt) return found
-    return this.#allowWrong('') ? 'wrong' : 'too-many-wrong'
+  const codes = new Map<string, { readonly space: string; readonly expiresAt: number }>()
+  const allowWrong = rateLimiter(maxWrongPerSecond, monotonicNow)
+  return {
+    /** A code for a token that controls this space. */
+    create(space: string): { readonly code: string; readonly expiresAt: Date } {
+      const code = Array.from({ length: codeLength }, () => alphabet[randomInt(alphabet.length)]).join('')
+      codes.set(hash(code), { space, expiresAt: monotonicNow() + validMs })
+      const ofSpace = [...codes].filter(([, one]) => one.space === space)
+      for (const [oldest] of ofSpace.slice(0, -maxCodes)) codes.delete(oldest)
+      return { code: code.replace(/^.{5}/, '$&-'), expiresAt: new Date(now().getTime() + validMs) }
+    },
+    /**
+     * Returns the space that the code is for, once. The limit is for wrong ones alone and for all clients together: nobody
+     * guesses one of 31^10, and whoever tries must not keep its owner out.
+     */
+    redeem(text: string): { readonly space: string } | 'wrong' | 'too-many-wrong' {
+      const key = hash(text.replace(/[\s-]/g, '').toUpperCase())
+      const found = codes.get(key)
+      codes.delete(key)
+      if (found && monotonicNow() < found.expiresAt) return found
+      return allowWrong('') ? 'wrong' : 'too-many-wrong'
+    },
   }
 }
 

@@ -19,7 +19,7 @@ import {
   ownOrigin,
   spaceOf,
 } from './api.ts'
-import { type CodeSettings, Codes } from './codes.ts'
+import { type CodeSettings, createCodes } from './codes.ts'
 import { controlPattern, type FaultSettings, problem } from './faults.ts'
 import { JournalBudget } from './journal.ts'
 import { type SpaceUse, spaceName } from './schema.ts'
@@ -85,7 +85,7 @@ export class Control implements HttpHandler {
     const { api } = options
     const controlled = controlApi(api, {
       ...options,
-      codes: new Codes({ ...options.codes, monotonicNow }),
+      codes: createCodes({ ...options.codes, monotonicNow }),
       listSpaces: (only) => this.#listSpaces(only),
       deleteSpace: (name) => this.#deleteSpace(name),
     })

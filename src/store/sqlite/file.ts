@@ -4,7 +4,7 @@ import Libsql from 'libsql'
 import { StartError } from '../../common/start-error.ts'
 import { Failures, type Notice } from '../notices.ts'
 import { isRefusal, UnavailableError } from '../store.ts'
-import { ReadFailures } from './read-failures.ts'
+import { readFailures } from './read-failures.ts'
 
 /** A value as libsql reads and writes it. A boolean parameter would abort the process. */
 export type SqlValue = string | number | Buffer | null
@@ -109,7 +109,7 @@ export class DataFile {
   /** The path without symbolic links. */
   readonly path: string
   readonly writes: Failures
-  readonly #reads: ReadFailures
+  readonly #reads: ReturnType<typeof readFailures>
   readonly #lock: Libsql.Database | undefined
   readonly #opened: Stats
   readonly #connection: Libsql.Database
@@ -125,7 +125,7 @@ export class DataFile {
     createPrivateFile(this.path)
     this.#opened = statSync(this.path)
     this.#connection = new Libsql(this.path)
-    this.#reads = new ReadFailures(notice, monotonicNow)
+    this.#reads = readFailures(notice, monotonicNow)
     this.writes = new Failures('Writes', notice)
     try {
       this.exec(`pragma busy_timeout = ${lockTimeoutMs[access]}`)
@@ -224,7 +224,7 @@ export class DataFile {
   /** Throws when the file is not in place, damaged or unreadable. */
   check(): void {
     this.#assertInPlace()
-    if (this.#reads.isFailing) throw new UnavailableError('Reads fail.')
+    if (this.#reads.isFailing()) throw new UnavailableError('Reads fail.')
     // Pages in memory would hide that the file is damaged.
     this.exec('pragma shrink_memory')
     this.#selectVersions.get([])

@@ -5,40 +5,30 @@ const repeatIntervalMs = 1_000
 const pausePerMs = 20
 
 /** A read that has failed is repeated until it succeeds: another one may not need what is damaged. */
-export class ReadFailures {
-  readonly #failures: Failures
-  readonly #monotonicNow: () => number
-  #timer: NodeJS.Timeout | undefined
+export function readFailures(notice: Notice, monotonicNow: () => number) {
+  const failures = new Failures('Reads', notice)
+  let timer: NodeJS.Timeout | undefined
 
-  constructor(notice: Notice, monotonicNow: () => number) {
-    this.#failures = new Failures('Reads', notice)
-    this.#monotonicNow = monotonicNow
-  }
-
-  get isFailing(): boolean {
-    return this.#failures.isFailing
-  }
-
-  failed(reason: string, read: () => unknown): void {
-    if (!this.isFailing) this.#repeat(read, repeatIntervalMs)
-    this.#failures.failed(reason)
-  }
-
-  close(): void {
-    clearTimeout(this.#timer)
-  }
-
-  #repeat(read: () => unknown, delayMs: number): void {
-    this.#timer = setTimeout(() => {
-      const startedAt = this.#monotonicNow()
+  function repeat(read: () => unknown, delayMs: number): void {
+    timer = setTimeout(() => {
+      const startedAt = monotonicNow()
       try {
         read()
-        this.#failures.succeeded()
+        failures.succeeded()
       } catch {
-        const elapsedMs = this.#monotonicNow() - startedAt
-        this.#repeat(read, Math.max(repeatIntervalMs, pausePerMs * elapsedMs))
+        const elapsedMs = monotonicNow() - startedAt
+        repeat(read, Math.max(repeatIntervalMs, pausePerMs * elapsedMs))
       }
     }, delayMs)
-    this.#timer.unref()
+    timer.unref()
+  }
+
+  return {
+    isFailing: () => failures.isFailing,
+    failed(reason: string, read: () => unknown): void {
+      if (!failures.isFailing) repeat(read, repeatIntervalMs)
+      failures.failed(reason)
+    },
+    close: () => clearTimeout(timer),
   }
 }
