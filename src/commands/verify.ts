@@ -1,21 +1,17 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { extname, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { createClient } from '../common/client.ts'
 import { readCommandLine, readServerUrl } from '../config/config.ts'
 import { choice, file, fileName, flagsOnly, integer, option, optionsHelp, text, toggle } from '../config/options.ts'
 import { bearerToken } from '../config/token-options.ts'
 import { configDirectory } from '../config-directory.ts'
-import { isLoopbackHost } from '../http/proxy.ts'
-import { commandHeader } from '../service/find-service.ts'
-import { createDevToken } from '../service/tokens.ts'
+import { developmentTokens } from '../service/own-tokens.ts'
 import {
   CannotVerify,
   type Contract,
   defineContract,
   parseWaivers,
   type Verification,
-  type VerifyOptions,
   verify as verifyServer,
   type Waiver,
 } from '../verify/index.ts'
@@ -113,7 +109,6 @@ Examples
 
     const { report = 'pretty', out, contract: contractFile, waivers: waiversFile, wait = 0, ...verifyOptions } = values
     const publicUrl = values['public-url']
-    const own = await tokensOfService(url, verifyOptions, process)
     const progress = createProgressLine(process)
     try {
       const contract = contractFile === undefined ? undefined : await loadContract(contractFile)
@@ -123,7 +118,6 @@ Examples
       for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => abort.abort())
       const verification = await verifyServer({
         ...verifyOptions,
-        ...own,
         url,
         contract,
         waivers,
@@ -132,6 +126,7 @@ Examples
         credentials: values.header,
         otherCredentials: values['other-header'],
         shrink: values['no-shrink'] !== true,
+        findTokens: () => developmentTokens(url, configDirectory(process.env)),
         waitMs: wait * 1000,
         signal: abort.signal,
         onOutcome: progress.show,
@@ -148,29 +143,6 @@ Examples
     }
   },
 }
-
-/** Tokens of two callers for a todo-service in development on this machine, where none was passed. */
-async function tokensOfService(
-  url: string,
-  { token }: { readonly token?: string | undefined },
-  { env }: Process,
-): Promise<Pick<VerifyOptions, 'token' | 'otherToken'>> {
-  if (token !== undefined || !isLoopbackHost(new URL(url).hostname)) return {}
-  const client = createClient(url, { insecure: true, timeout: infoTimeoutMs })
-  const get = async (path: string, headers: object) =>
-    client.send('GET', path, undefined, { ...commandHeader, ...headers }).catch(() => undefined)
-  if ((await get('/__admin/info', {}))?.status !== 200) return {}
-  const made = await Promise.all(
-    ['verify', 'verify-other'].map((name) =>
-      createDevToken(configDirectory(env), { name, roles: [], scopes: [], claims: {}, validForSeconds: 3600 }),
-    ),
-  )
-  const [first, other] = made.map((one) => (typeof one === 'string' ? undefined : one.token))
-  const accepted = await get('/secret', { authorization: `Bearer ${first}` })
-  return accepted?.status === 200 ? { token: first, otherToken: other } : {}
-}
-
-const infoTimeoutMs = 2_000
 
 /** The default export of a module, or its export `contract`. */
 async function loadContract(path: string): Promise<Contract> {

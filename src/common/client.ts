@@ -139,7 +139,7 @@ export function createClient(
   }
 }
 
-const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
+export const bearer = (token: string | undefined) => ({ authorization: `Bearer ${token}` })
 const withoutSlash = (url: string) => new URL(url).href.replace(/\/+$/, '')
 
 /** Not declared as an Agent: users of this package need no types of Node. */

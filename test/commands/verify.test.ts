@@ -419,8 +419,9 @@ suite('verify exits with 1 for a server that', () => {
 
   test('stops responding', async (t) => {
     let requests = 0
-    const server = createServer((_, response) => {
-      if (++requests < 3) response.writeHead(200, { 'content-type': 'application/json' }).end('[]')
+    const server = createServer(({ url }, response) => {
+      if (url?.startsWith('/__admin')) response.writeHead(404).end()
+      else if (++requests < 3) response.writeHead(200, { 'content-type': 'application/json' }).end('[]')
     })
     const { code, stdout } = await run(t, ['verify', await listen(t, server), '--profile', 'a', '--timeout', '1000'])
     assert.equal(code, 1)

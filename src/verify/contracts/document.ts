@@ -1,5 +1,5 @@
 /** S4: the OpenAPI document is valid, describes the profile, and agrees with what the server does. */
-import type { Client, Response } from '../../common/client.ts'
+import { bearer, type Client, type Response } from '../../common/client.ts'
 import { type Check, choice, spec, uniqueText, withToken } from '../engine/contract.ts'
 import {
   expectMediaType,
@@ -33,7 +33,6 @@ export const documentPath = '/swagger/v1/swagger.json'
 export const secretPath = '/secret'
 export const forecastPath = '/weatherforecast'
 export const summaries = 'Freezing Bracing Chilly Cool Mild Warm Balmy Hot Sweltering Scorching'.split(' ')
-export const bearer = (token: string | undefined) => ({ authorization: `Bearer ${token}` })
 
 type Type = 'integer' | 'string' | 'boolean'
 

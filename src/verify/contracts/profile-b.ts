@@ -457,7 +457,7 @@ async function expectUsualIdInTheEnd(client: Client, id: string): Promise<void> 
   throw cause
 }
 
-/** The id, as it is, can be used as any other. */
+/** The id can be used like any other. */
 async function expectUsualId(client: Client, id: string): Promise<void> {
   const model = newModel(client)
   const item = model.newItem({ id })

@@ -1,5 +1,5 @@
 import { createHmac, generateKeyPairSync, randomUUID, sign } from 'node:crypto'
-import type { Client, Response } from '../../common/client.ts'
+import { bearer, type Client, type Response } from '../../common/client.ts'
 import { type Check, choice, spec, withToken, withTwoTokens } from '../engine/contract.ts'
 import {
   expectEmpty,
@@ -11,7 +11,7 @@ import {
   expectThat,
   RuleViolation,
 } from '../engine/expect.ts'
-import { bearer, documentChecks, documentPath, forecastPath, type Methods, secretPath, summaries } from './document.ts'
+import { documentChecks, documentPath, forecastPath, type Methods, secretPath, summaries } from './document.ts'
 import { itemsPath, observe, providing, setUp } from './rules.ts'
 
 interface ForecastEntry {

@@ -1,4 +1,5 @@
 import {
+  bearer,
   type Client,
   type ClientOptions,
   createAgent,
@@ -53,6 +54,8 @@ export interface RunOptions extends ClientOptions {
   readonly bail?: boolean | undefined
   /** Milliseconds to wait for a server that is starting. Default: 0. */
   readonly waitMs?: number | undefined
+  /** Makes tokens of two callers, where none was passed. Called once the server has responded. */
+  readonly findTokens?: (() => Promise<Pick<ClientOptions, 'token' | 'otherToken'> | undefined>) | undefined
   /** Stops the run within a moment; the items of the run are deleted as usual. */
   readonly signal?: StopSignal | undefined
   /** Called after each check. */
@@ -447,7 +450,10 @@ class Run {
   /** What a check has created must be deleted by the operation that another check is about. */
   #citeDeletion(undeleted: RuleViolation | undefined): RuleViolation | undefined {
     const { rule } = this.#selected.find(({ provides }) => provides === 'delete') ?? {}
-    return rule === undefined || !undeleted ? undefined : Object.assign(undeleted, { rule, prerequisite: 'delete' })
+    if (rule === undefined || !undeleted) return undefined
+    undeleted.rule = rule
+    undeleted.prerequisite = 'delete'
+    return undeleted
   }
 
   /** A check that others build on may come after one of them, such as on a fresh server: it is judged first. */
@@ -554,9 +560,11 @@ function findWaivers({ contract, except = [], waivers = [], now = () => new Date
 }
 
 /** The client that checks use, and the list of items before the run. */
-async function connect(plain: Client, options: RunOptions): Promise<{ target: Client; firstList: Response }> {
+async function connect(client: Client, options: RunOptions): Promise<{ target: Client; firstList: Response }> {
   const { path } = options.contract.items
-  const first = await fetchFirst(plain, path, options)
+  const first = await fetchFirst(client, path, options)
+  const found = client.token === undefined ? await options.findTokens?.() : undefined
+  const plain = { ...client, ...found, ...(found && { credentials: bearer(found.token) }) }
   const { status, headers } = first
   if (status >= 300 && status < 400 && headers.location)
     throw new CannotVerify(
