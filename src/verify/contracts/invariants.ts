@@ -7,8 +7,8 @@ import {
   expectItems,
   expectMediaType,
   expectObject,
-  expectPlainText,
   expectStatus,
+  expectTextType,
   expectThat,
   isSuccess,
 } from '../engine/expect.ts'
@@ -168,16 +168,18 @@ const codes: Readonly<Record<string, readonly [status: number, methods: string]>
   CouldNotDeleteItem: [400, 'DELETE'],
 }
 
+export const errorCodes = Object.keys(codes)
+
 /** B4 to B9: each error has its code, and each code its status and methods. */
 export const codeInvariants: readonly Check[] = [
   invariant('B9', 'every error code is alone in its body, as plain text', (response) => {
     const { text } = response
     const code =
-      response.status >= 400 && text.length < 5_000 ? Object.keys(codes).find((one) => text.includes(one)) : undefined
+      response.status >= 400 && text.length < 5_000 ? errorCodes.find((one) => text.includes(one)) : undefined
     if (code === undefined || response.request.method === 'HEAD') return
     observe('error codes', () => {
       expectThat(text === code, `the body ${code}, and nothing else`, response)
-      expectPlainText(response)
+      expectTextType(response)
     })
   }),
   invariant('B6', 'every error code has its status and its operations', (response, path) => {

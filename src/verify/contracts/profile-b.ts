@@ -21,14 +21,14 @@ import {
   expectItems,
   expectMembers,
   expectMethodNotAllowed,
-  expectPlainText,
   expectStatus,
   expectSuccess,
+  expectTextType,
   expectThat,
   isSuccess,
 } from '../engine/expect.ts'
 import { commonChecks, openControl, sampleMethodChecks, textChecks } from './common.ts'
-import { codeInvariants, invariants } from './invariants.ts'
+import { codeInvariants, errorCodes, invariants } from './invariants.ts'
 import { allOf, deleteItem, observeOperation, type Profile, populate, postItem, StoreModel } from './model.ts'
 import { hasFailed, itemPath, itemsPath, observe, observeUnlessFailed, ofProfile, providing } from './rules.ts'
 import { endpointChecks, sampleChecks } from './samples.ts'
@@ -49,15 +49,6 @@ const newItem = (members: Partial<TodoItemB> = {}): TodoItemB => ({
   ...members,
 })
 
-const errorCodes = [
-  'TodoItemNameAndNotesRequired',
-  'TodoItemIDInUse',
-  'RecordNotFound',
-  'CouldNotCreateItem',
-  'CouldNotUpdateItem',
-  'CouldNotDeleteItem',
-]
-
 /** Whether a body is the code and nothing else is another check (B9); where bodies have no code, the status is judged. */
 function expectError(response: Response, status: number, code: string): void {
   observeOperation(response, () => expectStatus(response, status))
@@ -71,7 +62,7 @@ function expectOnlyCode(response: Response): void {
   if (response.status < 400) return
   observeOperation(response, () => {
     expectThat(errorCodes.includes(response.text), 'an error code as the body, and nothing else', response)
-    expectPlainText(response)
+    expectTextType(response)
   })
 }
 

@@ -354,7 +354,7 @@ const minItems = 4
 const rounds = 8
 const itemsReadAtOnce = 6
 
-/** A round of requests that overlap, each sent after so many milliseconds. */
+/** Sends requests that overlap; the delays, in milliseconds, say when each is sent. */
 type Round = <T extends ModelItem>(
   model: StoreModel<T>,
   profile: Profile<T>,

@@ -143,7 +143,7 @@ export function expectMediaType(response: Response, mediaType: string): void {
 }
 
 /** In any charset: a text of ASCII characters is the same in all of them. */
-export function expectPlainText(response: Response): void {
+export function expectTextType(response: Response): void {
   expectThat(contentTypeOf(response)[0] === 'text/plain', 'content-type text/plain', response)
 }
 
