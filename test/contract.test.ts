@@ -3,11 +3,11 @@ import { suite, test } from 'node:test'
 import { profileA, profileB, rules } from '../src/verify/index.ts'
 import { testContract, testControlled } from './support/contract.ts'
 
-// test/slow/contract.test.ts has the others.
-testContract('a', 'in process')
-testContract('b', 'in process')
-testContract('a', 'over a socket, store SQLite')
-testContract('b', 'over a socket, store PostgreSQL')
+// test/slow/contract.test.ts has the others, and the checks that take long.
+testContract('a', 'in process', { long: false })
+testContract('b', 'in process', { long: false })
+testContract('a', 'over a socket, store SQLite', { long: false })
+testContract('b', 'over a socket, store PostgreSQL', { long: false })
 testControlled('a', 'in a space')
 
 suite('the checks', () => {

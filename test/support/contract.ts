@@ -43,15 +43,17 @@ const inspecting = (client: Client, checks: readonly Check[]): Client => ({
   },
 })
 
-/** Runs every check of the profile; over a socket without G and S, which are the same with every store. */
-export function testContract(profile: 'a' | 'b', name: ServerName): void {
+/** Runs the checks of the profile, `long` ones too; over a socket without G and S, which are the same with every store. */
+export function testContract(profile: 'a' | 'b', name: ServerName, { long }: { long: boolean }): void {
   const startServer = servers[name]
   const documentUrl = new URL(`../../../openapi/${profile}.json`, import.meta.url)
   const withValidation = openApiValidation(JSON.parse(readFileSync(documentUrl, 'utf8')))
 
   test(`profile ${profile} conforms to the contract and its OpenAPI document, ${name}`, async (parent) => {
     const { items } = contracts[profile]
-    const checks = contracts[profile].checks.filter(({ rule }) => name === 'in process' || !/^[GS]/.test(rule))
+    const checks = contracts[profile].checks.filter(
+      ({ rule, isLong }) => (name === 'in process' || !/^[GS]/.test(rule)) && (long || !isLong),
+    )
     let shared: Promise<ItemTracker> | undefined
 
     for (const check of checks)

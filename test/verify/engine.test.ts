@@ -26,16 +26,16 @@ suite('what a run sees', { concurrency: 2 }, () => {
       if (!isList(request)) return response
       const items = JSON.parse(response.text) as { id: number }[]
       for (const { id } of items) if (!createdAt.has(id)) createdAt.set(id, Date.now())
-      const kept = items.filter(({ id }) => Date.now() - (createdAt.get(id) ?? 0) < 10_000)
+      const kept = items.filter(({ id }) => Date.now() - (createdAt.get(id) ?? 0) < 3_000)
       return { ...response, text: JSON.stringify(kept) }
     }
-    const { outcomes } = await verifyFaulty(t, 'a', mutate, { only: ['A1'], quick: true, watchMs: 10_500 })
+    const { outcomes } = await verifyFaulty(t, 'a', mutate, { only: ['A1'], quick: true, watchMs: 3_500 })
     const failed = outcomes.filter(({ status }) => status === 'failed')
     assert.deepEqual(
       failed.map(({ name }) => name),
       ['items that nobody changes stay as they are'],
     )
-    assert.match(failed[0]?.failure?.expected ?? '', /^after nothing for 1\d seconds/)
+    assert.match(failed[0]?.failure?.expected ?? '', /^after nothing for \d seconds/)
   })
 
   test('A1 a list that is kept for each User-Agent', async (t) => {
