@@ -1,4 +1,4 @@
-import type { FaultRule, UsedRule } from '../src/control/schema.ts'
+import type { ActiveFault, Fault } from '../src/control/schema.ts'
 import { type Answer, admin, baseUrl, currentToken, messageOf } from './client.ts'
 import { button, copyButton, h, select, setText, tabs } from './dom.ts'
 import { counted, toCurl } from './format.ts'
@@ -9,36 +9,36 @@ type SwitchKind = keyof typeof kinds
 /** How sentences begin. */
 const verbs = { fail: 'Fail', delay: 'Delay', slow: 'Send', drop: 'Drop the connection of' }
 
-const drops: Readonly<Record<NonNullable<FaultRule['fault']>, string>> = {
+const drops: Readonly<Record<NonNullable<Fault['connection']>, string>> = {
   reset: 'without any effect',
   lost: 'after the request took effect',
   truncate: 'after half of the response',
 }
 
 /** They are sentences that are filled in. */
-const presets: readonly (readonly [name: string, rules: readonly FaultRule[]])[] = [
+const presets: readonly (readonly [name: string, rules: readonly Fault[]])[] = [
   ['Slow network', [{ delay: 200, maxDelay: 800 }, { bytesPerSecond: 20_000 }]],
   ['Flaky', [{ share: 0.2 }]],
   ['Down', [{}]],
-  ['Lost answers', [{ method: 'POST', times: 1, fault: 'lost' }]],
+  ['Lost answers', [{ method: 'POST', times: 1, connection: 'lost' }]],
   ['Slow body', [{ bytesPerSecond: 2000 }]],
   ['Expired tokens', [{ code: 401 }]],
 ]
 
 const isKind = (name: string): name is SwitchKind => Object.hasOwn(kinds, name)
 
-type ShownRule = FaultRule & Partial<Pick<UsedRule, 'used'>>
+type ShownRule = Fault & Partial<Pick<ActiveFault, 'used'>>
 
 export const isUsedUp = ({ times = Number.POSITIVE_INFINITY, used = 0 }: ShownRule) => used >= times
 
-const kindOf = ({ code, fault, delay, bytesPerSecond }: FaultRule): SwitchKind => {
-  if (fault) return 'drop'
+const kindOf = ({ code, connection, delay, bytesPerSecond }: Fault): SwitchKind => {
+  if (connection) return 'drop'
   if (code !== undefined || (delay ?? bytesPerSecond) === undefined) return 'fail'
   return delay === undefined ? 'slow' : 'delay'
 }
 
 /** `POST /api/todoitems`, `POST`, `* /api/todoitems` or nothing. */
-const requestsOf = ({ method, path }: FaultRule) => [method ?? (path && '*'), path].filter(Boolean).join(' ')
+const requestsOf = ({ method, path }: Fault) => [method ?? (path && '*'), path].filter(Boolean).join(' ')
 
 const splitRequests = (requests: string) => {
   const [, method = '', path = ''] = /^(\S*) ?(.*)$/s.exec(requests) ?? []
@@ -54,11 +54,11 @@ function nounOf(kind: SwitchKind, requests: string, isPlural: boolean): string {
 }
 
 const percent = (share: number) => Number((100 * share).toFixed(4))
-const timeOf = ({ delay, maxDelay }: FaultRule) => (maxDelay === undefined ? `${delay}` : `${delay} to ${maxDelay}`)
+const timeOf = ({ delay, maxDelay }: Fault) => (maxDelay === undefined ? `${delay}` : `${delay} to ${maxDelay}`)
 const rateOf = (bytesPerSecond: number) => `${bytesPerSecond / 1000} kB/s`
 
 /** What a rule does in addition to what its kind says. */
-function additionsOf(rule: FaultRule): string {
+function additionsOf(rule: Fault): string {
   const { times, share, delay, bytesPerSecond } = rule
   const kind = kindOf(rule)
   const parts = [
@@ -71,7 +71,7 @@ function additionsOf(rule: FaultRule): string {
 
 /** A rule as a sentence. */
 export function describeRule(rule: ShownRule): string {
-  const { times, share, code, fault, bytesPerSecond = 0, used = 0 } = rule
+  const { times, share, code, connection, bytesPerSecond = 0, used = 0 } = rule
   const kind = kindOf(rule)
   const requests = requestsOf(rule)
   const noun = (isPlural: boolean) => nounOf(kind, requests, isPlural)
@@ -92,7 +92,7 @@ export function describeRule(rule: ShownRule): string {
     fail: status,
     delay: ` by ${timeOf(rule)} ms`,
     slow: ` at ${rateOf(bytesPerSecond)}`,
-    drop: ` ${fault && drops[fault]}`,
+    drop: ` ${connection && drops[connection]}`,
   }[kind]
   return [`${verbs[kind]} ${which}${how}`, additionsOf(rule)].filter(Boolean).join(', ')
 }
@@ -138,12 +138,12 @@ const isShown = ({ kind, how }: Values, name: string) =>
   })[name] ?? true
 
 function valuesOf(rule: ShownRule): Values {
-  const { times, share, code, fault, delay, maxDelay, bytesPerSecond, used = 0 } = rule
+  const { times, share, code, connection, delay, maxDelay, bytesPerSecond, used = 0 } = rule
   const kind = kindOf(rule)
   const defaults = defaultsOf(kind)
   // Changing a rule sets `used` to 0, so the number is that of the requests that are left.
   const left = times === undefined || isUsedUp(rule) ? times : times - used
-  const also: FaultRule = {
+  const also: Fault = {
     ...(share !== undefined && left !== undefined && { times: left }),
     ...(kind !== 'delay' && delay !== undefined && { delay, ...(maxDelay !== undefined && { maxDelay }) }),
     ...(kind !== 'slow' && bytesPerSecond !== undefined && { bytesPerSecond }),
@@ -155,7 +155,7 @@ function valuesOf(rule: ShownRule): Values {
     next: `${left ?? defaults.next}`,
     share: share === undefined ? defaults.share : `${percent(share)}`,
     status: `${code ?? ''}`,
-    fault: fault ?? defaults.fault,
+    fault: connection ?? defaults.fault,
     delay: `${delay ?? defaults.delay}`,
     maxDelay: `${maxDelay ?? ''}`,
     rate: bytesPerSecond === undefined ? defaults.rate : `${bytesPerSecond / 1000}`,
@@ -163,7 +163,7 @@ function valuesOf(rule: ShownRule): Values {
   }
 }
 
-function readAdditions({ also }: Values): FaultRule {
+function readAdditions({ also }: Values): Fault {
   try {
     return Object(JSON.parse(also || '{}'))
   } catch {
@@ -171,7 +171,7 @@ function readAdditions({ also }: Values): FaultRule {
   }
 }
 
-function ruleOf(values: Values): FaultRule {
+function ruleOf(values: Values): Fault {
   const { kind, how, requests, next, share, status, fault, delay, maxDelay, rate } = values
   const { method, path } = splitRequests(requests)
   const { times, ...also } = readAdditions(values)
@@ -182,7 +182,7 @@ function ruleOf(values: Values): FaultRule {
     ...(how === 'share' && times !== undefined && { times }),
     ...(how === 'share' && { share: Number((Number(share) / 100).toFixed(6)) }),
     ...(kind === 'fail' && status && { code: Number(status) }),
-    ...(kind === 'drop' && { fault: fault as NonNullable<FaultRule['fault']> }),
+    ...(kind === 'drop' && { connection: fault as NonNullable<Fault['connection']> }),
     ...(kind === 'delay' && { delay: Number(delay), ...(maxDelay && { maxDelay: Number(maxDelay) }) }),
     ...(kind === 'slow' && { bytesPerSecond: Math.round(1000 * Number(rate)) }),
     ...also,
@@ -363,10 +363,10 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
   }
 }
 
-const strip = ({ id: _, used: _used, flag: _flag, ...rule }: UsedRule): FaultRule => rule
+const strip = ({ id: _, used: _used, flag: _flag, ...rule }: ActiveFault): Fault => rule
 
 /** What is left of rules, to add them again. */
-const remaining = (rules: readonly UsedRule[]) =>
+const remaining = (rules: readonly ActiveFault[]) =>
   rules
     .filter((rule) => !isUsedUp(rule))
     .map((rule) => ({ ...strip(rule), ...(rule.times !== undefined && { times: rule.times - rule.used }) }))
@@ -384,8 +384,8 @@ function createSwitcher(app: App) {
   }
 
   /** Behind the others, which stay as they are. */
-  async function add(rules: readonly FaultRule[], what: string) {
-    const added: UsedRule[] = []
+  async function add(rules: readonly Fault[], what: string) {
+    const added: ActiveFault[] = []
     for (const rule of rules) {
       const response = await admin('POST', 'faults', JSON.stringify(rule))
       setText(formError, response.status === 201 ? '' : messageOf(response))
@@ -395,7 +395,7 @@ function createSwitcher(app: App) {
     if (added.length > 0) say(`${what}: ${added.map(describeRule).join('; ')}`, () => remove(added))
   }
 
-  const remove = async (rules: readonly UsedRule[]) =>
+  const remove = async (rules: readonly ActiveFault[]) =>
     report(...(await Promise.all(rules.map(({ id }) => admin('DELETE', `faults/${id}`)))))
 
   /** A rule that is gone already is off as well. */
@@ -405,12 +405,12 @@ function createSwitcher(app: App) {
     return !failed
   }
 
-  function sayOff(text: string, rules: readonly UsedRule[]) {
+  function sayOff(text: string, rules: readonly ActiveFault[]) {
     const left = remaining(rules)
     say(text, left.length > 0 ? () => add(left, 'Switched on again') : undefined)
   }
 
-  async function switchOff(rule: UsedRule) {
+  async function switchOff(rule: ActiveFault) {
     if (await remove([rule])) sayOff(`Switched off: ${describeRule(rule)}`, [rule])
   }
 
@@ -424,8 +424,8 @@ function createSwitcher(app: App) {
 }
 type Switcher = ReturnType<typeof createSwitcher>
 
-function ruleRow(switcher: Switcher, edit: (rule: UsedRule) => void) {
-  let current: UsedRule
+function ruleRow(switcher: Switcher, edit: (rule: ActiveFault) => void) {
+  let current: ActiveFault
   const sentence = h('p')
   const state = h('small')
   const editButton = button('Edit', () => edit(current), { class: 'quiet small' })
@@ -433,7 +433,7 @@ function ruleRow(switcher: Switcher, edit: (rule: UsedRule) => void) {
   const element = h('li', sentence, state, editButton, off)
   return {
     element,
-    update(rule: UsedRule) {
+    update(rule: ActiveFault) {
       current = rule
       const text = describeRule(rule)
       if (sentence.textContent !== text) sentence.replaceChildren(...marked(text))
@@ -449,7 +449,7 @@ function ruleRow(switcher: Switcher, edit: (rule: UsedRule) => void) {
 type RuleRow = ReturnType<typeof ruleRow>
 
 /** The rules that are switched on. */
-function ruleList(switcher: Switcher, edit: (rule: UsedRule) => void) {
+function ruleList(switcher: Switcher, edit: (rule: ActiveFault) => void) {
   const rows = new Map<number, RuleRow>()
   const list = h('ul.rules', { 'aria-label': 'Switched on' })
   const none = h('p.hint', 'Nothing is switched on: requests get their normal responses.')
@@ -470,7 +470,7 @@ function ruleList(switcher: Switcher, edit: (rule: UsedRule) => void) {
 
   return {
     element: h('div.card.stack', h('div.line', title, allOff), none, list, several, switcher.listError),
-    update(rules: readonly UsedRule[]) {
+    update(rules: readonly ActiveFault[]) {
       for (const [id, row] of rows) if (!rules.some((rule) => rule.id === id)) removeRow(id, row)
       for (const [index, rule] of rules.entries()) {
         const row = rows.get(rule.id) ?? ruleRow(switcher, edit)
@@ -498,7 +498,7 @@ function commandBox(app: App) {
   return {
     element: h('div.terminal.stack', h('div.line', hint, copy), command),
     /** Without rules the sentences are not complete. */
-    show(rules: readonly FaultRule[], editedId: number | undefined) {
+    show(rules: readonly Fault[], editedId: number | undefined) {
       const [method, path] = editedId === undefined ? ['POST', faultsPath] : ['PUT', `${faultsPath}/${editedId}`]
       const headers = { 'content-type': 'application/json' }
       const isSecured = currentToken() !== '' && !app.info.token
@@ -609,7 +609,7 @@ export function switchesView(app: App): View {
     if (response.status === 204) draft(firstDraft)
   }
 
-  function startEdit(rule: UsedRule) {
+  function startEdit(rule: ActiveFault) {
     draft([valuesOf(rule)], rule.id)
     sentences[0]?.focus()
     form.scrollIntoView({ block: 'nearest' })

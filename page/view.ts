@@ -1,4 +1,4 @@
-import type { Info, JournalEntry, UsedRule } from '../src/control/schema.ts'
+import type { ActiveFault, Info, JournalEntry } from '../src/control/schema.ts'
 
 /** The parameters of a view in the address, such as `status` in `#/traffic?status=4xx`. */
 type ViewParameters = Readonly<Partial<Record<string, string>>>
@@ -12,7 +12,7 @@ interface Action {
 /** What the views share. */
 export interface App {
   info: Info
-  rules: readonly UsedRule[]
+  rules: readonly ActiveFault[]
   /** The requests that the service remembers, by id, oldest first. */
   readonly entries: ReadonlyMap<number, JournalEntry>
   isOnline: boolean

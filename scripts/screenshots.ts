@@ -26,7 +26,7 @@ async function sendAll(): Promise<void> {
   await send('DELETE', '/api/todoitems/nothing', apple)
   await send('GET', '/secret', apple)
   await send('GET', '/api/todoitems', apple, undefined, { prefer: 'code=503' })
-  await server.fail({ method: 'POST', path: '/api/todoitems', times: 2, code: 400 }, { delay: 200, maxDelay: 800 })
+  await server.addFault({ method: 'POST', path: '/api/todoitems', times: 2, code: 400 }, { delay: 200, maxDelay: 800 })
 }
 
 async function take(name: string, view: string, width: number, isReady: (page: Page) => Promise<unknown>) {

@@ -1,6 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-import { ruleErrors } from './control/faults.ts'
-import { type FaultRule, type JournalEntry, type JournalQuery, journalQueryMembers } from './control/schema.ts'
+import { faultErrors } from './control/faults.ts'
+import { type Fault, type JournalEntry, type JournalQuery, journalQueryMembers } from './control/schema.ts'
 import { describeError, Rejection } from './http/errors.ts'
 import { quoteNumbers } from './http/int64.ts'
 import { arrayReader } from './http/schema.ts'
@@ -8,7 +8,7 @@ import { outcomeErrors } from './profiles/profile.ts'
 import { startInProcess, unknownOptions } from './service/start.ts'
 import type { ListRepresentation, ReplaceOutcome } from './store/store.ts'
 
-export type { FaultRule, JournalEntry, JournalQuery } from './control/schema.ts'
+export type { Fault, JournalEntry, JournalQuery } from './control/schema.ts'
 
 /** By profile: an item as a test states it. */
 export interface TodoItems {
@@ -33,7 +33,7 @@ export interface StartOptions<Name extends keyof TodoItems> {
   readonly profile: Name
   /** Any free port, where absent. */
   readonly port?: number
-  /** Repeats random numbers and ids exactly: forecast, trace ids, entity tags, random failures and delays. */
+  /** Repeats random numbers and ids exactly: forecast, trace ids, entity tags, random faults. */
   readonly seed?: number
   /** Stops the clock of forecast, journal and `Date` headers. The times of tokens are always those of the real clock. */
   readonly now?: Date | string
@@ -59,11 +59,11 @@ export interface TokenOptions {
   readonly validForSeconds?: number
 }
 
-/** Items with their ids, rules and requests that no other space has. */
+/** Items with their ids, faults and requests that no other space has. */
 export interface TodoSpace<Name extends keyof TodoItems> {
   /** Without trailing slash: `http://127.0.0.1:PORT/~NAME`. */
   readonly url: string
-  /** Items as at the start, no rules, no requests. */
+  /** Items as at the start, no faults, no requests. */
   reset(): Promise<void>
   /** The items; an id of Profile A is a bigint where a number would be rounded. */
   items(): Promise<Required<TodoItems[Name]>[]>
@@ -75,10 +75,10 @@ export interface TodoSpace<Name extends keyof TodoItems> {
    */
   requests(query?: JournalQuery): JournalEntry[]
   /**
-   * Adds rules behind those that there are. Of those that match a request and are not used up, it gets the first failure,
+   * Adds faults behind those that there are. Of those that match a request and are not used up, it gets the first failure,
    * the first delay and the first rate.
    */
-  fail(...rules: FaultRule[]): Promise<void>
+  addFault(...faults: Fault[]): Promise<void>
   /** A bearer token that this server accepts until it expires, in each space, and no other server does. */
   token(options?: TokenOptions): Promise<string>
 }
@@ -127,13 +127,13 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
       const { preflights = false } = query
       return find('requests', name).journal.list({ ...query, preflights })
     },
-    async fail(...rules) {
-      const { faults } = find('fail', name)
-      const mistakes = rules.flatMap((rule) => ruleErrors(rule, faults))
-      const limit = faults.findProblem(faults.count + rules.length)
+    async addFault(...added) {
+      const { faults } = find('addFault', name)
+      const mistakes = added.flatMap((fault) => faultErrors(fault, faults))
+      const limit = faults.findProblem(faults.count + added.length)
       if (limit) mistakes.push(limit)
-      if (mistakes.length > 0) throw new Error(`fail: ${mistakes.join(' ')}`)
-      for (const rule of rules) faults.add(rule)
+      if (mistakes.length > 0) throw new Error(`addFault: ${mistakes.join(' ')}`)
+      for (const fault of added) faults.add(fault)
     },
     async token(options = {}) {
       rejectUnknown('token', options, tokenOptionNames)

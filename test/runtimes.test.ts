@@ -245,7 +245,7 @@ suite('what is different', { concurrency: true }, () => {
           slow.socket.destroy()
           assert.deepEqual(await ended(), [items, 'aborted', null])
           const lost = new RawConnection(t, service.port)
-          lost.socket.write(get('Host: x\r\nPrefer: fault=lost\r\n', '/~ended/'))
+          lost.socket.write(get('Host: x\r\nPrefer: connection=lost\r\n', '/~ended/'))
           assert.deepEqual(await ended(), ['/', 'closed', null])
           const many = Array.from({ length: 12_000 }, (_, id) => ({ id, name: 'x'.repeat(1_000), isComplete: true }))
           assert.equal((await space.send('PUT', '/__admin/items', many)).status, 204)
@@ -330,7 +330,7 @@ suite('what is different', { concurrency: true }, () => {
 
         test('failures on request: lost and reset close the connection, truncate cuts the body off', async () => {
           for (const fault of ['lost', 'reset', 'truncate']) {
-            const response = fetch(`${service.url}${items}`, { headers: { prefer: `fault=${fault}` } })
+            const response = fetch(`${service.url}${items}`, { headers: { prefer: `connection=${fault}` } })
             await assert.rejects(
               response.then((received) => received.text()),
               fault,

@@ -56,7 +56,7 @@ suite('start', () => {
   test('reset restores the starting items, the ids, and removes failures and requests', async (t) => {
     const a = await started(t, { profile: 'a' })
     await fetch(a.url + items, jsonBody(dog))
-    await a.fail({ code: 503 })
+    await a.addFault({ code: 503 })
     await a.reset()
     assert.deepEqual(a.requests(), [])
     assert.deepEqual(await a.items(), [])
@@ -133,10 +133,13 @@ suite('start', () => {
     assert.deepEqual(server.requests({ since: secret?.id ?? 0 }), [rejected])
   })
 
-  test('fail adds failures, which are used up one after the other', async (t) => {
+  test('addFault adds failures, which are used up one after the other', async (t) => {
     const server = await started(t, { profile: 'a' })
-    await server.fail({ method: 'POST', times: 1, code: 503 })
-    await server.fail({ method: 'POST', path: items, times: 1, code: 500 }, { method: 'GET', times: 1, fault: 'reset' })
+    await server.addFault({ method: 'POST', times: 1, code: 503 })
+    await server.addFault(
+      { method: 'POST', path: items, times: 1, code: 500 },
+      { method: 'GET', times: 1, connection: 'reset' },
+    )
     const statuses = []
     for (let count = 0; count < 3; count++) statuses.push((await fetch(server.url + items, jsonBody(dog))).status)
     assert.deepEqual(statuses, [503, 500, 201])
@@ -150,7 +153,7 @@ suite('start', () => {
 
   test('S6 fail: a token that is rejected once, though none is required', async (t) => {
     const server = await started(t, { profile: 'b' })
-    await server.fail({ path: items, times: 1, code: 401 }, { path: items, times: 1, code: 429 })
+    await server.addFault({ path: items, times: 1, code: 401 }, { path: items, times: 1, code: 429 })
     const headers = { authorization: `Bearer ${await server.token()}` }
     const rejected = await fetch(server.url + items, { headers })
     assert.deepEqual([rejected.status, rejected.headers.get('www-authenticate')], [401, expired])
@@ -159,9 +162,9 @@ suite('start', () => {
     assert.equal((await fetch(server.url + items)).status, 200)
   })
 
-  test('fail combines a failure, a delay and a rate', async (t) => {
+  test('addFault combines a failure, a delay and a rate', async (t) => {
     const server = await started(t, { profile: 'a' })
-    await server.fail(
+    await server.addFault(
       { times: 1, delay: 10, maxDelay: 20 },
       { times: 1, bytesPerSecond: 5_000 },
       { times: 1, code: 500 },
@@ -176,8 +179,8 @@ suite('start', () => {
   test('fail names every mistake and adds nothing', async (t) => {
     const server = await started(t, { profile: 'b' })
     const sent = [{ code: 503, times: 0 }, { method: 'PATCH' }, { times: 1 }]
-    await assert.rejects(server.fail(...sent), {
-      message: 'fail: times must be a positive integer. No operation has this method and path.',
+    await assert.rejects(server.addFault(...sent), {
+      message: 'addFault: times must be a positive integer. No operation has this method and path.',
     })
     assert.equal((await fetch(server.url + items)).status, 200)
   })
@@ -263,7 +266,7 @@ suite('start', () => {
     await Promise.all(
       servers.map(async (server, index) => {
         await server.putItems([{ id: index, ...dog }])
-        if (index % 2 === 0) await server.fail({ method: 'GET', code: 503 })
+        if (index % 2 === 0) await server.addFault({ method: 'GET', code: 503 })
       }),
     )
     for (const [index, server] of servers.entries()) {
@@ -290,7 +293,7 @@ suite('start', () => {
     )
   })
 
-  test('space has items, ids, rules and requests of its own, those that are rejected too', async (t) => {
+  test('space has items, ids, faults and requests of its own, those that are rejected too', async (t) => {
     const server = await started(t, { profile: 'a' })
     const [ada, bob] = [server.space('ada'), server.space('bob')]
     assert.equal(ada.url, `${server.url}/~ada`)
@@ -298,7 +301,7 @@ suite('start', () => {
     for (const { url } of [ada, bob])
       assert.deepEqual(await (await fetch(url + items, jsonBody(dog))).json(), { id: 1, ...dog })
     await bob.putItems([{ id: 7n, isComplete: true }])
-    await ada.fail({ method: 'GET', code: 503 })
+    await ada.addFault({ method: 'GET', code: 503 })
     const headers = { authorization: `Bearer ${await ada.token({ name: 'ada' })}` }
     await fetch(ada.url + items)
     assert.equal((await fetch(`${bob.url}/secret`, { headers })).status, 200)
@@ -364,7 +367,7 @@ suite('start', () => {
     assert.equal((await ada.items()).length, 1)
   })
 
-  test('after close, items, rules and requests are gone, and each member says so', async () => {
+  test('after close, items, faults and requests are gone, and each member says so', async () => {
     const server = await start({ profile: 'a' })
     const ada = server.space('ada')
     await server.close()
@@ -373,7 +376,7 @@ suite('start', () => {
       await assert.rejects(one.items(), closed('items'))
       await assert.rejects(one.putItems([]), closed('putItems'))
       await assert.rejects(one.reset(), closed('reset'))
-      await assert.rejects(one.fail({ code: 503 }), closed('fail'))
+      await assert.rejects(one.addFault({ code: 503 }), closed('addFault'))
       assert.throws(() => one.requests(), closed('requests'))
     }
     assert.throws(() => server.space('eve'), closed('space'))
@@ -420,7 +423,7 @@ suite('start', () => {
     const unused = openSocket(Number(port), hostname)
     await once(unused, 'connect')
     const events = await fetch(`${server.url}/__admin/events`)
-    await server.fail({ path: items, delay: 60_000 })
+    await server.addFault({ path: items, delay: 60_000 })
     const delayed = fetch(server.url + items).catch((error: Error) => error)
     const isReceived = async () => (await (await fetch(`${server.url}/__admin/faults`)).text()).includes('"used":1')
     while (!(await isReceived())) await nextTurn()

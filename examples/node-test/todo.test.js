@@ -29,7 +29,7 @@ test('the list has the items of the service', async () => {
 })
 
 test('a request that fails is sent again', async () => {
-  await server.fail({ method: 'POST', times: 1, code: 503 })
+  await server.addFault({ method: 'POST', times: 1, code: 503 })
   const response = await createItem(server.url, 'buy milk')
   assert.deepEqual(await response.json(), { id: 1, name: 'buy milk', isComplete: false })
   assert.deepEqual(

@@ -28,7 +28,7 @@ test('the list has the items of the service', async ({ server, request }) => {
 })
 
 test('a request fails once, then works', async ({ server, request }) => {
-  await server.fail({ method: 'POST', times: 1, code: 503 })
+  await server.addFault({ method: 'POST', times: 1, code: 503 })
   const data = { name: 'buy milk', isComplete: false }
   expect(await request.post('/api/todoitems', { data })).not.toBeOK()
   expect(await request.post('/api/todoitems', { data })).toBeOK()

@@ -32,7 +32,7 @@ test.concurrent('the list has the items of the service', async ({ space, expect 
 })
 
 test.concurrent('a request that fails is sent again', async ({ space, expect }) => {
-  await space.fail({ method: 'POST', times: 1 })
+  await space.addFault({ method: 'POST', times: 1 })
   const response = await createItem(space.url, 'milk')
   expect(response.status).toBe(200)
   expect(space.requests().map(({ method, status }) => `${method} ${status}`)).toEqual(['POST 400', 'POST 200'])

@@ -19,7 +19,7 @@ const options = {
 
 export const mcp: Command = {
   help: `Serves coding agents over the Model Context Protocol, on standard input and output. An agent starts it.
-Tools: read_contract, service, items, reset, requests, fail, token, verify. Resources: the OpenAPI documents, the contract.
+Tools: read_contract, service, items, reset, requests, faults, token, verify. Resources: the OpenAPI documents, the contract.
 
 Usage
   todo-service mcp [flags]

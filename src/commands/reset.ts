@@ -21,7 +21,7 @@ const options = {
 }
 
 export const reset: Command = {
-  help: `Resets a service in development mode: items as at the start, no failures, an empty journal.
+  help: `Resets a service in development mode: items as at the start, no faults, an empty journal.
 Before it deletes items in a file or a database it asks.
 
 Usage

@@ -45,7 +45,7 @@ Examples
     const clock = createClock(config)
     // Not loaded in production.
     const control = config.control && (await import('../service/profile-control.ts'))
-    const problems = control?.findFailProblems(config, clock) ?? []
+    const problems = control?.findFaultProblems(config, clock) ?? []
     if (problems.length > 0) return { problems }
     const count = config.workers === 'auto' ? availableParallelism() : config.workers
     const options = { config, log, clock, stop }

@@ -1,4 +1,4 @@
-import type { FaultRule } from '../control/schema.ts'
+import type { Fault } from '../control/schema.ts'
 import { type CorsPolicy, parseOrigin } from '../http/cors.ts'
 import { parseProxyTrust } from '../http/proxy.ts'
 import { logLevels } from '../log.ts'
@@ -144,7 +144,7 @@ export const serveOptions = {
   'metrics-port': port('port for Prometheus metrics at /metrics (none)'),
   'metrics-host': host('address of the metrics port (127.0.0.1)'),
   'require-auth': toggle('require a token for the to-do endpoints too'),
-  'no-admin': toggle('development: disable the control API, spaces, delays and failures'),
+  'no-admin': toggle('development: disable the control API, spaces and faults'),
   spaces: choice(
     'path|caller|none',
     ['path', 'caller', 'none'],
@@ -152,12 +152,12 @@ export const serveOptions = {
   ),
   'space-ttl': seconds('development: how long to keep a space in memory without requests (600)'),
   delay: option('MS', 'milliseconds, such as 300 or 100-800', 'development: delay every response (none)', parseDelay),
-  fail: many(
+  fault: many(
     option(
-      'RULE',
-      'a share, such as 10% or POST:20% or POST:503:20%',
+      'FAULT',
+      'a fault such as 10% or POST:20% or POST:503:20%',
       'development: let a share of the requests fail, [METHOD:][STATUS:]SHARE% (none)',
-      parseFailRule,
+      parseFault,
     ),
   ),
   seed: integer('N', 0, 2 ** 32 - 1, 'development: repeat random numbers and ids exactly (random)'),
@@ -230,7 +230,7 @@ function rejectContradictions(parsed: ParsedServeOptions, mode: Mode): void {
       `${sourceOf('spaces')} path is for development mode with the control API: anybody can name any space. Use caller.`,
     )
   if (isDevelopment && values['no-admin'])
-    for (const name of ['space-ttl', 'delay', 'fail'] as const) rejectBoth(parsed, 'no-admin', name)
+    for (const name of ['space-ttl', 'delay', 'fault'] as const) rejectBoth(parsed, 'no-admin', name)
   if (values.workers === undefined || values.workers === 1) return
   if (!sourceOf('data') && !sourceOf('database-url'))
     problems.push(`${sourceOf('workers')} needs --data or --database-url: processes cannot share items in memory.`)
@@ -282,7 +282,7 @@ function configOf(
     spaces: values.spaces ?? (isDevelopment && !values['no-admin'] ? 'path' : 'none'),
     // A caller's space is that of its token.
     requireAuth: values.spaces === 'caller' || (values['require-auth'] ?? false),
-    // Undefined: no control API, spaces, delays and failures.
+    // Undefined: no control API, spaces and faults.
     control: isDevelopment && !values['no-admin'] ? readControlSettings(values) : undefined,
     seed: isDevelopment ? values.seed : undefined,
     now: isDevelopment ? values.now : undefined,
@@ -333,13 +333,13 @@ function readPorts(parsed: ParsedServeOptions) {
   return { a: portsOf('a'), b: portsOf('b') }
 }
 
-function parseDelay(text: string): FaultRule | undefined {
+function parseDelay(text: string): Fault | undefined {
   const [, min = '', max = min] = /^(\d{1,5})(?:-(\d{1,5}))?$/.exec(text) ?? []
   if (min === '' || Number(min) > Number(max)) return undefined
   return { delay: Number(min), ...(min !== max && { maxDelay: Number(max) }) }
 }
 
-function parseFailRule(text: string): FaultRule | undefined {
+function parseFault(text: string): Fault | undefined {
   const [, method, code, share] = /^(?:([A-Z]+):)?(?:(\d{3}):)?(\d{1,3}(?:\.\d+)?)%$/.exec(text) ?? []
   if (share === undefined || Number(share) > 100) return undefined
   return { share: Number(share) / 100, ...(method && { method }), ...(code && { code: Number(code) }) }
@@ -351,8 +351,8 @@ function parseTime(text: string): Date | undefined {
 }
 
 const readControlSettings = (values: ParsedServeOptions['values']) => ({
-  rules: [
-    ...values.fail.map((rule) => ({ ...rule, flag: '--fail' as const })),
+  faults: [
+    ...values.fault.map((fault) => ({ ...fault, flag: '--fault' as const })),
     ...(values.delay ? [{ ...values.delay, flag: '--delay' as const }] : []),
   ],
   maxSpaces,

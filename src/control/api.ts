@@ -11,20 +11,20 @@ import { documentRoute, objectSchema } from '../pages/openapi.ts'
 import { appPageRoutes } from '../pages/pages.ts'
 import type { Awaitable, ReplaceOutcome } from '../store/store.ts'
 import type { Codes } from './codes.ts'
-import { problem, readFaultRule, readFaultRules } from './faults.ts'
+import { problem, readFault, readFaults } from './faults.ts'
 import { type Journal, maxSubscriptions } from './journal.ts'
 import {
+  activeFaultSchema,
+  activeFaultsSchema,
   entriesSchema,
-  type FaultRule,
+  type Fault,
+  faultSchema,
+  faultsSchema,
   type Info,
   type JournalQuery,
   journalQueryMembers,
-  ruleSchema,
-  rulesSchema,
   type SpaceUse,
   spaceUsesSchema,
-  usedRuleSchema,
-  usedRulesSchema,
 } from './schema.ts'
 import type { ControlledSpace, ItemBodies } from './space.ts'
 
@@ -136,12 +136,12 @@ function controlRoute<Body>(
 
 const bodyErrors = ['body-malformed', 'body-invalid', 'media-type-unsupported', 'body-too-large'] as const
 const storeErrors = ['value-unstorable', 'store-full', 'store-unavailable'] as const
-const exampleRule = { method: 'POST', path: '/api/todoitems', times: 2, code: 503 }
-const exampleUsedRule = { id: 1, ...exampleRule, used: 0 }
+const exampleFault = { method: 'POST', path: '/api/todoitems', times: 2, code: 503 }
+const exampleActiveFault = { id: 1, ...exampleFault, used: 0 }
 const wholeNumberText = /^\d{1,15}$/
-const ruleId: NonNullable<Route['id']> = {
+const faultId: NonNullable<Route['id']> = {
   schema: { type: 'integer', format: 'int64', minimum: 1 },
-  parse: (segment = '') => (wholeNumberText.test(segment) ? Number(segment) : new Rejection('rule-missing')),
+  parse: (segment = '') => (wholeNumberText.test(segment) ? Number(segment) : new Rejection('fault-missing')),
 }
 
 type Input = Pick<HandlerInput<unknown, unknown>, 'space'>
@@ -149,13 +149,13 @@ type Input = Pick<HandlerInput<unknown, unknown>, 'space'>
 /** In development, every request works on a space. */
 export const spaceOf = ({ space }: Input) => space as ControlledSpace
 
-function setFaults(input: Input, rules: readonly FaultRule[]): Response {
-  spaceOf(input).faults.set(rules)
+function setFaults(input: Input, faults: readonly Fault[]): Response {
+  spaceOf(input).faults.set(faults)
   return noContent
 }
 
-const replaceFault = (input: Input, id: unknown, rule?: FaultRule) =>
-  spaceOf(input).faults.replace(id as number, rule) ? noContent : new Rejection('rule-missing')
+const replaceFault = (input: Input, id: unknown, fault?: Fault) =>
+  spaceOf(input).faults.replace(id as number, fault) ? noContent : new Rejection('fault-missing')
 
 function controlRoutes(api: Api, settings: ControlApiSettings): Route[] {
   const { itemSchema, newToken, codes, listSpaces, deleteSpace } = settings
@@ -182,7 +182,7 @@ function controlRoutes(api: Api, settings: ControlApiSettings): Route[] {
       },
     }),
     controlRoute('reset', 'POST', '/reset', {
-      summary: 'Items and rules as at the start, an empty journal',
+      summary: 'Items and faults as at the start, an empty journal',
       errors: storeErrors,
       execute: async (input) => respondToReplace(await spaceOf(input).reset(), []),
     }),
@@ -233,44 +233,44 @@ function controlRoutes(api: Api, settings: ControlApiSettings): Route[] {
       },
     }),
     controlRoute('getFaults', 'GET', '/faults', {
-      summary: 'The rules and how often each was used',
-      body: { schema: usedRulesSchema, example: [exampleUsedRule] },
-      execute: (input) => json(200, JSON.stringify(spaceOf(input).faults.rules)),
+      summary: 'The faults and how often each was used',
+      body: { schema: activeFaultsSchema, example: [exampleActiveFault] },
+      execute: (input) => json(200, JSON.stringify(spaceOf(input).faults.active)),
     }),
-    controlRoute<FaultRule>('postFault', 'POST', '/faults', {
-      summary: 'Add a rule behind the others, before those of flags',
-      requestBody: { schema: ruleSchema, example: exampleRule },
+    controlRoute<Fault>('postFault', 'POST', '/faults', {
+      summary: 'Add a fault behind the others, before those of flags',
+      requestBody: { schema: faultSchema, example: exampleFault },
       status: 201,
-      body: { schema: usedRuleSchema, example: exampleUsedRule },
+      body: { schema: activeFaultSchema, example: exampleActiveFault },
       readBody(text, input) {
         const { faults } = spaceOf(input)
         const limit = faults.findProblem(faults.count + 1)
-        return limit ? new Rejection('body-invalid', { '': [limit] }) : readFaultRule(text, faults)
+        return limit ? new Rejection('body-invalid', { '': [limit] }) : readFault(text, faults)
       },
       execute: (input) => json(201, JSON.stringify(spaceOf(input).faults.add(input.body))),
     }),
-    controlRoute<readonly FaultRule[]>('putFaults', 'PUT', '/faults', {
-      summary: 'Replace the rules but those of flags',
-      requestBody: { schema: rulesSchema, example: [exampleRule] },
-      readBody: (text, input) => readFaultRules(text, spaceOf(input).faults),
+    controlRoute<readonly Fault[]>('putFaults', 'PUT', '/faults', {
+      summary: 'Replace the faults but those of flags',
+      requestBody: { schema: faultsSchema, example: [exampleFault] },
+      readBody: (text, input) => readFaults(text, spaceOf(input).faults),
       execute: (input) => setFaults(input, input.body),
     }),
     controlRoute('deleteFaults', 'DELETE', '/faults', {
-      summary: 'Remove the rules but those of flags',
+      summary: 'Remove the faults but those of flags',
       execute: (input) => setFaults(input, []),
     }),
-    controlRoute<FaultRule>('putFault', 'PUT', '/faults/{id}', {
-      summary: 'Replace a rule',
-      id: ruleId,
-      requestBody: { schema: ruleSchema, example: exampleRule },
-      errors: ['rule-missing'],
-      readBody: (text, input) => readFaultRule(text, spaceOf(input).faults),
+    controlRoute<Fault>('putFault', 'PUT', '/faults/{id}', {
+      summary: 'Replace a fault',
+      id: faultId,
+      requestBody: { schema: faultSchema, example: exampleFault },
+      errors: ['fault-missing'],
+      readBody: (text, input) => readFault(text, spaceOf(input).faults),
       execute: (input) => replaceFault(input, input.id, input.body),
     }),
     controlRoute('deleteFault', 'DELETE', '/faults/{id}', {
-      summary: 'Remove a rule, until the next reset if it is of a flag',
-      id: ruleId,
-      errors: ['rule-missing'],
+      summary: 'Remove a fault, until the next reset if it is of a flag',
+      id: faultId,
+      errors: ['fault-missing'],
       execute: (input) => replaceFault(input, input.id),
     }),
     controlRoute('getSpaces', 'GET', '/spaces', {

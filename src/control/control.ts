@@ -43,7 +43,7 @@ export interface ControlOptions
   /** Each start of the service has another one. */
   readonly instance: string
   readonly codes: Omit<CodeSettings, 'monotonicNow'>
-  readonly faults: Omit<FaultSettings, 'countRules'>
+  readonly faults: Omit<FaultSettings, 'countFaults'>
   readonly maxSpaces: number
   readonly spaceTtlMs: number
 }
@@ -78,7 +78,7 @@ export class Control implements HttpHandler {
     this.#monotonicNow = monotonicNow
     this.#shared = {
       ...options,
-      faults: { ...options.faults, countRules: () => this.#countRules() },
+      faults: { ...options.faults, countFaults: () => this.#countFaults() },
       budget: new JournalBudget(),
     }
     this.defaultSpace = this.#create(defaultSpace)
@@ -152,7 +152,7 @@ export class Control implements HttpHandler {
     return new ControlledSpace(name, instance, this.#options.itemsOf(name), this.#shared)
   }
 
-  #countRules(): number {
+  #countFaults(): number {
     return [this.defaultSpace, ...this.#spaces.values()].reduce((sum, { faults }) => sum + faults.count, 0)
   }
 
@@ -285,7 +285,7 @@ const controlSettings = (
   verifyToken: requireScope(verifyToken, controlScope),
   log: {
     ...settings.log,
-    // The page reads the items and rules again after each change, so only failures are logged.
+    // The page reads the items and faults again after each change, so only failures are logged.
     request(profile, context, response, milliseconds) {
       if (Number(response.status) >= 400) settings.log.request(profile, context, response, milliseconds)
     },

@@ -1,99 +1,99 @@
 import { isObject } from '../common/json.ts'
 import { checkOf } from '../common/schema.ts'
 import { challengeExpired } from '../http/auth.ts'
-import type { Fault, RequestContext } from '../http/context.ts'
+import type { AppliedFault, RequestContext } from '../http/context.ts'
 import type { Api } from '../http/dispatch.ts'
 import { type ErrorCode, Rejection } from '../http/errors.ts'
 import type { Response } from '../http/response.ts'
 import { decode, errorCodesOf, type Route } from '../http/router.ts'
-import { type FaultRule, type FlagRule, maxWaitSeconds, ruleMembers, type UsedRule } from './schema.ts'
+import { type ActiveFault, type Fault, type FlagFault, faultMembers, maxWaitSeconds } from './schema.ts'
 
 export interface FaultSettings {
-  /** The rules that a space has at the start, and after a reset. */
-  readonly rules: readonly FlagRule[]
+  /** The faults that a space has at the start, and after a reset. */
+  readonly faults: readonly FlagFault[]
   readonly random: () => number
-  /** Counts the rules of all spaces but those of flags. */
-  readonly countRules: () => number
+  /** Counts the faults of all spaces but those of flags. */
+  readonly countFaults: () => number
 }
 
-type ActiveRule = { -readonly [Name in keyof UsedRule]: UsedRule[Name] }
+type MutableFault = { -readonly [Name in keyof ActiveFault]: ActiveFault[Name] }
 
-/** Each space has its own rules for failures, delays and rates. */
+/** Each space has its own faults. */
 export class Faults {
   readonly api: Api
   readonly #settings: FaultSettings
   readonly #onChange: () => void
   /** Those of flags are the last. */
-  #rules: ActiveRule[]
+  #active: MutableFault[]
   #lastId: number
   readonly #failures = new Map<Route, ReadonlyMap<number, ErrorCode | 'token-rejected'>>()
 
   constructor(api: Api, settings: FaultSettings, onChange = () => {}) {
     this.api = api
     this.#settings = settings
-    this.#lastId = settings.rules.length
+    this.#lastId = settings.faults.length
     this.#onChange = onChange
-    this.#rules = this.#flagRules()
+    this.#active = this.#flagFaults()
   }
 
-  get rules(): readonly UsedRule[] {
-    return this.#rules
+  get active(): readonly ActiveFault[] {
+    return this.#active
   }
 
-  /** How many rules there are but those of flags. */
+  /** How many faults there are but those of flags. */
   get count(): number {
-    return this.#rules.filter(({ flag }) => !flag).length
+    return this.#active.filter(({ flag }) => !flag).length
   }
 
-  /** Says why there cannot be `count` rules but those of flags; undefined where there can. */
+  /** Says why there cannot be `count` faults but those of flags; undefined where there can. */
   findProblem(count: number): string | undefined {
-    if (count > maxRules) return `There may be at most ${maxRules} rules.`
-    if (this.#settings.countRules() - this.count + count <= maxRulesTogether) return undefined
-    return `There may be at most ${maxRulesTogether} rules in all spaces together: reset one that you no longer need.`
+    if (count > maxFaults) return `There may be at most ${maxFaults} faults.`
+    if (this.#settings.countFaults() - this.count + count <= maxFaultsTogether) return undefined
+    return `There may be at most ${maxFaultsTogether} faults in all spaces together: reset one that you no longer need.`
   }
 
-  /** These rules replace all but those of flags. */
-  set(rules: readonly FaultRule[]): void {
-    this.#rules = [...rules.map((rule) => this.#newRule(rule)), ...this.#rules.filter(({ flag }) => flag)]
+  /** These faults replace all but those of flags. */
+  set(faults: readonly Fault[]): void {
+    this.#active = [...faults.map((fault) => this.#newFault(fault)), ...this.#active.filter(({ flag }) => flag)]
     this.#onChange()
   }
 
-  /** Adds a rule behind the others, but before those of flags: they would hide it. */
-  add(rule: FaultRule): UsedRule {
-    const added = this.#newRule(rule)
-    const firstOfFlags = this.#rules.findIndex(({ flag }) => flag)
-    this.#rules.splice(firstOfFlags < 0 ? this.#rules.length : firstOfFlags, 0, added)
+  /** Adds a fault behind the others, but before those of flags: they would hide it. */
+  add(fault: Fault): ActiveFault {
+    const added = this.#newFault(fault)
+    const firstOfFlags = this.#active.findIndex(({ flag }) => flag)
+    this.#active.splice(firstOfFlags < 0 ? this.#active.length : firstOfFlags, 0, added)
     this.#onChange()
     return added
   }
 
-  /** Puts `rule` in the place of the one with this id, or removes that. Returns whether there is one. */
-  replace(id: number, rule?: FaultRule): boolean {
-    const index = this.#rules.findIndex((one) => one.id === id)
+  /** Puts `fault` in the place of the one with this id, or removes that. Returns whether there is one. */
+  replace(id: number, fault?: Fault): boolean {
+    const index = this.#active.findIndex((one) => one.id === id)
     if (index < 0) return false
-    this.#rules.splice(index, 1, ...(rule ? [{ id, ...rule, used: 0 }] : []))
+    this.#active.splice(index, 1, ...(fault ? [{ id, ...fault, used: 0 }] : []))
     this.#onChange()
     return true
   }
 
   reset(): void {
-    this.#rules = this.#flagRules()
+    this.#active = this.#flagFaults()
     this.#onChange()
   }
 
-  #flagRules(): ActiveRule[] {
-    return this.#settings.rules.map((rule, index) => ({ id: index + 1, ...rule, used: 0 }))
+  #flagFaults(): MutableFault[] {
+    return this.#settings.faults.map((fault, index) => ({ id: index + 1, ...fault, used: 0 }))
   }
 
-  #newRule(rule: FaultRule): ActiveRule {
-    return { id: ++this.#lastId, ...rule, used: 0 }
+  #newFault(fault: Fault): MutableFault {
+    return { id: ++this.#lastId, ...fault, used: 0 }
   }
 
-  /** The failure, the delay and the rate, each of the first that has one: the preferences, then rule by rule. */
-  find(context: RequestContext, route: Route): Fault | undefined {
+  /** The failure, the delay and the rate, each of the first that has one: the preferences, then fault by fault. */
+  find(context: RequestContext, route: Route): AppliedFault | undefined {
     if (isExempt(route)) return undefined
     const prefer = context.request.header('prefer')
-    if (prefer === undefined && this.#rules.length === 0) return undefined
+    if (prefer === undefined && this.#active.length === 0) return undefined
     const preferred = prefer === undefined ? undefined : this.#preferred(prefer, context, route)
     if (preferred && 'status' in preferred) {
       const description = `Prefer: ${prefer}`
@@ -103,41 +103,41 @@ export class Faults {
     let { outcome, delayMs, bytesPerSecond, simulatedBy } = preferred ?? {}
     const applied = preferred?.applied ?? ''
     const descriptions = applied ? [`Prefer: ${applied}`] : []
-    for (const rule of this.#rules) {
-      const failure = outcome === undefined ? failureOf(rule) : undefined
-      const delay = delayMs === undefined ? rule.delay : undefined
-      const rate = bytesPerSecond === undefined ? rule.bytesPerSecond : undefined
-      if ((failure ?? delay ?? rate) === undefined || !this.#isChosen(rule, context, route)) continue
-      rule.used++
+    for (const fault of this.#active) {
+      const failure = outcome === undefined ? failureOf(fault) : undefined
+      const delay = delayMs === undefined ? fault.delay : undefined
+      const rate = bytesPerSecond === undefined ? fault.bytesPerSecond : undefined
+      if ((failure ?? delay ?? rate) === undefined || !this.#isChosen(fault, context, route)) continue
+      fault.used++
       const parts: unknown[] = []
       if (failure !== undefined) {
         outcome = this.#outcomeOf(failure, context, route)
-        simulatedBy = `${nameOf(rule)}: ${failure}`
+        simulatedBy = `${nameOf(fault)}: ${failure}`
         parts.push(failure)
       }
       if (delay !== undefined) {
-        delayMs = this.#delayOf(delay, rule.maxDelay)
+        delayMs = this.#delayOf(delay, fault.maxDelay)
         parts.push(`${delayMs} ms`)
       }
       if (rate !== undefined) {
         bytesPerSecond = rate
         parts.push(`${rate} bytes/s`)
       }
-      descriptions.push(`${nameOf(rule)}: ${parts.join(', ')}`)
+      descriptions.push(`${nameOf(fault)}: ${parts.join(', ')}`)
     }
     if (descriptions.length === 0) return undefined
     const description = descriptions.join('; ')
     return { outcome: outcome ?? 'none', delayMs: delayMs ?? 0, bytesPerSecond, applied, description, simulatedBy }
   }
 
-  #isChosen(rule: ActiveRule, context: RequestContext, route: Route): boolean {
-    const { times = Number.POSITIVE_INFINITY, used, code, share } = rule
-    if (used >= times || !matches(rule, context, route)) return false
+  #isChosen(fault: MutableFault, context: RequestContext, route: Route): boolean {
+    const { times = Number.POSITIVE_INFINITY, used, code, share } = fault
+    if (used >= times || !matches(fault, context, route)) return false
     if (code !== undefined && !this.failuresOf(route).has(code)) return false
     return share === undefined || this.#settings.random() < share
   }
 
-  #outcomeOf(failure: SimulatedFailure, context: RequestContext, route: Route): Fault['outcome'] {
+  #outcomeOf(failure: SimulatedFailure, context: RequestContext, route: Route): AppliedFault['outcome'] {
     if (typeof failure === 'number') return this.#responseWith(failure, context, route) ?? 'none'
     return failure === 'failure' ? new Rejection('store-unavailable') : failure
   }
@@ -177,18 +177,21 @@ export class Faults {
   /** Unknown preferences are ignored (RFC 7240). */
   #preferred(header: string, context: RequestContext, route: Route): Preferred | Response {
     const preferences = parsePreferences(header)
-    const [wait = '', code, fault, rate] = ['wait', 'code', 'fault', 'rate'].map((name) => preferences.get(name))
+    const [wait = '', code, connection, rate] = ['wait', 'code', 'connection', 'rate'].map((name) =>
+      preferences.get(name),
+    )
     const seconds = /^\d{1,9}$/.test(wait) ? Math.min(Number(wait), maxWaitSeconds) : undefined
     const applied = seconds === undefined ? [] : [`wait=${seconds}`]
-    let outcome: Fault['outcome'] | undefined
+    let outcome: AppliedFault['outcome'] | undefined
     let simulatedBy: string | undefined
-    if (code !== undefined && fault !== undefined) return rejectedPreference('code and fault exclude each other.')
-    if (fault !== undefined) {
-      const mistake = mistakeIn('fault', fault)
+    if (code !== undefined && connection !== undefined)
+      return rejectedPreference('code and connection exclude each other.')
+    if (connection !== undefined) {
+      const mistake = mistakeIn('connection', connection)
       if (mistake) return rejectedPreference(mistake)
-      outcome = fault as NonNullable<FaultRule['fault']>
-      simulatedBy = `Prefer: fault=${fault}`
-      applied.push(`fault=${fault}`)
+      outcome = connection as NonNullable<Fault['connection']>
+      simulatedBy = `Prefer: connection=${connection}`
+      applied.push(`connection=${connection}`)
     }
     if (code !== undefined) {
       outcome = /^\d{3}$/.test(code) ? this.#responseWith(Number(code), context, route) : undefined
@@ -207,31 +210,32 @@ export class Faults {
   }
 }
 
-type Preferred = { [Name in Exclude<keyof Fault, 'description'>]: Fault[Name] | undefined }
+type Preferred = { [Name in Exclude<keyof AppliedFault, 'description'>]: AppliedFault[Name] | undefined }
 
 const rejectedPreference = (title: string) => problem(400, `Prefer: ${title}`)
 
 const statusMessage = (operations: string, statuses: readonly number[]) =>
   `code must be a failure of ${operations}: ${statuses.join(', ')}.`
 
-const matches = ({ method, path }: FaultRule, context: RequestContext, route: Route) =>
+const matches = ({ method, path }: Fault, context: RequestContext, route: Route) =>
   (method === undefined || method === context.method) &&
   (path === undefined || isSamePath(path, route.path) || isSamePath(path, context.path))
 
-/** Most rules are for paths of another length. */
+/** Most faults are for paths of another length. */
 const isSamePath = (one: string, other: string) =>
   Math.abs(one.length - other.length) <= 1 && normalized(one) === normalized(other)
 
 /** G1, G2: neither case nor one trailing slash matters. */
 const normalized = (path: string) => path.toLowerCase().replace(/(?<=.)\/$/, '')
 
-type SimulatedFailure = number | NonNullable<FaultRule['fault']> | 'failure'
+type SimulatedFailure = number | NonNullable<Fault['connection']> | 'failure'
 
 /** `failure` is that of the store. */
-const failureOf = ({ code, fault, delay, bytesPerSecond }: FaultRule): SimulatedFailure | undefined =>
-  code ?? fault ?? ((delay ?? bytesPerSecond) === undefined ? 'failure' : undefined)
+const failureOf = ({ code, connection, delay, bytesPerSecond }: Fault): SimulatedFailure | undefined =>
+  code ?? connection ?? ((delay ?? bytesPerSecond) === undefined ? 'failure' : undefined)
 
-const nameOf = ({ flag, method = 'any method', path = 'any path' }: ActiveRule) => flag ?? `rule for ${method} ${path}`
+const nameOf = ({ flag, method = 'any method', path = 'any path' }: MutableFault) =>
+  flag ?? `fault for ${method} ${path}`
 
 /** Names are in lower case; of two equal ones the first counts. */
 const parsePreferences = (header: string) =>
@@ -252,45 +256,45 @@ export const problem = (status: number, title: string, details: object = {}): Re
   reason: title,
 })
 
-/** Returns the rules of PUT /__admin/faults, or what is wrong with them by position. */
-export function readFaultRules(text: string, faults: Faults) {
+/** Returns the faults of PUT /__admin/faults, or what is wrong with them by position. */
+export function readFaults(text: string, faults: Faults) {
   const value: unknown = JSON.parse(text)
-  if (!Array.isArray(value)) return new Rejection('body-invalid', { '': ['The body must be an array of rules.'] })
+  if (!Array.isArray(value)) return new Rejection('body-invalid', { '': ['The body must be an array of faults.'] })
   const limit = faults.findProblem(value.length)
   if (limit) return new Rejection('body-invalid', { '': [limit] })
   const errors = value
-    .map((rule, index) => [`[${index}]`, ruleErrors(rule, faults)] as const)
+    .map((fault, index) => [`[${index}]`, faultErrors(fault, faults)] as const)
     .filter(([, messages]) => messages.length > 0)
-  return errors.length > 0 ? new Rejection('body-invalid', Object.fromEntries(errors)) : (value as FaultRule[])
+  return errors.length > 0 ? new Rejection('body-invalid', Object.fromEntries(errors)) : (value as Fault[])
 }
 
-export function readFaultRule(text: string, faults: Faults) {
-  const rule: unknown = JSON.parse(text)
-  const messages = ruleErrors(rule, faults)
-  return messages.length > 0 ? new Rejection('body-invalid', { '': messages }) : (rule as FaultRule)
+export function readFault(text: string, faults: Faults) {
+  const fault: unknown = JSON.parse(text)
+  const messages = faultErrors(fault, faults)
+  return messages.length > 0 ? new Rejection('body-invalid', { '': messages }) : (fault as Fault)
 }
 
-/** Each request looks at every rule, so there are not many. */
-const maxRules = 1_000
-/** So many rules with the longest paths take about 12 MB. */
-const maxRulesTogether = 10_000
+/** Each request looks at every fault, so there are not many. */
+const maxFaults = 1_000
+/** So many faults with the longest paths take about 12 MB. */
+const maxFaultsTogether = 10_000
 
-const memberChecks = Object.fromEntries(Object.entries(ruleMembers).map(([name, schema]) => [name, checkOf(schema)]))
+const memberChecks = Object.fromEntries(Object.entries(faultMembers).map(([name, schema]) => [name, checkOf(schema)]))
 
-const mistakeIn = (member: keyof FaultRule, value: unknown, name: string = member): string | undefined => {
+const mistakeIn = (member: keyof Fault, value: unknown, name: string = member): string | undefined => {
   const mistake = memberChecks[member]?.(value)
   return mistake && `${name} ${mistake.message}.`
 }
 
-export function ruleErrors(rule: unknown, faults: Faults): string[] {
-  if (!isObject(rule)) return ['A rule must be an object.']
-  const messages = Object.entries(rule).flatMap(([name, value]) => {
-    if (!isRuleMember(name)) return `There is no member ${name}: use ${Object.keys(ruleMembers).join(', ')}.`
+export function faultErrors(fault: unknown, faults: Faults): string[] {
+  if (!isObject(fault)) return ['A fault must be an object.']
+  const messages = Object.entries(fault).flatMap(([name, value]) => {
+    if (!isFaultMember(name)) return `There is no member ${name}: use ${Object.keys(faultMembers).join(', ')}.`
     return mistakeIn(name, value) ?? []
   })
   if (messages.length > 0) return messages
-  const { method, path, code, fault, delay, maxDelay } = rule as FaultRule
-  if (code !== undefined && fault !== undefined) return ['code and fault exclude each other.']
+  const { method, path, code, connection, delay, maxDelay } = fault as Fault
+  if (code !== undefined && connection !== undefined) return ['code and connection exclude each other.']
   if (maxDelay !== undefined && !(delay !== undefined && delay <= maxDelay))
     return ['maxDelay needs a delay that is not greater.']
   const matching = faults.api.routes.filter(
@@ -309,13 +313,13 @@ export function ruleErrors(rule: unknown, faults: Faults): string[] {
   return []
 }
 
-/** Rules and preferences are not for these. */
+/** Faults and preferences are not for these. */
 const isExempt = ({ isHealthCheck, isPageFile }: Route) => isHealthCheck || isPageFile
 
 /** The control API and the page that uses it have these paths. */
 export const controlPattern = /^\/(?:__admin|app)(?:[/?]|$)/i
 
-const isRuleMember = (name: string): name is keyof FaultRule => Object.hasOwn(ruleMembers, name)
+const isFaultMember = (name: string): name is keyof Fault => Object.hasOwn(faultMembers, name)
 
 /** Tells whether the path is that of the route, or of an item; undefined where it is neither. */
 function matchOf(path: string, route: Route): 'matches' | 'id-malformed' | undefined {

@@ -25,7 +25,7 @@ import { spaceNamePattern } from '../common/space-name.ts'
 export const maxWaitSeconds = 60
 
 export const spaceName = text(
-  'A name of your own, 1 to 64 of A-Z, a-z, 0-9, _ and -: a space shares no items, rules and requests with other clients.',
+  'A name of your own, 1 to 64 of A-Z, a-z, 0-9, _ and -: a space shares no items, faults and requests with other clients.',
   { pattern: spaceNamePattern },
 )
 
@@ -37,7 +37,7 @@ const waitLimits = {
   [expects]: `be milliseconds from 0 to ${1000 * maxWaitSeconds}`,
 }
 
-export const ruleMembers = {
+export const faultMembers = {
   method: text('Any method, where absent.', { pattern: '^[A-Z]+$', [expects]: 'be a method such as POST' }),
   path: text('A path, or one of the document such as `/api/todoitems/{id}`; any, where absent.', {
     pattern: '^/[!$-;=@-[\\]-~]*$',
@@ -46,10 +46,10 @@ export const ruleMembers = {
   }),
   times: integer('How many requests; all, where absent.', { minimum: 1 }),
   share: number('The share of these requests; all, where absent.', { minimum: 0, maximum: 1 }),
-  code: integer("The status; the profile's own failure, without `code`, `fault`, `delay` and `bytesPerSecond`.", {
+  code: integer("The status; the profile's own failure, without `code`, `connection`, `delay` and `bytesPerSecond`.", {
     [expects]: 'be a status',
   }),
-  fault: oneOf(
+  connection: oneOf(
     ['reset', 'truncate', 'lost'],
     'The connection is reset, or closed after half of the body, or closed after the request took effect.',
   ),
@@ -61,25 +61,25 @@ export const ruleMembers = {
   }),
 }
 
-/** Requests get this failure, delay or rate until it is used up; docs/control.md describes the members. */
-export interface FaultRule extends Partial<ObjectOf<typeof ruleMembers>> {}
+/** A failure, a delay or a rate that requests get until it is used up; docs/control.md describes the members. */
+export interface Fault extends Partial<ObjectOf<typeof faultMembers>> {}
 
-/** POST /__admin/faults takes such a rule. */
-export const ruleSchema: Schema<FaultRule> = { type: 'object', properties: ruleMembers, additionalProperties: false }
+/** POST /__admin/faults takes such a fault. */
+export const faultSchema: Schema<Fault> = { type: 'object', properties: faultMembers, additionalProperties: false }
 
-export const rulesSchema = arrayOf(ruleSchema)
+export const faultsSchema = arrayOf(faultSchema)
 
-/** A rule in its space. */
-export const usedRuleSchema = object(
-  { id: wholeNumber, used: integer('How often the rule was applied.', { minimum: 0 }) },
-  { ...ruleMembers, flag: oneOf(['--fail', '--delay'], 'The flag of the command line that has set the rule.') },
+/** A fault in its space. */
+export const activeFaultSchema = object(
+  { id: wholeNumber, used: integer('How often the fault was applied.', { minimum: 0 }) },
+  { ...faultMembers, flag: oneOf(['--fault', '--delay'], 'The flag of the command line that has set the fault.') },
 )
-export type UsedRule = ValueOf<typeof usedRuleSchema>
+export type ActiveFault = ValueOf<typeof activeFaultSchema>
 
-/** A rule that every space has at the start. */
-export type FlagRule = Omit<UsedRule, 'id' | 'used'>
+/** A fault that every space has at the start. */
+export type FlagFault = Omit<ActiveFault, 'id' | 'used'>
 
-export const usedRulesSchema = arrayOf(usedRuleSchema)
+export const activeFaultsSchema = arrayOf(activeFaultSchema)
 
 const message = object(
   { headers: mapOf(text()), body: nullable(text('The first 16 KiB as text; null where there is none.')) },
@@ -114,7 +114,7 @@ export const journalEntry = object(
     isSimulated: alwaysTrue,
     isPreflight: { ...alwaysTrue, description: 'A browser sent this CORS preflight before the request of a page.' },
     errors: mapOf(arrayOf(text())),
-    fault: text('The delay or failure that was applied.'),
+    fault: text('The faults that were applied.'),
     item: itemChange,
     space: text(),
   },
@@ -134,7 +134,7 @@ export const journalQueryMembers = {
 /** The parameters of GET /__admin/requests. */
 export interface JournalQuery extends Partial<ObjectOf<typeof journalQueryMembers>> {}
 
-/** The items were replaced, the journal was emptied, or the rules for failures have changed. */
+/** The items were replaced, the journal was emptied, or the faults have changed. */
 export type ControlEvent = 'reset' | 'clear' | 'faults'
 
 /** GET /__admin/events sends these. */
@@ -198,7 +198,7 @@ export interface Info extends SpaceInfo {
     readonly method: string
     readonly path: string
     readonly secured: boolean
-    /** A rule for failures may demand these. */
+    /** A fault may demand these. */
     readonly statuses: readonly number[]
   }[]
   /** Only local clients get one. */

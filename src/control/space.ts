@@ -17,7 +17,7 @@ export interface SpaceItems {
   /** Restores the starting items. */
   reset(): Awaitable<ReplaceOutcome>
   putItems(items: ItemBodies, ifMatch?: IfMatch): Awaitable<ReplaceOutcome>
-  /** Called when the journal and the rules of the space are dropped. */
+  /** Called when the journal and the faults of the space are dropped. */
   dispose(): void
 }
 
@@ -70,7 +70,7 @@ export class ControlledSpace implements Space {
     return this.#items.list()
   }
 
-  /** Restores the rules, too, and empties the journal. */
+  /** Restores the faults, too, and empties the journal. */
   async reset(): Promise<ReplaceOutcome> {
     const outcome = await this.#items.reset()
     if (outcome !== 'replaced') return outcome

@@ -6,7 +6,7 @@ import type { Route } from './router.ts'
 import type { FromSchema, ObjectSchema } from './schema.ts'
 
 /** A delay, a rate or a failure that somebody asked for, in development. */
-export interface Fault {
+export interface AppliedFault {
   readonly delayMs: number
   /** The rate at which the body of the response is sent. */
   readonly bytesPerSecond: number | undefined
@@ -16,7 +16,7 @@ export interface Fault {
   readonly applied: string
   /** All that was applied, for the journal. */
   readonly description: string
-  /** The rule or preference that the outcome comes from; undefined where that is `none`. */
+  /** The fault or preference that the outcome comes from; undefined where that is `none`. */
   readonly simulatedBy: string | undefined
 }
 
@@ -50,7 +50,7 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
   /** Whether a page or one of its files was asked for. */
   isPage = false
   /** What takes the place of the handler, or of its response. */
-  fault: Fault | undefined
+  fault: AppliedFault | undefined
   caller: Claims | undefined
   /** Development: takes the response, or that the connection is reset in its place. */
   record: ((outcome: Response | 'reset') => void) | undefined

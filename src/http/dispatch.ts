@@ -1,7 +1,7 @@
 import type { Log } from '../log.ts'
 import { UnavailableError } from '../store/store.ts'
 import { authenticate, type VerifyToken } from './auth.ts'
-import { type ContextSettings, type Fault, RequestContext } from './context.ts'
+import { type AppliedFault, type ContextSettings, RequestContext } from './context.ts'
 import { allowsOtherOrigins, type CorsPolicy, isOriginAllowed, withCors } from './cors.ts'
 import { closesConnection, describeError, Rejection } from './errors.ts'
 import { isJson, parseJson } from './json-body.ts'
@@ -55,7 +55,7 @@ export interface DispatchHooks {
   /** Every response gets these. */
   readonly headers?: Readonly<Record<string, string>>
   /** Called before the handler. */
-  findFault(context: RequestContext, route: Route): Fault | undefined
+  findFault(context: RequestContext, route: Route): AppliedFault | undefined
   /**
    * Called when the head was read. Returns a function that gets the response before it is sent, or `reset` if the connection
    * is reset instead. The request is logged when it has ended.
@@ -193,7 +193,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     else respond(context, route, outcome)
   }
 
-  function executeWithFault(context: RequestContext, route: Route, fault: Fault): void {
+  function executeWithFault(context: RequestContext, route: Route, fault: AppliedFault): void {
     const { delayMs, outcome } = fault
     if (delayMs > 0) {
       const isKept = route.method !== 'GET' && typeof outcome !== 'object' && outcome !== 'reset'
@@ -246,7 +246,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     else log.request(api.name, context, response, milliseconds)
   }
 
-  function applyFault(context: RequestContext, fault: Fault, response: Response): Response {
+  function applyFault(context: RequestContext, fault: AppliedFault, response: Response): Response {
     const { request } = context
     const isTruncated = fault.outcome === 'truncate'
     const hasBody = response.body && request.method !== 'HEAD'
@@ -288,7 +288,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
 }
 
 /** What is left of a fault when its delay has ended. */
-function afterDelay(fault: Fault, how: Parameters<Delay['done']>[0]): Fault {
+function afterDelay(fault: AppliedFault, how: Parameters<Delay['done']>[0]): AppliedFault {
   if (how === 'over') return { ...fault, delayMs: 0 }
   const reason = 'the requests that are delayed take too much memory'
   const outcome = how === 'ended' ? 'reset' : new Rejection('overloaded', undefined, reason)

@@ -36,7 +36,7 @@ export const errors = {
   },
   'ids-differ': { status: 400, title: 'The id in the path differs from the id in the body.' },
   /** Only in the control API. */
-  'rule-missing': { status: 404, title: 'No rule has this id.' },
+  'fault-missing': { status: 404, title: 'No fault has this id.' },
   'space-missing': { status: 404, title: 'No space has this name.' },
   'item-missing': { status: 404, title: 'No item has this id.' },
   'precondition-failed': { status: 412, title: 'The state has changed: no entity tag in If-Match matches.' },

@@ -52,7 +52,7 @@ export interface Route<Id = unknown, S extends ObjectSchema = ObjectSchema, Outc
   readonly isSecurable?: true
   /** Health checks: neither redirected nor rejected when the service is overloaded. */
   readonly isHealthCheck?: true
-  /** A file of a page: not in the journal, and without delays and failures. */
+  /** A file of a page: not in the journal, and without faults. */
   readonly isPageFile?: true
   readonly id?: {
     readonly schema: MemberSchema

@@ -4,12 +4,12 @@ import { arrayOf, boolean, integer, mapOf, object, oneOf, partial, text, wholeNu
 import { readServerUrl } from '../config/config.ts'
 import { bearerToken } from '../config/token-options.ts'
 import {
+  type ActiveFault,
+  activeFaultsSchema,
+  faultSchema,
   type JournalEntry,
   journalEntry,
-  ruleSchema,
   spaceName as space,
-  type UsedRule,
-  usedRulesSchema,
 } from '../control/schema.ts'
 import { createDevToken, maxValidForSeconds } from '../service/tokens.ts'
 import { matchesRule } from '../verify/engine/waivers.ts'
@@ -176,7 +176,7 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
     name: 'reset',
     title: 'Reset the service',
     description:
-      'Items as at the start (Profile A none, Profile B three), no rules of fail, an empty journal. Refuses to delete what is saved in a file or database.',
+      'Items as at the start (Profile A none, Profile B three), no faults, an empty journal. Refuses to delete what is saved in a file or database.',
     input: partial(ofService),
     output: object({ url, message: text() }),
     annotations: { destructiveHint: true, idempotentHint: true, openWorldHint: false },
@@ -240,25 +240,25 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
   }),
 
   tool({
-    name: 'fail',
-    title: 'Make requests fail',
+    name: 'faults',
+    title: 'List, add or clear faults',
     description:
-      'With rule, requests fail, wait or are answered slowly from now on, as it says; with clear, it replaces the earlier rules. Returns the rules and how often each was used. A rule without code, fault, delay and bytesPerSecond is a failure of the store. Example: {"profile":"a","rule":{"method":"POST","times":1,"code":503}}.',
+      'With add, requests fail, wait or are answered slowly from now on, as the fault says; with clear, it replaces the earlier ones. Returns the faults and how often each was used. A fault without code, connection, delay and bytesPerSecond is a failure of the store. Example: {"profile":"a","add":{"method":"POST","times":1,"code":503}}.',
     input: partial({
       ...ofService,
-      rule: { ...ruleSchema, description: 'Which requests, and what happens to them.' },
-      clear: boolean('Remove all rules, but those of flags.'),
+      add: { ...faultSchema, description: 'Which requests, and what happens to them.' },
+      clear: boolean('Remove all faults, but those of flags.'),
     }),
-    output: object({ url, rules: usedRulesSchema }, { more }),
+    output: object({ url, faults: activeFaultsSchema }, { more }),
     annotations: { destructiveHint: false, idempotentHint: false, openWorldHint: false },
-    async run({ profile: name, space: box, rule, clear }) {
+    async run({ profile: name, space: box, add, clear }) {
       const { service, baseUrl } = await services.connect(name, box)
-      if (clear) await service.send('PUT', '/faults', rule ? [rule] : [])
-      else if (rule) await service.send('POST', '/faults', rule)
-      const all: readonly UsedRule[] = parseBounded((await service.send('GET', '/faults')).text) as UsedRule[]
+      if (clear) await service.send('PUT', '/faults', add ? [add] : [])
+      else if (add) await service.send('POST', '/faults', add)
+      const all: readonly ActiveFault[] = parseBounded((await service.send('GET', '/faults')).text) as ActiveFault[]
       const { shown, left } = firstOf(all, 100)
-      const rest = left > 0 && { more: `${left} more rules: GET ${baseUrl}/__admin/faults.` }
-      return { data: { url: baseUrl, rules: shown, ...rest } }
+      const rest = left > 0 && { more: `${left} more faults: GET ${baseUrl}/__admin/faults.` }
+      return { data: { url: baseUrl, faults: shown, ...rest } }
     },
   }),
 

@@ -39,7 +39,7 @@ export const swaggerPageRoutes = (newToken: () => Promise<string>, hasApp: boole
   }),
 ]
 
-/** The page with the items, the traffic and the switches. */
+/** The page with the items, the traffic and the faults. */
 export const appPageRoutes = (): Route[] => [
   route({
     operation: 'getApp',

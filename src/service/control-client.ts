@@ -20,7 +20,7 @@ export interface ControlClient extends Pick<Info, 'store' | 'operations'> {
   readonly name: string
   /** Throws a `ControlError` for a response that is no success. */
   send(method: string, path: string, body?: unknown): Promise<Response>
-  /** Restores the items of the start, removes the rules and empties the journal; says so. */
+  /** Restores the items of the start, removes the faults and empties the journal; says so. */
   reset(): Promise<string>
   /**
    * Says which saved items would be lost if all items were replaced; undefined where none would. Those that are there

@@ -3,7 +3,7 @@ import { type AppSettings, appApi, profileApi, profiles } from '../app.ts'
 import { rules as contractRules } from '../common/rules.ts'
 import type { Config } from '../config/config.ts'
 import { Control } from '../control/control.ts'
-import { Faults, ruleErrors } from '../control/faults.ts'
+import { Faults, faultErrors } from '../control/faults.ts'
 import type { ServiceInfo } from '../control/schema.ts'
 import type { SpaceItems } from '../control/space.ts'
 import { type Profile, type ProfileName, rulesOf } from '../profiles/profile.ts'
@@ -69,8 +69,8 @@ export function controlledProfile<Name extends ProfileName>(
     rulesOf: (context, response) => rulesOf(profile, context, response),
     settings,
     verifyToken: settings.verifyDevToken ?? settings.verifyToken,
-    faults: { ...controlSettings, random },
     ...controlSettings,
+    faults: { faults: controlSettings.faults, random },
     maxBodyBytes: controlBodyBytes(config),
     now,
     info: () => ({
@@ -88,18 +88,18 @@ export function controlledProfile<Name extends ProfileName>(
   return control
 }
 
-/** What is wrong with --fail and --delay: no operation of the profiles that are served can fail in this way. */
-export function findFailProblems(
+/** What is wrong with --fault and --delay: no operation of the profiles that are served can fail in this way. */
+export function findFaultProblems(
   { profiles: names, requireAuth, control: settings }: Pick<Config, 'profiles' | 'requireAuth' | 'control'>,
   clock: Pick<Clock, 'now' | 'random'>,
 ): string[] {
-  const { rules = [] } = settings ?? {}
+  const { faults = [] } = settings ?? {}
   const apis = names.map((name) => profileApi(profiles[name], { ...clock, requireAuth }))
-  return rules.flatMap(({ flag, ...rule }) => {
-    const name = [rule.method, rule.code].filter((part) => part !== undefined).join(':')
+  return faults.flatMap(({ flag, ...fault }) => {
+    const name = [fault.method, fault.code].filter((part) => part !== undefined).join(':')
     const problems = apis.map((api) => {
-      const faults = new Faults(api, { ...clock, rules: [], countRules: () => 0 })
-      return ruleErrors(rule, faults).map(
+      const none = new Faults(api, { ...clock, faults: [], countFaults: () => 0 })
+      return faultErrors(fault, none).map(
         (error) => `${`${flag} ${name}`.trim()} is not possible in ${api.title}: ${error}`,
       )
     })

@@ -10,7 +10,7 @@ export function spaceUsers(spaces: Spaces, areTemporary: boolean) {
   return {
     areTemporary,
     controls,
-    /** Deletes a space with its items, its rules and its journal, in each profile. */
+    /** Deletes a space with its items, its faults and its journal, in each profile. */
     async delete(space: string): Promise<void> {
       await spaces.deleteSpace(space)
       for (const control of controls) control.forget(space)

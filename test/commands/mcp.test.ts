@@ -102,7 +102,7 @@ suite('mcp', { concurrency: 4 }, () => {
     const { client, tools } = await connect(t)
     assert.deepEqual(
       tools.map(({ name }) => name),
-      ['read_contract', 'service', 'items', 'reset', 'requests', 'fail', 'token', 'verify'],
+      ['read_contract', 'service', 'items', 'reset', 'requests', 'faults', 'token', 'verify'],
     )
     for (const { name, title, description, inputSchema, outputSchema, annotations } of tools) {
       assert.ok(title && description && outputSchema && annotations?.openWorldHint === false, name)
@@ -269,22 +269,24 @@ suite('mcp', { concurrency: 4 }, () => {
     assert.deepEqual((await call('requests', { profile: 'a' })).data.requests, [], 'another space')
   })
 
-  test('fail adds, lists and clears rules', async (t) => {
+  test('faults adds, lists and clears them', async (t) => {
     const { call, refusal } = await connect(t)
     const where = { profile: 'b', space: 'me' }
     const { url } = (await call('service', where)).data
-    await call('fail', { ...where, rule: { method: 'POST', times: 1, code: 409 } })
+    await call('faults', { ...where, add: { method: 'POST', times: 1, code: 409 } })
     assert.equal((await post(url, { id: 'milk', name: 'Buy milk', notes: '2 litres' })).status, 409)
-    assert.deepEqual((await call('fail', where)).data.rules, [{ id: 1, method: 'POST', times: 1, code: 409, used: 1 }])
+    assert.deepEqual((await call('faults', where)).data.faults, [
+      { id: 1, method: 'POST', times: 1, code: 409, used: 1 },
+    ])
     assert.equal((await call('requests', where)).data.requests[0].isSimulated, true)
     assert.equal(
-      await refusal('fail', { ...where, clear: true, rule: { methode: 'POST', times: 0 } }),
-      'There is no member methode: use method, path, times, share, code, fault, delay, maxDelay, bytesPerSecond. times must be a positive integer.',
+      await refusal('faults', { ...where, clear: true, add: { methode: 'POST', times: 0 } }),
+      'There is no member methode: use method, path, times, share, code, connection, delay, maxDelay, bytesPerSecond. times must be a positive integer.',
     )
-    assert.equal((await call('fail', where)).data.rules.length, 1, 'what is not valid clears nothing')
-    const replaced = await call('fail', { ...where, clear: true, rule: { fault: 'lost' } })
-    assert.deepEqual(replaced.data.rules, [{ id: 2, fault: 'lost', used: 0 }])
-    assert.deepEqual((await call('fail', { ...where, clear: true })).data, { url, rules: [] })
+    assert.equal((await call('faults', where)).data.faults.length, 1, 'what is not valid clears nothing')
+    const replaced = await call('faults', { ...where, clear: true, add: { connection: 'lost' } })
+    assert.deepEqual(replaced.data.faults, [{ id: 2, connection: 'lost', used: 0 }])
+    assert.deepEqual((await call('faults', { ...where, clear: true })).data, { url, faults: [] })
   })
 
   test('items lists and replaces them', async (t) => {
@@ -436,7 +438,7 @@ suite('mcp', { concurrency: 4 }, () => {
     const server = await started(t, 'a')
     const { call, signals, exitCode } = await connect(t, [server.url])
     // So that items are there for a while.
-    await server.fail({ method: 'DELETE', delay: 200 })
+    await server.addFault({ method: 'DELETE', delay: 200 })
     const args = { url: server.url, profile: 'a', only: 'A*' }
     const hasItems = async () => {
       while ((await server.items()).length === 0) await setTimeout(5)
@@ -491,13 +493,13 @@ suite('mcp', { concurrency: 4 }, () => {
     assert.equal(
       await refusal('items', { profil: 'b', space: 'a b', put: [1], limit: 0 }),
       'There is no argument profil: use profile, space, put, offset, limit. ' +
-        'The argument space is not valid: A name of your own, 1 to 64 of A-Z, a-z, 0-9, _ and -: a space shares no items, rules and requests with other clients. ' +
+        'The argument space is not valid: A name of your own, 1 to 64 of A-Z, a-z, 0-9, _ and -: a space shares no items, faults and requests with other clients. ' +
         'The argument put is not valid: An array of all items. Profile A: {"id":1,"name":"walk the dog","isComplete":false}. Profile B: {"id":"milk","name":"Buy milk","notes":"2 litres","done":false}. ' +
         'The argument limit is not valid: At most so many, 1 to 200; 50, where absent.',
     )
     assert.match(
-      await refusal('fail', { profile: 'a', rule: 'POST', clear: 'yes' }),
-      /argument rule .* argument clear /,
+      await refusal('faults', { profile: 'a', add: 'POST', clear: 'yes' }),
+      /argument add .* argument clear /,
     )
     await assert.rejects(client.callTool({ name: 'delete_everything', arguments: {} }), /delete_everything not found/)
   })

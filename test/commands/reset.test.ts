@@ -56,7 +56,7 @@ suite('reset', { concurrency: 4 }, () => {
   test('resets the service at the URL and says what it reset', async (t) => {
     const [a, b] = [await started(t, 'a'), await started(t, 'b')]
     await a.putItems([{ id: 7, isComplete: false }])
-    await a.fail({ code: 503 })
+    await a.addFault({ code: 503 })
     await b.putItems([])
     assert.deepEqual(await run(t, ['reset', a.url]), {
       code: 0,

@@ -251,14 +251,14 @@ suite('limits of the control API', { concurrency: true }, () => {
     assert.equal(Object.keys(errors).length, 1_000)
   })
 
-  test('more than 1,000 rules are refused', async () => {
+  test('more than 1,000 faults are refused', async () => {
     const client = newSpace(a)
-    const rules = (count: number) => Array.from({ length: count }, () => ({ method: 'POST', code: 503 }))
-    const refused = await client.send('PUT', '/__admin/faults', rules(100_000))
-    assert.deepEqual([refused.status, problemOf(refused).errors], [400, { '': ['There may be at most 1000 rules.'] }])
-    assert.equal((await client.send('PUT', '/__admin/faults', rules(1_000))).status, 204)
+    const faults = (count: number) => Array.from({ length: count }, () => ({ method: 'POST', code: 503 }))
+    const refused = await client.send('PUT', '/__admin/faults', faults(100_000))
+    assert.deepEqual([refused.status, problemOf(refused).errors], [400, { '': ['There may be at most 1000 faults.'] }])
+    assert.equal((await client.send('PUT', '/__admin/faults', faults(1_000))).status, 204)
     const surplus = await client.send('POST', '/__admin/faults', { code: 503 })
-    assert.deepEqual([surplus.status, problemOf(surplus).errors], [400, { '': ['There may be at most 1000 rules.'] }])
+    assert.deepEqual([surplus.status, problemOf(surplus).errors], [400, { '': ['There may be at most 1000 faults.'] }])
   })
 
   test('more than 100 clients that receive events are refused; one that leaves makes room', async (t) => {
@@ -330,7 +330,7 @@ const requests = [...changes, ...reads.map((path) => ['GET', path, undefined] as
 suite('access to the control API', { concurrency: true }, () => {
   const service = a
 
-  /** A space with an item, a fault rule and a journal; returns a check that all of it is still there. */
+  /** A space with an item, a fault and a journal; returns a check that all of it is still there. */
   async function prepared() {
     const client = newSpace(service)
     await client.send('POST', itemsPath, numbered('x'))
@@ -698,7 +698,7 @@ suite('without the control API', { concurrency: true }, () => {
   test('--no-admin: no control API, spaces and faults', async (t) => assertOff(await serve(t, ['--no-admin'])))
 
   test('production, whatever is configured', async (t) => {
-    const flags = ['--delay', '9000', '--fail', '100%', '--seed', '1', '--now', '2020-01-01T00:00:00Z']
+    const flags = ['--delay', '9000', '--fault', '100%', '--seed', '1', '--now', '2020-01-01T00:00:00Z']
     const service = await serve(t, ['--mode', 'production', '--space-ttl', '5', ...flags], {
       TODO_NO_ADMIN: 'false',
     })
@@ -725,10 +725,10 @@ suite('without the control API', { concurrency: true }, () => {
   })
 
   test('--no-admin with a flag of it is a usage error', { timeout: 120_000 }, async (t) => {
-    const { code, stderr } = await run(t, ['serve', '--no-admin', '--delay', '5', '--fail', '5%'])
+    const { code, stderr } = await run(t, ['serve', '--no-admin', '--delay', '5', '--fault', '5%'])
     assert.equal(code, 2)
     assert.match(stderr, /^todo-service: --no-admin and --delay contradict each other\.$/m)
-    assert.match(stderr, /^todo-service: --no-admin and --fail contradict each other\.$/m)
+    assert.match(stderr, /^todo-service: --no-admin and --fault contradict each other\.$/m)
   })
 })
 
@@ -766,8 +766,8 @@ suite('/__admin/openapi.json', { concurrency: true }, () => {
       const { schema, example } = document.paths[adminItems].put.requestBody.content['application/json']
       assert.deepEqual(schema.items.required, profile === 'a' ? ['id', 'isComplete'] : ['id', 'name', 'notes'])
       await put(plain, example)
-      const rule = document.paths['/__admin/faults'].post.requestBody.content['application/json'].schema
-      assert.equal(rule.properties.path.maxLength, 1_000)
+      const fault = document.paths['/__admin/faults'].post.requestBody.content['application/json'].schema
+      assert.equal(fault.properties.path.maxLength, 1_000)
 
       const admin = openApiValidation(document)(plain)
       await plain.send('POST', itemsPath, '{}', { prefer: 'wait=0', cookie: 'x' })

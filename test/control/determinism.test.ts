@@ -35,7 +35,7 @@ const requests = [
 
 /** Every byte of the responses of a new process to the same requests. */
 async function responses(t: TestContext, profile: 'a' | 'b', seed: string, now: string): Promise<string> {
-  const flags = ['--seed', seed, '--now', now, '--fail', '30%', '--delay', '0-3']
+  const flags = ['--seed', seed, '--now', now, '--fault', '30%', '--delay', '0-3']
   const { port } = await serve(t, flags, {}, profile)
   const connection = new RawConnection(t, port)
   connection.socket.write(requests.join(''))

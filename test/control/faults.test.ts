@@ -172,7 +172,7 @@ suite('Prefer', { concurrency: true }, () => {
       }
     })
 
-    test(`profile ${profile}: a rule with 401 is for the operations that can require a token, one with 429 for all`, async () => {
+    test(`profile ${profile}: a fault with 401 is for the operations that can require a token, one with 429 for all`, async () => {
       const client = newSpace(service)
       const statuses = async () => {
         const all = []
@@ -185,7 +185,7 @@ suite('Prefer', { concurrency: true }, () => {
       await putFaults(client, { code: 429 })
       assert.deepEqual(await statuses(), [429, 429, 429, 429])
       const [entry] = await journalOf(client)
-      assert.deepEqual([entry?.reason, entry?.met], [`simulated by rule for any method any path: 401`, []])
+      assert.deepEqual([entry?.reason, entry?.met], [`simulated by fault for any method any path: 401`, []])
     })
   }
 
@@ -214,26 +214,29 @@ suite('Prefer', { concurrency: true }, () => {
     assert.deepEqual(applied(failed), [503, 'wait=0, code=503'])
   })
 
-  test('fault=reset: the connection is reset, nothing is stored', async (t) => {
+  test('connection=reset: the connection is reset, nothing is stored', async (t) => {
     const client = newSpace(a)
-    const { received, error } = await rawResponse(t, client, a.port, 'fault=reset')
+    const { received, error } = await rawResponse(t, client, a.port, 'connection=reset')
     assert.deepEqual([received, error], ['', 'ECONNRESET'])
     assert.equal(await count(client), 0)
   })
 
-  test('fault=lost: the write takes effect, the connection is closed without a response', async (t) => {
+  test('connection=lost: the write takes effect, the connection is closed without a response', async (t) => {
     const client = newSpace(a)
-    const { received, error } = await rawResponse(t, client, a.port, 'fault=lost')
+    const { received, error } = await rawResponse(t, client, a.port, 'connection=lost')
     assert.deepEqual([received, error], ['', undefined])
     assert.equal(await count(client), 1)
-    await assert.rejects(client.send('DELETE', `${itemsPath}/1`, undefined, { prefer: 'fault=lost' }), NoResponseError)
+    await assert.rejects(
+      client.send('DELETE', `${itemsPath}/1`, undefined, { prefer: 'connection=lost' }),
+      NoResponseError,
+    )
     assert.equal(await count(client), 0)
   })
 
-  test('fault=truncate: half of the body, then the end of the connection', async (t) => {
+  test('connection=truncate: half of the body, then the end of the connection', async (t) => {
     const client = newSpace(a)
-    const { received, receivedBody, length } = await rawResponse(t, client, a.port, 'fault=truncate')
-    assert.match(received, /^HTTP\/1\.1 201 .*preference-applied: fault=truncate/is)
+    const { received, receivedBody, length } = await rawResponse(t, client, a.port, 'connection=truncate')
+    assert.match(received, /^HTTP\/1\.1 201 .*preference-applied: connection=truncate/is)
     assert.equal(receivedBody.length, Math.floor(length / 2))
     assert.match(receivedBody, /^{"id":1,"name":"x+$/)
     await client.send(
@@ -241,16 +244,16 @@ suite('Prefer', { concurrency: true }, () => {
       '/__admin/items',
       Array.from({ length: 5_000 }, (_, id) => ({ id, ...numbered('x') })),
     )
-    const list = await rawResponse(t, client, a.port, 'fault=truncate', 'GET')
+    const list = await rawResponse(t, client, a.port, 'connection=truncate', 'GET')
     assert.ok(list.length > 100_000)
     assert.equal(list.receivedBody.length, Math.floor(list.length / 2))
   })
 
-  test('fault=truncate: a response without body is lost', async (t) => {
+  test('connection=truncate: a response without body is lost', async (t) => {
     const client = newSpace(a)
     await create(client)
     for (const method of ['HEAD', 'DELETE']) {
-      const { received } = await rawResponse(t, client, a.port, 'fault=truncate', method, `${itemsPath}/1`)
+      const { received } = await rawResponse(t, client, a.port, 'connection=truncate', method, `${itemsPath}/1`)
       assert.equal(received, '', method)
     }
     assert.deepEqual(
@@ -287,8 +290,8 @@ suite('Prefer', { concurrency: true }, () => {
   test('an unknown fault, a fault and a code, or no rate, gets 400 with a sentence', async () => {
     const client = newSpace(a)
     for (const [prefer, title] of [
-      ['fault=explode', 'Prefer: fault must be reset, truncate, lost.'],
-      ['fault=lost, code=503', 'Prefer: code and fault exclude each other.'],
+      ['connection=explode', 'Prefer: connection must be reset, truncate, lost.'],
+      ['connection=lost, code=503', 'Prefer: code and connection exclude each other.'],
       ...['', '0', '-1', '1.5', 'x', '10000001'].map(
         (rate) => [`rate=${rate}`, 'Prefer: rate must be an integer from 1 to 10000000.'] as const,
       ),
@@ -324,9 +327,9 @@ suite('Prefer', { concurrency: true }, () => {
   })
 })
 
-const rulesOf = async (client: Client) => JSON.parse((await client.send('GET', '/__admin/faults')).text)
+const faultsOf = async (client: Client) => JSON.parse((await client.send('GET', '/__admin/faults')).text)
 
-suite('fault rules', { concurrency: true }, () => {
+suite('faults', { concurrency: true }, () => {
   const statuses = async (client: Client, times: number, method = 'GET', path = itemsPath, body?: unknown) => {
     const all = []
     for (let index = 0; index < times; index++) all.push((await client.send(method, path, body)).status)
@@ -334,17 +337,17 @@ suite('fault rules', { concurrency: true }, () => {
   }
   test('times: fails so often, then works; used says how often', async () => {
     const client = newSpace(a)
-    const rule = { method: 'POST', path: itemsPath, times: 2, code: 503 }
-    await putFaults(client, rule)
-    assert.deepEqual(await rulesOf(client), [{ id: 1, ...rule, used: 0 }])
+    const fault = { method: 'POST', path: itemsPath, times: 2, code: 503 }
+    await putFaults(client, fault)
+    assert.deepEqual(await faultsOf(client), [{ id: 1, ...fault, used: 0 }])
     assert.deepEqual(await statuses(client, 1), [200])
     assert.deepEqual(await statuses(client, 3, 'POST', itemsPath, numbered('x')), [503, 503, 201])
-    assert.deepEqual(await rulesOf(client), [{ id: 1, ...rule, used: 2 }])
+    assert.deepEqual(await faultsOf(client), [{ id: 1, ...fault, used: 2 }])
     assert.equal((await client.send('DELETE', '/__admin/faults')).status, 204)
-    assert.deepEqual(await rulesOf(client), [])
+    assert.deepEqual(await faultsOf(client), [])
   })
 
-  test('one rule is added behind the others, replaced in its place and removed; each is an event', async (t) => {
+  test('one fault is added behind the others, replaced in its place and removed; each is an event', async (t) => {
     const client = newSpace(a)
     await putFaults(client, { method: 'GET', times: 1, code: 500 })
     const stream = await EventStream.open(t, client)
@@ -354,14 +357,14 @@ suite('fault rules', { concurrency: true }, () => {
     assert.deepEqual(await statuses(client, 2), [500, 503])
     const replaced = await client.send('PUT', '/__admin/faults/1', { code: 500, times: 2 })
     assert.deepEqual([replaced.status, replaced.text], [204, ''])
-    assert.deepEqual(await rulesOf(client), [
+    assert.deepEqual(await faultsOf(client), [
       { id: 1, code: 500, times: 2, used: 0 },
       { id: 2, method: 'GET', code: 503, used: 1 },
     ])
     assert.deepEqual(await statuses(client, 3), [500, 500, 503])
     assert.equal((await client.send('DELETE', '/__admin/faults/1')).status, 204)
     assert.deepEqual(
-      (await rulesOf(client)).map(({ id, used }: { id: number; used: number }) => [id, used]),
+      (await faultsOf(client)).map(({ id, used }: { id: number; used: number }) => [id, used]),
       [[2, 2]],
     )
     await stream.until(itemsPath)
@@ -372,17 +375,17 @@ suite('fault rules', { concurrency: true }, () => {
     assert.equal(JSON.parse(again.text).id, 3)
   })
 
-  test('an id that no rule has gets 404, an invalid rule 400, and nothing changes', async () => {
+  test('an id that no fault has gets 404, an invalid fault 400, and nothing changes', async () => {
     const client = newSpace(a)
     await putFaults(client, { method: 'POST', code: 503 })
-    const before = await rulesOf(client)
+    const before = await faultsOf(client)
     for (const id of ['2', '0', 'x', '-1', '1.0', '99999999999999999999'])
       for (const [method, body] of [
         ['PUT', { code: 500 }],
         ['DELETE', undefined],
       ] as const) {
         const response = await client.send(method, `/__admin/faults/${id}`, body)
-        assert.deepEqual([response.status, problemOf(response).title], [404, 'No rule has this id.'], id)
+        assert.deepEqual([response.status, problemOf(response).title], [404, 'No fault has this id.'], id)
       }
     for (const [method, path] of [
       ['POST', '/__admin/faults'],
@@ -394,12 +397,12 @@ suite('fault rules', { concurrency: true }, () => {
       assert.equal(times, 'times must be a positive integer.')
       assert.match(`${id}`, /^There is no member id: use method, path, /)
       const list = await client.send(method, path, [{ code: 500 }])
-      assert.deepEqual(problemOf(list).errors, { '': ['A rule must be an object.'] })
+      assert.deepEqual(problemOf(list).errors, { '': ['A fault must be an object.'] })
     }
-    assert.deepEqual(await rulesOf(client), before)
+    assert.deepEqual(await faultsOf(client), before)
   })
 
-  test('of the rules that match, the first failure, the first delay and the first rate are applied', async () => {
+  test('of the faults that match, the first failure, the first delay and the first rate are applied', async () => {
     const client = newSpace(a)
     await putFaults(
       client,
@@ -410,21 +413,21 @@ suite('fault rules', { concurrency: true }, () => {
       { bytesPerSecond: 5_000, times: 2 },
       { code: 500, bytesPerSecond: 1 },
     )
-    const used = async () => (await rulesOf(client)).map((rule: { used: number }) => rule.used)
+    const used = async () => (await faultsOf(client)).map((fault: { used: number }) => fault.used)
     assert.deepEqual(await statuses(client, 1), [503])
     assert.deepEqual(await used(), [0, 1, 0, 1, 1, 0])
     assert.deepEqual(await statuses(client, 1), [500])
     assert.deepEqual(await used(), [0, 1, 1, 1, 2, 1])
-    const any = 'rule for any method any path'
+    const any = 'fault for any method any path'
     assert.deepEqual(
       (await journalOf(client)).map(({ fault }) => fault),
       [
-        `${any}: 20 ms; rule for any method ${itemsPath}: 503; ${any}: 5000 bytes/s`,
+        `${any}: 20 ms; fault for any method ${itemsPath}: 503; ${any}: 5000 bytes/s`,
         `${any}: 10 ms; ${any}: 5000 bytes/s; ${any}: 500`,
       ],
     )
     await client.send('DELETE', '/__admin/faults')
-    // With a failure of its own, a request still gets the delay of a rule; with all three, no rule is used.
+    // With a failure of its own, a request still gets the delay of a fault; with all three, no fault is used.
     await putFaults(client, { delay: 1, bytesPerSecond: 5_000 }, { code: 500 })
     const preferred = await client.send('GET', itemsPath, undefined, { prefer: 'code=503' })
     assert.deepEqual(applied(preferred), [503, 'code=503'])
@@ -442,7 +445,7 @@ suite('fault rules', { concurrency: true }, () => {
     assert.ok(delays.every((delay) => delay >= 1 && delay <= 20) && new Set(delays).size > 3, `${delays}`)
   })
 
-  test('the first rule that matches is applied', async () => {
+  test('the first fault that matches is applied', async () => {
     const client = newSpace(a)
     await putFaults(
       client,
@@ -452,7 +455,7 @@ suite('fault rules', { concurrency: true }, () => {
     )
     assert.deepEqual(await statuses(client, 4), [500, 503, 503, 200])
     assert.deepEqual(
-      (await rulesOf(client)).map(({ used }: { used: number }) => used),
+      (await faultsOf(client)).map(({ used }: { used: number }) => used),
       [1, 2, 0],
     )
   })
@@ -486,7 +489,7 @@ suite('fault rules', { concurrency: true }, () => {
     assert.deepEqual(await statuses(client, 1, 'GET', '/'), [200])
     await create(client)
     assert.deepEqual(await statuses(client, 1, 'GET', `${itemsPath}/1`), [404])
-    const [{ used }] = await rulesOf(client)
+    const [{ used }] = await faultsOf(client)
     assert.equal(used, 1)
     assert.equal((await journalOf(client, '?limit=4'))[1]?.fault, undefined)
   })
@@ -496,12 +499,12 @@ suite('fault rules', { concurrency: true }, () => {
     await putFaults(client, { share: 0.5, code: 503 })
     const failed = (await statuses(client, 200)).filter((status) => status === 503).length
     assert.ok(failed > 50 && failed < 150, `${failed}`)
-    assert.equal((await rulesOf(client))[0].used, failed)
+    assert.equal((await faultsOf(client))[0].used, failed)
     await putFaults(client, { delay: 200, times: 1 })
     const startedAt = performance.now()
     assert.deepEqual(await statuses(client, 1), [200])
     assert.ok(performance.now() - startedAt >= 195)
-    await putFaults(client, { fault: 'lost', times: 1 }, {})
+    await putFaults(client, { connection: 'lost', times: 1 }, {})
     // A new connection: the client repeats a request on one that was closed while it was idle.
     await assert.rejects(create(createClient(client.url)), NoResponseError)
     assert.deepEqual(await statuses(client, 1), [503])
@@ -509,11 +512,11 @@ suite('fault rules', { concurrency: true }, () => {
     assert.equal(await count(client), 1)
   })
 
-  test('a preference comes before the rules', async () => {
+  test('a preference comes before the faults', async () => {
     const client = newSpace(a)
     await putFaults(client, { method: 'POST', code: 503 })
     assert.equal((await create(client, 'code=500')).status, 500)
-    assert.equal((await rulesOf(client))[0].used, 0)
+    assert.equal((await faultsOf(client))[0].used, 0)
     assert.deepEqual(applied(await create(client, 'wait=0')), [503, 'wait=0'])
   })
 
@@ -532,13 +535,13 @@ suite('fault rules', { concurrency: true }, () => {
     test(`profile ${profile}: every mistake is named with its position, and nothing changes`, async () => {
       const client = newSpace(service)
       await putFaults(client, { method: 'POST', code: 400 })
-      const rejected = async (rules: unknown) => {
-        const response = await client.send('PUT', '/__admin/faults', rules)
+      const rejected = async (faults: unknown) => {
+        const response = await client.send('PUT', '/__admin/faults', faults)
         assert.equal(response.status, 400, response.text)
-        assert.deepEqual(await rulesOf(client), [{ id: 1, method: 'POST', code: 400, used: 0 }])
+        assert.deepEqual(await faultsOf(client), [{ id: 1, method: 'POST', code: 400, used: 0 }])
         return problemOf(response).errors
       }
-      assert.deepEqual(await rejected({ code: 400 }), { '': ['The body must be an array of rules.'] })
+      assert.deepEqual(await rejected({ code: 400 }), { '': ['The body must be an array of faults.'] })
       assert.deepEqual(await rejected('[{]'), {
         '': ['The body is not JSON: at line 1, column 3, a name in double quotes or } is expected.'],
       })
@@ -547,9 +550,9 @@ suite('fault rules', { concurrency: true }, () => {
         await rejected([
           { method: 'POST', code: 400 },
           5,
-          { method: 'post', path: 'api', times: 0, share: 2, code: '503', fault: 'x', delay: -1, cod: 503 },
+          { method: 'post', path: 'api', times: 0, share: 2, code: '503', connection: 'x', delay: -1, cod: 503 },
           { method: 'POST', code: 418 },
-          { code: 400, fault: 'lost' },
+          { code: 400, connection: 'lost' },
           { method: 'PATCH' },
           { path: '/api/todo' },
           { path: `${itemsPath}/1/2` },
@@ -562,19 +565,19 @@ suite('fault rules', { concurrency: true }, () => {
           { path: `${itemsPath}/1?x=y` },
         ]),
         {
-          '[1]': ['A rule must be an object.'],
+          '[1]': ['A fault must be an object.'],
           '[2]': [
             'method must be a method such as POST.',
             'path must begin with /, be percent-encoded and have at most 1000 characters.',
             'times must be a positive integer.',
             'share must be a number from 0 to 1.',
             'code must be a status.',
-            'fault must be reset, truncate, lost.',
+            'connection must be reset, truncate, lost.',
             'delay must be milliseconds from 0 to 60000.',
-            'There is no member cod: use method, path, times, share, code, fault, delay, maxDelay, bytesPerSecond.',
+            'There is no member cod: use method, path, times, share, code, connection, delay, maxDelay, bytesPerSecond.',
           ],
           '[3]': [`code must be a failure of these operations: ${post}.`],
-          '[4]': ['code and fault exclude each other.'],
+          '[4]': ['code and connection exclude each other.'],
           '[5]': noOperation,
           '[6]': noOperation,
           '[7]': noOperation,
@@ -596,9 +599,9 @@ suite('fault rules', { concurrency: true }, () => {
     })
 })
 
-suite('rules that would never be applied are refused with the reason', { concurrency: true }, () => {
-  const refusalOf = async (service: Service, rule: object) => {
-    const response = await newSpace(service).send('POST', '/__admin/faults', rule)
+suite('faults that would never be applied are refused with the reason', { concurrency: true }, () => {
+  const refusalOf = async (service: Service, fault: object) => {
+    const response = await newSpace(service).send('POST', '/__admin/faults', fault)
     assert.equal(response.status, 400, response.text)
     return problemOf(response).errors
   }
@@ -627,7 +630,7 @@ suite('rules that would never be applied are refused with the reason', { concurr
   })
 })
 
-test('the failures of an operation are found once, however many rules and requests there are', () => {
+test('the failures of an operation are found once, however many faults and requests there are', () => {
   const random = () => 0.5
   const api = profileApi(profiles.a, { now: () => new Date(), random, requireAuth: false })
   let found = 0
@@ -635,7 +638,7 @@ test('the failures of an operation are found once, however many rules and reques
     found++
     return api.errorResponse(...args)
   }
-  const faults = new Faults({ ...api, errorResponse }, { rules: [], random, countRules: () => 0 })
+  const faults = new Faults({ ...api, errorResponse }, { faults: [], random, countFaults: () => 0 })
   const [list] = api.routes as [Route]
   const request = { method: 'GET', target: itemsPath, header: () => undefined } as unknown as Request
   const space = { name: '', stores: memoryStores(profiles, '') }
@@ -652,7 +655,7 @@ test('the failures of an operation are found once, however many rules and reques
 /** For a process that should end at once. */
 const startTimeout = { timeout: 120_000 }
 
-suite('--delay and --fail', { concurrency: true }, () => {
+suite('--delay and --fault', { concurrency: true }, () => {
   const failures = async (client: Client, times: number) => {
     const all: number[] = []
     for (let index = 0; index < times; index++) all.push((await client.send('GET', itemsPath)).status)
@@ -674,8 +677,8 @@ suite('--delay and --fail', { concurrency: true }, () => {
     assert.deepEqual([health?.path, health?.fault], ['/health/live', undefined])
   })
 
-  test('--fail 50%, in spaces too; PUT /__admin/faults comes first', async (t) => {
-    const { url } = await serve(t, ['--fail', '50%', '--seed', '7'])
+  test('--fault 50%, in spaces too; PUT /__admin/faults comes first', async (t) => {
+    const { url } = await serve(t, ['--fault', '50%', '--seed', '7'])
     for (const client of [createClient(url), createClient(`${url}/~ada`)]) {
       const failed = await failures(client, 60)
       assert.ok(failed.length > 10 && failed.length < 50, `${failed.length}`)
@@ -687,36 +690,36 @@ suite('--delay and --fail', { concurrency: true }, () => {
     }
   })
 
-  test('their rules can be removed and replaced, in one space, until the next reset', async (t) => {
-    const { url } = await serve(t, ['--fail', 'POST:500:25%', '--fail', '0%', '--delay', '1-2'])
+  test('their faults can be removed and replaced, in one space, until the next reset', async (t) => {
+    const { url } = await serve(t, ['--fault', 'POST:500:25%', '--fault', '0%', '--delay', '1-2'])
     const [main, ada] = [createClient(url), createClient(`${url}/~ada`)]
     const atStart = [
-      { id: 1, share: 0.25, method: 'POST', code: 500, flag: '--fail', used: 0 },
-      { id: 2, share: 0, flag: '--fail', used: 0 },
+      { id: 1, share: 0.25, method: 'POST', code: 500, flag: '--fault', used: 0 },
+      { id: 2, share: 0, flag: '--fault', used: 0 },
       { id: 3, delay: 1, maxDelay: 2, flag: '--delay', used: 0 },
     ]
-    assert.deepEqual(await rulesOf(ada), atStart)
+    assert.deepEqual(await faultsOf(ada), atStart)
     await putFaults(ada, { code: 503 })
     const own = { id: 4, code: 503, used: 0 }
-    assert.deepEqual(await rulesOf(ada), [own, ...atStart])
+    assert.deepEqual(await faultsOf(ada), [own, ...atStart])
     const { text } = await ada.send('POST', '/__admin/faults', { method: 'PUT' })
-    assert.deepEqual(await rulesOf(ada), [own, JSON.parse(text), ...atStart])
+    assert.deepEqual(await faultsOf(ada), [own, JSON.parse(text), ...atStart])
     assert.equal((await ada.send('DELETE', '/__admin/faults')).status, 204)
-    assert.deepEqual(await rulesOf(ada), atStart)
+    assert.deepEqual(await faultsOf(ada), atStart)
     assert.equal((await ada.send('GET', itemsPath)).status, 200)
-    assert.equal((await rulesOf(ada))[2].used, 1)
+    assert.equal((await faultsOf(ada))[2].used, 1)
     assert.equal((await ada.send('DELETE', '/__admin/faults/3')).status, 204)
     assert.equal((await ada.send('PUT', '/__admin/faults/1', { code: 503 })).status, 204)
-    assert.deepEqual(await rulesOf(ada), [{ id: 1, code: 503, used: 0 }, atStart[1]])
-    assert.deepEqual(await rulesOf(main), atStart)
+    assert.deepEqual(await faultsOf(ada), [{ id: 1, code: 503, used: 0 }, atStart[1]])
+    assert.deepEqual(await faultsOf(main), atStart)
     assert.equal((await ada.send('POST', '/__admin/reset')).status, 204)
-    assert.deepEqual(await rulesOf(ada), atStart)
+    assert.deepEqual(await faultsOf(ada), atStart)
   })
 
-  test('--fail METHOD:STATUS:SHARE%, repeated, and as a variable', async (t) => {
+  test('--fault METHOD:STATUS:SHARE%, repeated, and as a variable', async (t) => {
     for (const [args, env] of [
-      [['--fail', 'POST:500:100%', '--fail', 'DELETE:100%', '--fail', 'PUT:429:100%', '--fail', '0%'], {}],
-      [[], { TODO_FAIL: 'POST:500:100%, DELETE:100%, PUT:429:100%' }],
+      [['--fault', 'POST:500:100%', '--fault', 'DELETE:100%', '--fault', 'PUT:429:100%', '--fault', '0%'], {}],
+      [[], { TODO_FAULT: 'POST:500:100%, DELETE:100%, PUT:429:100%' }],
     ] as const) {
       const { url } = await serve(t, args, env)
       const client = createClient(url)
@@ -727,8 +730,8 @@ suite('--delay and --fail', { concurrency: true }, () => {
     }
   })
 
-  test('B6 --fail in profile B: its codes', async (t) => {
-    const { url } = await serve(t, ['--fail', '100%'], {}, 'b')
+  test('B6 --fault in profile B: its codes', async (t) => {
+    const { url } = await serve(t, ['--fault', '100%'], {}, 'b')
     const client = createClient(url)
     assert.equal((await client.send('POST', itemsPath, named('x'))).text, 'CouldNotCreateItem')
     assert.equal((await client.send('DELETE', `${itemsPath}/x`)).text, 'CouldNotDeleteItem')
@@ -736,8 +739,8 @@ suite('--delay and --fail', { concurrency: true }, () => {
   })
 
   test('a failure that no operation of the served profiles can have is a usage error', startTimeout, async (t) => {
-    const serveWith = (profile: string, ...rules: string[]) =>
-      run(t, ['serve', '--profile', profile, ...rules.flatMap((rule) => ['--fail', rule])])
+    const serveWith = (profile: string, ...faults: string[]) =>
+      run(t, ['serve', '--profile', profile, ...faults.flatMap((fault) => ['--fault', fault])])
     const [forB, forBoth, long] = await Promise.all([
       serveWith('b', 'POST:503:20%', 'GET:503:20%', 'PATCH:5%'),
       serveWith('both', 'POST:418:20%'),
@@ -747,8 +750,8 @@ suite('--delay and --fail', { concurrency: true }, () => {
     assert.match(long.stderr, /^todo-service: --delay is not possible in .*: maxDelay must be .* 0 to 60000\.\n/)
     assert.deepEqual([forB.code, forB.stdout], [2, ''])
     assert.deepEqual(forB.stderr.split('\n').slice(0, -2), [
-      'todo-service: --fail POST:503 is not possible in Profile B: code must be a failure of these operations: 400, 401, 409, 429.',
-      'todo-service: --fail PATCH is not possible in Profile B: No operation has this method and path.',
+      'todo-service: --fault POST:503 is not possible in Profile B: code must be a failure of these operations: 400, 401, 409, 429.',
+      'todo-service: --fault PATCH is not possible in Profile B: No operation has this method and path.',
     ])
     assert.equal(forBoth.code, 2)
     assert.match(
@@ -761,9 +764,9 @@ suite('--delay and --fail', { concurrency: true }, () => {
     const args = [
       '--delay',
       '5s',
-      '--fail',
+      '--fault',
       '101%',
-      '--fail',
+      '--fault',
       'post:5%',
       '--seed',
       '-1',

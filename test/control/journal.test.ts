@@ -302,33 +302,33 @@ suite('journal', { concurrency: true }, () => {
       assert.deepEqual([entry.rules, entry.errors, isSimulated], [[], undefined, reason && true])
       return { state, status, fault, reason, body: response.body, item: item?.change }
     }
-    assert.deepEqual(await send('fault=reset'), {
+    assert.deepEqual(await send('connection=reset'), {
       state: 'closed',
       status: null,
-      fault: 'Prefer: fault=reset',
-      reason: 'simulated by Prefer: fault=reset',
+      fault: 'Prefer: connection=reset',
+      reason: 'simulated by Prefer: connection=reset',
       body: null,
       item: undefined,
     })
-    assert.deepEqual(await send('fault=lost'), {
+    assert.deepEqual(await send('connection=lost'), {
       state: 'closed',
       status: null,
-      fault: 'Prefer: fault=lost',
-      reason: 'simulated by Prefer: fault=lost',
+      fault: 'Prefer: connection=lost',
+      reason: 'simulated by Prefer: connection=lost',
       body: null,
       item: 'created',
     })
-    const truncated = await send('fault=truncate')
-    assert.deepEqual([truncated.status, truncated.fault], [201, 'Prefer: fault=truncate'])
-    assert.equal(truncated.reason, 'simulated by Prefer: fault=truncate')
+    const truncated = await send('connection=truncate')
+    assert.deepEqual([truncated.status, truncated.fault], [201, 'Prefer: connection=truncate'])
+    assert.equal(truncated.reason, 'simulated by Prefer: connection=truncate')
     const failed = await send('code=503')
     assert.deepEqual([failed.status, failed.fault, failed.item], [503, 'Prefer: code=503', undefined])
     assert.equal((await send('wait=0, code=500')).reason, 'simulated by Prefer: code=500')
     await putFaults(client, { method: 'POST', times: 1, code: 500 }, { path: itemsPath, delay: 1 })
     const byRule = await send(undefined)
-    const delay = `rule for any method ${itemsPath}: 1 ms`
-    assert.deepEqual([byRule.status, byRule.fault], [500, `rule for POST any path: 500; ${delay}`])
-    assert.equal(byRule.reason, 'simulated by rule for POST any path: 500')
+    const delay = `fault for any method ${itemsPath}: 1 ms`
+    assert.deepEqual([byRule.status, byRule.fault], [500, `fault for POST any path: 500; ${delay}`])
+    assert.equal(byRule.reason, 'simulated by fault for POST any path: 500')
     const delayed = await send(undefined, 'GET')
     assert.deepEqual([delayed.status, delayed.fault], [200, delay])
     await putFaults(client)
@@ -511,7 +511,9 @@ suite('requests in flight', { concurrency: true }, () => {
       const head = 'HTTP/1.1\r\nHost: localhost\r\n'
       raw.socket.on('error', () => {})
       const closed = new Promise((resolve) => raw.socket.once('close', resolve))
-      raw.socket.write(`GET ${pathname}${itemsPath} ${head}\r\nGET ${pathname}/ ${head}Prefer: fault=${fault}\r\n\r\n`)
+      raw.socket.write(
+        `GET ${pathname}${itemsPath} ${head}\r\nGET ${pathname}/ ${head}Prefer: connection=${fault}\r\n\r\n`,
+      )
       await closed
     }
     while ((await journalOf(client)).some(({ state }) => state === 'pending')) await sleep(10)
@@ -598,10 +600,10 @@ suite('requests in flight', { concurrency: true }, () => {
     await putFaults(client, { method: 'POST', path: itemsPath, code: 503 })
     await client.send('POST', itemsPath, numbered('x'))
     await client.send('GET', itemsPath, undefined, { prefer: 'code=503' })
-    await client.send('DELETE', `${itemsPath}/1`, undefined, { prefer: 'fault=reset' }).catch(() => {})
-    await running.prints(/^POST .* 503 .*: simulated by rule for POST \/api\/todoitems: 503$/m)
+    await client.send('DELETE', `${itemsPath}/1`, undefined, { prefer: 'connection=reset' }).catch(() => {})
+    await running.prints(/^POST .* 503 .*: simulated by fault for POST \/api\/todoitems: 503$/m)
     await running.prints(/^GET .* 503 .*: simulated by Prefer: code=503$/m)
-    await running.prints(/^DELETE .* closed .*: simulated by Prefer: fault=reset$/m)
+    await running.prints(/^DELETE .* closed .*: simulated by Prefer: connection=reset$/m)
   })
 })
 

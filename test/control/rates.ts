@@ -16,13 +16,13 @@ export function testRates({ name, env, skip, ...interpreter }: Runtime): void {
   suite(`delays and rates on ${name}`, { skip, concurrency: true }, () => {
     const service = sharedService(['--no-https', '--metrics-port', '0'], 'a', env, interpreter)
 
-    for (const [method, rule, path, operation] of [
+    for (const [method, fault, path, operation] of [
       ['GET', { delay: 60_000 }, '/weatherforecast', 'getForecast'],
       ['DELETE', { delay: 60_000, code: 503 }, `${itemsPath}/1`, 'deleteItem'],
     ] as const)
       test(`a delayed ${method} without effect is dropped as soon as its client has left`, async (t) => {
         const client = newSpace(service)
-        await putFaults(client, rule)
+        await putFaults(client, fault)
         const stream = await EventStream.open(t, client)
         const { socket } = new RawConnection(t, service.port)
         socket.write(`${method} ${new URL(client.url).pathname}${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`)
@@ -57,17 +57,17 @@ export function testRates({ name, env, skip, ...interpreter }: Runtime): void {
     for (const count of [1, 100, 20_000])
       test(`a list of ${count} takes its time, with the same headers`, async () => {
         const { client, plain, rate } = await prepared(count)
-        for (const isRule of [false, true]) {
-          if (isRule) await putFaults(client, { bytesPerSecond: rate })
+        for (const isFault of [false, true]) {
+          if (isFault) await putFaults(client, { bytesPerSecond: rate })
           const stopwatch = new Stopwatch()
           const startedAt = performance.now()
-          const slow = await client.send('GET', itemsPath, undefined, isRule ? {} : { prefer: `rate=${rate}` })
+          const slow = await client.send('GET', itemsPath, undefined, isFault ? {} : { prefer: `rate=${rate}` })
           const elapsedMs = performance.now() - startedAt
           assert.ok(elapsedMs > 900 * seconds, `${elapsedMs}`)
           stopwatch.assertWithin(3_000, elapsedMs)
           assert.deepEqual(
             [slow.status, slow.headers['preference-applied']],
-            [200, isRule ? undefined : `rate=${rate}`],
+            [200, isFault ? undefined : `rate=${rate}`],
           )
           assert.deepEqual(comparable(slow), comparable(plain))
           assert.equal(slow.text, plain.text)
@@ -98,7 +98,7 @@ export function testRates({ name, env, skip, ...interpreter }: Runtime): void {
       const startedAt = performance.now()
       const pieces: Uint8Array[] = []
       const all = async () => {
-        for await (const piece of await receive(client, `fault=truncate, rate=${rate}`)) pieces.push(piece)
+        for await (const piece of await receive(client, `connection=truncate, rate=${rate}`)) pieces.push(piece)
       }
       await assert.rejects(all)
       const elapsedMs = performance.now() - startedAt

@@ -125,11 +125,11 @@ suite('space', { concurrency: true }, () => {
       assert.equal((await client.send('GET', `/~${'x'.repeat(64)}${itemsPath}`)).status, 200)
     })
 
-  test('the first request of a space is checked by its own rules', async (t) => {
+  test('the first request of a space is checked by its own faults', async (t) => {
     const { url } = await serve(t, [])
-    const rule = { method: 'POST', code: 503 }
-    assert.equal((await createClient(url).send('PUT', '/__admin/faults', Array(1_000).fill(rule))).status, 204)
-    assert.equal((await createClient(`${url}/~new`).send('POST', '/__admin/faults', rule)).status, 201)
+    const fault = { method: 'POST', code: 503 }
+    assert.equal((await createClient(url).send('PUT', '/__admin/faults', Array(1_000).fill(fault))).status, 204)
+    assert.equal((await createClient(`${url}/~new`).send('POST', '/__admin/faults', fault)).status, 201)
   })
 
   test('a malformed request is rejected as without a space, and closes the connection', async (t) => {
@@ -208,7 +208,7 @@ suite('end of a space', { concurrency: true }, () => {
     assert.deepEqual(await namesIn(service), ['main'])
   })
 
-  test('one that is deleted ends in both profiles, with its rules, its journal and its event streams', async (t) => {
+  test('one that is deleted ends in both profiles, with its faults, its journal and its event streams', async (t) => {
     const running = start(t, ['serve', '--port-a', '0', '--port-b', '0'])
     const [, portA] = await running.prints(/Profile A {2}http:\/\/localhost:(\d+)/)
     const [, portB] = await running.prints(/Profile B {2}http:\/\/localhost:(\d+)/)

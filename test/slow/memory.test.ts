@@ -103,14 +103,14 @@ test('a body that would not fit into a small heap is refused', async (t) => {
   assert.equal((await client.send('GET', '/')).status, 200)
 })
 
-test('more than 10,000 rules in all spaces together are refused; a reset makes room', async (t) => {
+test('more than 10,000 faults in all spaces together are refused; a reset makes room', async (t) => {
   const { url } = await serve(t, [])
   const clients = Array.from({ length: 11 }, (_, index) => createClient(`${url}/~${index}`))
   const put = (client: Client, count: number) =>
     client.send('PUT', '/__admin/faults', Array(count).fill({ method: 'POST', code: 503 }))
   for (const client of clients.slice(0, 10)) assert.equal((await put(client, 1_000)).status, 204)
   const [first, last] = [clients[0] as Client, clients[10] as Client]
-  const message = 'There may be at most 10000 rules in all spaces together: reset one that you no longer need.'
+  const message = 'There may be at most 10000 faults in all spaces together: reset one that you no longer need.'
   for (const refused of [await put(last, 1), await last.send('POST', '/__admin/faults', { code: 503 })])
     assert.deepEqual([refused.status, problemOf(refused).errors], [400, { '': [message] }])
   assert.equal((await put(first, 1_000)).status, 204)

@@ -38,7 +38,7 @@ await server.close()
 
 /** Compiles a client without the types of Node, and with what is wrong in it marked as an error that is expected. */
 async function assertTypes(t: TestContext, app: string): Promise<void> {
-  const typed = `import { type FaultRule, type JournalEntry, type StartOptions, start, type TodoSpace, type TodoServer } from 'todo-item-service'
+  const typed = `import { type Fault, type JournalEntry, type StartOptions, start, type TodoSpace, type TodoServer } from 'todo-item-service'
 import { type Verification, verify } from 'todo-item-service/verify'
 const options: StartOptions<'a'> = { profile: 'a', port: 0, seed: 1, now: '2026-01-01T00:00:00Z' }
 export async function test(): Promise<void> {
@@ -48,8 +48,8 @@ export async function test(): Promise<void> {
   await b.putItems([{ id: 'milk', name: 'Buy milk', notes: '2 litres' }])
   const ids: (number | bigint)[] = (await server.items()).map(({ id }) => id)
   const done: boolean[] = (await b.items()).map((item) => item.done)
-  const rule: FaultRule = { method: 'POST', times: 1, code: 503 }
-  await server.fail(rule, { fault: 'lost', delay: ids.length + done.length })
+  const fault: Fault = { method: 'POST', times: 1, code: 503 }
+  await server.addFault(fault, { connection: 'lost', delay: ids.length + done.length })
   const space: TodoSpace<'a'> = server.space('ada')
   await space.putItems(await server.items())
   const entries: JournalEntry[] = [server, space].flatMap((one) => one.requests({ since: 1, limit: 2, preflights: true }))
@@ -61,7 +61,7 @@ export async function test(): Promise<void> {
   // @ts-expect-error: notes is missing.
   await b.putItems([{ id: '1', name: token }])
   // @ts-expect-error: there is no such fault.
-  await server.fail({ fault: 'explode' })
+  await server.addFault({ connection: 'explode' })
   // @ts-expect-error: there is no such profile.
   await start({ profile: 'c' })
   const { passed }: Verification = await verify({ url: server.url, profile: 'a' })
