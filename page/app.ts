@@ -4,9 +4,9 @@ import { admin, base, mainBase, messageOf, readEvents, useToken } from './client
 import { connectView } from './connect.ts'
 import { contractView } from './contract.ts'
 import { button, field, h, openDialog, perFrame, setText, withCode } from './dom.ts'
+import { describeFault, faultsView, isUsedUp } from './faults.ts'
 import { counted } from './format.ts'
 import { itemsView } from './items.ts'
-import { describeRule, isUsedUp, switchesView } from './switches.ts'
 import { trafficView } from './traffic.ts'
 import type { App, View } from './view.ts'
 
@@ -31,7 +31,7 @@ let current: string
 const createViews = (shared: App): Readonly<Record<string, View>> => ({
   items: itemsView(shared),
   traffic: trafficView(shared),
-  switches: switchesView(shared),
+  faults: faultsView(shared),
   connect: connectView(shared),
   contract: contractView(shared),
 })
@@ -109,7 +109,7 @@ async function chooseSpace() {
       h(
         'p',
         withCode(
-          'A space has items, traffic and switches of its own. A client uses it with `/~NAME` in front of every path, or with the header `X-Todo-Space: NAME`.',
+          'A space has items, traffic and faults of its own. A client uses it with `/~NAME` in front of every path, or with the header `X-Todo-Space: NAME`.',
         ),
       ),
       h(
@@ -136,7 +136,7 @@ async function synchronize() {
   const response = await admin('GET', 'info')
   if (response.status !== 200) return response
   const info: Info = JSON.parse(response.text)
-  app ??= { info, rules: [], entries, isOnline: false, setParameters, notify: showToast }
+  app ??= { info, faults: [], entries, isOnline: false, setParameters, notify: showToast }
   app.info = info
   if (info.token) useToken(info.token, false)
   if (!views) start(app)
@@ -144,14 +144,14 @@ async function synchronize() {
     showToast(
       info.space
         ? 'The space was opened anew. Its items and its traffic start from the beginning.'
-        : 'The service was restarted. Items, traffic and switches are those of the new process.',
+        : 'The service was restarted. Items, traffic and faults are those of the new process.',
     )
-  await Promise.all([loadEntries(), loadRules()])
+  await Promise.all([loadEntries(), loadFaults()])
   tell('itemsChanged')
   return response
 }
 
-function tell(change: 'itemsChanged' | 'rulesChanged' | 'entriesChanged') {
+function tell(change: 'itemsChanged' | 'faultsChanged' | 'entriesChanged') {
   for (const view of Object.values(views ?? {})) view[change]?.()
 }
 
@@ -174,28 +174,28 @@ function putEntry(entry: JournalEntry) {
   tellEntries()
 }
 
-async function loadRules() {
+async function loadFaults() {
   const { status, text } = await admin('GET', 'faults')
   if (status !== 200 || !app) return
-  app.rules = JSON.parse(text)
-  tell('rulesChanged')
-  const active = app.rules.filter((rule) => !isUsedUp(rule))
+  app.faults = JSON.parse(text)
+  tell('faultsChanged')
+  const active = app.faults.filter((fault) => !isUsedUp(fault))
   const chip = byId('active')
   chip.hidden = active.length === 0
-  setText(chip, `${counted(active.length, 'switch', 'switches')} on`)
-  chip.title = active.map((rule) => `${describeRule(rule)}${rule.flag ? `, by ${rule.flag}` : ''}`).join('\n')
+  setText(chip, `${counted(active.length, 'fault')}`)
+  chip.title = active.map((fault) => `${describeFault(fault)}${fault.flag ? `, by ${fault.flag}` : ''}`).join('\n')
 }
 
-const refreshRules = perFrame(loadRules)
+const refreshFaults = perFrame(loadFaults)
 
 function onEvent({ event, id, data }: ServiceEvent) {
   if (event === 'request') {
     putEntry(data)
-    if (data.fault) refreshRules()
+    if (data.fault) refreshFaults()
   } else if (event === 'clear') {
     for (const known of entries.keys()) if (known <= id) entries.delete(known)
     tellEntries()
-  } else if (event === 'faults') refreshRules()
+  } else if (event === 'faults') refreshFaults()
   else tell('itemsChanged')
 }
 

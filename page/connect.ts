@@ -267,7 +267,7 @@ export function connectView(app: App): View {
     ]
   }
 
-  return { title: 'Connect', element, show, rulesChanged: () => !element.hidden && update() }
+  return { title: 'Connect', element, show, faultsChanged: () => !element.hidden && update() }
 }
 
 function usbAddress(url: string): HTMLElement[] {

@@ -194,7 +194,7 @@ function harEntry(origin: string, entry: JournalEntry) {
     headersSize: -1,
     bodySize: sizeOf(message),
   })
-  const comments = [entry.isPreflight && preflight, entry.isSimulated && reason, fault && `switched on: ${fault}`]
+  const comments = [entry.isPreflight && preflight, entry.isSimulated && reason, fault && `fault: ${fault}`]
   const comment = comments.filter(Boolean).join('; ')
   return {
     startedDateTime: time,

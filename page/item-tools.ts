@@ -158,9 +158,9 @@ export function itemTools(app: App, toJson: (item: ShownItem) => string) {
       await replace({
         name: 'reset',
         title: 'Reset the service?',
-        consequence: 'The items of the start come back, the rules for failures are removed and the traffic is emptied.',
+        consequence: 'The items of the start come back, the faults are removed and the traffic is emptied.',
         action: 'Delete',
-        done: 'Items, rules and traffic are as at the start.',
+        done: 'Items, faults and traffic are as at the start.',
         send: () => admin('POST', 'reset'),
       }),
     )

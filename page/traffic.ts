@@ -49,7 +49,7 @@ function clientName(entry: JournalEntry): string {
   return ownClient(entry) ?? (userAgent ? programName(userAgent) : entry.client)
 }
 
-/** The rule or preference that made the response. */
+/** The fault or preference that made the response. */
 const simulatedBy = ({ reason = '' }: JournalEntry) => reason.replace(/^simulated by /, '')
 
 /** Durations differ by orders of magnitude. */
@@ -580,7 +580,7 @@ function detailsOf(row: RequestRow, app: App, look: RequestDetails, close: () =>
     factsOf(row),
     copyButtons(entry, app),
     isSimulated && simulation(entry),
-    !isSimulated && fault && h('div.callout.warning', h('h3', 'Switched on'), h('p', fault)),
+    !isSimulated && fault && h('div.callout.warning', h('h3', 'Fault'), h('p', fault)),
     isRejected && wrongWith(entry, app),
     ...exchangeOf(entry, look),
     met.length > 0 && rulesMet(met),
@@ -671,8 +671,8 @@ function simulation(entry: JournalEntry): HTMLElement {
     'div.callout.simulated',
     h('h3', 'Simulated'),
     h('p', 'What the client got was decided by ', h('code', by), ', not by its request.'),
-    entry.fault && !by.startsWith(entry.fault) && h('p', 'Switched on: ', entry.fault),
-    !by.startsWith('Prefer') && h('p', h('a', { href: '#/switches' }, 'Show the switches')),
+    entry.fault && !by.startsWith(entry.fault) && h('p', 'Fault: ', entry.fault),
+    !by.startsWith('Prefer') && h('p', h('a', { href: '#/faults' }, 'Show the faults')),
   )
 }
 

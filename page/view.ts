@@ -12,7 +12,7 @@ interface Action {
 /** What the views share. */
 export interface App {
   info: Info
-  rules: readonly ActiveFault[]
+  faults: readonly ActiveFault[]
   /** The requests that the service remembers, by id, oldest first. */
   readonly entries: ReadonlyMap<number, JournalEntry>
   isOnline: boolean
@@ -28,8 +28,8 @@ export interface View {
   show(parameters: ViewParameters): void
   /** Called when the items have changed. */
   itemsChanged?(): void
-  /** Called when the rules have changed, or the information about the service. */
-  rulesChanged?(): void
+  /** Called when the faults have changed, or the information about the service. */
+  faultsChanged?(): void
   /** Called at most once per frame, when entries came, ended or went. */
   entriesChanged?(): void
 }

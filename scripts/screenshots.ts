@@ -50,7 +50,7 @@ const opens = (text: string) => async (page: Page) => {
 try {
   await sendAll()
   await take('app', 'traffic', 1280, opens('notes is missing'))
-  await take('app-switches', 'switches', 1280, shows('the next 2'))
+  await take('app-faults', 'faults', 1280, shows('the next 2'))
 } finally {
   await server.close()
   await close()

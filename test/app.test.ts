@@ -4,7 +4,7 @@ import './app/items.ts'
 import './app/page.ts'
 import { testItems, testLook } from './app/profile.ts'
 import './app/swagger.ts'
-import './app/switches.ts'
+import './app/faults.ts'
 import './app/traffic.ts'
 
 testItems('a')

@@ -14,7 +14,7 @@ import {
   itemsOf,
   live,
   namesOf,
-  putRule,
+  putFault,
   send,
   show,
   toast,
@@ -128,9 +128,9 @@ suite('/app: items', { concurrency: 3 }, () => {
   test('a simulated failure is not taken for one of the service', async (t) => {
     const base = newSpace('b')
     const page = await openView(t, base, 'items')
-    await putRule(base, { method: 'PUT', times: 1, code: 400 })
+    await putFault(base, { method: 'PUT', times: 1, code: 400 })
     await page.getByRole('checkbox', { name: 'Done: Develop apps' }).click()
-    await page.getByRole('alert').getByText('Simulated by the rule for PUT any path: 400').waitFor()
+    await page.getByRole('alert').getByText('Simulated by the fault for PUT any path: 400').waitFor()
     await page.locator('.exchange .badge.simulated', { hasText: '400 Bad Request' }).waitFor()
     await page.locator('.items li:not(.done)', { hasText: 'Develop apps' }).waitFor()
     await page.getByLabel('New item').fill('no notes')
@@ -161,7 +161,7 @@ suite('/app: items', { concurrency: 3 }, () => {
     await button(page, 'Edit kept these, too').waitFor()
     assert.equal(await writes(), 1)
     // What cannot be saved stays, and what somebody else deletes.
-    await putRule(base, { method: 'PUT', code: 400 })
+    await putFault(base, { method: 'PUT', code: 400 })
     await (await edit('Edit kept these, too')).fill('typed')
     await page.getByLabel('New item').click()
     await page.getByRole('alert').getByText('Simulated').waitFor()

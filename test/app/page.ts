@@ -14,7 +14,7 @@ const shared = sharedBrowser()
 const { open, openView } = appPages(shared)
 
 suite('/app in a browser', { concurrency: 3 }, () => {
-  test('two tabs show the same items and switches, which another client changes', async (t) => {
+  test('two tabs show the same items and faults, which another client changes', async (t) => {
     const base = newSpace('a')
     const [one, two] = [await openView(t, base, 'items'), await openView(t, base, 'items')]
     await one.getByLabel('New item').fill('shared')
@@ -22,13 +22,13 @@ suite('/app in a browser', { concurrency: 3 }, () => {
     await two.getByRole('button', { name: 'Edit shared' }).waitFor()
     await createItem(base, 'a', 'from a client')
     for (const page of [one, two]) await page.getByRole('button', { name: 'Edit from a client' }).waitFor()
-    await send(`${base}/__admin/faults`, 'PUT', [{ delay: 5 }, { share: 0.25, fault: 'reset' }])
-    for (const page of [one, two]) await page.getByText('2 switches on').waitFor()
-    await show(two, 'Switches')
+    await send(`${base}/__admin/faults`, 'PUT', [{ delay: 5 }, { share: 0.25, connection: 'reset' }])
+    for (const page of [one, two]) await page.getByText('2 faults').waitFor()
+    await show(two, 'Faults')
     await two.getByText('Drop the connection of 25 % of all requests').waitFor()
-    await two.getByRole('button', { name: 'Switch all off' }).click()
-    await one.getByText('2 switches on').waitFor({ state: 'hidden' })
-    await two.getByText('Nothing is switched on').waitFor()
+    await two.getByRole('button', { name: 'Remove all' }).click()
+    await one.getByText('2 faults').waitFor({ state: 'hidden' })
+    await two.getByText('No faults: requests').waitFor()
   })
 
   test('survives a restart of the service, and says so meanwhile', async (t) => {
@@ -248,8 +248,8 @@ suite('files of the pages', () => {
     assert.equal((await rawGet(`${url}/swagger/index.html`)).headers['cache-control'], 'no-store')
   })
 
-  test('are neither in the journal nor subject to failures', async (t) => {
-    const { url } = await serve(t, ['--fail', '100%'])
+  test('are neither in the journal nor subject to faults', async (t) => {
+    const { url } = await serve(t, ['--fault', '100%'])
     for (const path of ['/app', '/app/app.js', '/swagger/index.html', '/swagger/page.js', '/~x/app'])
       assert.equal((await send(`${url}${path}`)).status, 200, path)
     assert.equal((await send(`${url}/api/todoitems`)).status, 503)

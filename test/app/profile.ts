@@ -14,7 +14,7 @@ import {
   type Look,
   namesOf,
   type Profile,
-  putRule,
+  putFault,
   row,
   send,
   show,
@@ -39,13 +39,13 @@ export function testItems(profile: Profile): void {
           : { id: `id ${index}`, name: `Item ${index}`, notes: 'some', done: index % 2 === 0 },
       )
       await send(`${url}/__admin/items`, 'PUT', items)
-      await putRule(url, { method: 'DELETE', code: 400 })
+      await putFault(url, { method: 'DELETE', code: 400 })
       const before = await itemsOf(url)
       const page = await openView(t, url, 'items')
       await page.getByText('258 items').waitFor()
       await button(page, 'Reset').click()
       await dialog(page).getByText(`258 items in the file ${file} are deleted.`).waitFor()
-      await dialog(page).getByText('the rules for failures are removed and the traffic is emptied').waitFor()
+      await dialog(page).getByText('the faults are removed and the traffic is emptied').waitFor()
       assert.equal(await page.evaluate('document.activeElement.textContent'), 'Cancel')
       await assertAccessible(page, 'the question')
       await page.keyboard.press('Enter')
@@ -89,7 +89,7 @@ export function testItems(profile: Profile): void {
       for (const name of ['one', 'two', 'three']) await createItem(base, profile, name)
       const before = await itemsOf(base)
       const page = await openView(t, base, 'items')
-      await putRule(base, { method: 'DELETE', delay: 2000 })
+      await putFault(base, { method: 'DELETE', delay: 2000 })
       await button(page, 'Delete two').click()
       await item(page, 'two').waitFor({ state: 'hidden' })
       assert.equal(await itemsOf(base), before)
@@ -101,16 +101,16 @@ export function testItems(profile: Profile): void {
       assert.deepEqual(await namesOf(base), ['one', 'two', 'three', 'four'])
       assert.deepEqual(JSON.parse(await itemsOf(base)).slice(0, 3), JSON.parse(before))
       // The item is deleted, though nobody said so.
-      await putRule(base, { method: 'DELETE', fault: 'lost' })
+      await putFault(base, { method: 'DELETE', connection: 'lost' })
       await button(page, 'Delete three').click()
       await page.getByRole('alert').getByText('Simulated by').waitFor()
       await button(page, 'Undo delete: bring back “three”').click()
       await page.getByText('“three” brought back').waitFor()
       assert.deepEqual(await namesOf(base), ['one', 'two', 'three', 'four'])
       // It is not deleted.
-      await putRule(base, { method: 'DELETE', code: 400 })
+      await putFault(base, { method: 'DELETE', code: 400 })
       await button(page, 'Delete three').click()
-      await page.getByRole('alert').getByText('Simulated by the rule for DELETE').waitFor()
+      await page.getByRole('alert').getByText('Simulated by the fault for DELETE').waitFor()
       await item(page, 'three').waitFor()
       assert.equal(await page.getByRole('button', { name: /^Undo/ }).count(), 0)
     })
@@ -170,21 +170,21 @@ export function testLook(profile: Profile, look: Look): void {
     assert.match(await clipboard(page), /^curl -i -X PUT 'http:.*\/~profile-\d+\/api\/todoitems.*water the plants/)
     await assertAccessible(page, 'Items')
 
-    await show(page, 'Switches')
+    await show(page, 'Faults')
     const { operations } = JSON.parse((await send(`${base}/__admin/info`)).text)
     const { statuses } = operations.find(({ operation }: { operation: string }) => operation === 'deleteItem')
     await page.getByLabel('Number of requests').fill('1')
     await page.getByLabel('Which requests').selectOption('DELETE /api/todoitems/{id}')
     await page.getByLabel('With', { exact: true }).selectOption(`${statuses[0]}`)
     await page.getByRole('button', { name: 'Add', exact: true }).click()
-    await page.locator('.rules').getByText(`Fail the next DELETE /api/todoitems/{id} with ${statuses[0]}`).waitFor()
-    await page.getByRole('link', { name: '1 switch on' }).waitFor()
-    await assertAccessible(page, 'Switches')
+    await page.locator('.faults').getByText(`Fail the next DELETE /api/todoitems/{id} with ${statuses[0]}`).waitFor()
+    await page.getByRole('link', { name: '1 fault' }).waitFor()
+    await assertAccessible(page, 'Faults')
 
     await show(page, 'Items')
     await page.getByRole('button', { name: 'Delete water the plants' }).click()
     await page.getByRole('alert').getByText('Simulated by').waitFor()
-    await page.getByRole('link', { name: '1 switch on' }).waitFor({ state: 'hidden' })
+    await page.getByRole('link', { name: '1 fault' }).waitFor({ state: 'hidden' })
     await page.getByRole('button', { name: 'Delete water the plants' }).click()
     await page.getByText('No items yet').waitFor()
 

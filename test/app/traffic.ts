@@ -168,7 +168,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
       .waitFor()
     await detailsOf(page).getByText('The client did not wait for it.').waitFor()
     await page.getByRole('button', { name: 'Resume' }).click()
-    await assert.rejects(send(`${base}/api/todoitems?second`, 'GET', undefined, { prefer: 'fault=reset' }))
+    await assert.rejects(send(`${base}/api/todoitems?second`, 'GET', undefined, { prefer: 'connection=reset' }))
     await row(page, /second.*connection closed/).click()
     await detailsOf(page).getByText('Connection closed', { exact: true }).waitFor()
     await detailsOf(page).getByText('None: the connection was closed.').waitFor()
@@ -219,7 +219,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
     assert.equal(await rows(page).count(), 2)
   })
 
-  test('a simulated response has the rule or preference that made it, and nothing was wrong', async (t) => {
+  test('a simulated response has the fault or preference that made it, and nothing was wrong', async (t) => {
     const base = newSpace('a')
     await send(`${base}/__admin/faults`, 'PUT', [{ method: 'POST', path: '/api/todoitems', times: 1, code: 400 }])
     await createItem(base, 'a', 'fine')
@@ -227,7 +227,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
     await send(`${base}/api/todoitems`, 'POST', {})
     const page = await openView(t, base, 'traffic')
     for (const [status, cause] of [
-      ['400', 'rule for POST /api/todoitems: 400'],
+      ['400', 'fault for POST /api/todoitems: 400'],
       ['503', 'Prefer: code=503'],
     ] as const) {
       const simulated = row(page, cause)
@@ -376,7 +376,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
     const base = newSpace('a')
     await send(`${base}/api/todoitems?a=1&b=%20x`, 'POST', { name: 'é', isComplete: false })
     await send(`${base}/api/todoitems`, 'GET', undefined, { prefer: 'code=503' })
-    await assert.rejects(send(`${base}/api/todoitems`, 'GET', undefined, { prefer: 'fault=reset' }))
+    await assert.rejects(send(`${base}/api/todoitems`, 'GET', undefined, { prefer: 'connection=reset' }))
     await send(`${base}/health/ready`)
     const preflight = { origin: 'http://localhost:5173', 'access-control-request-method': 'POST' }
     await send(`${base}/api/todoitems`, 'OPTIONS', undefined, preflight)
@@ -410,7 +410,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
     assert.equal(simulated.response.status, 503)
     assert.match(simulated.comment, /^simulated by Prefer: code=503/)
     assert.deepEqual([closed.response.status, waiting.response.status], [0, 0])
-    assert.match(closed.comment, /^simulated by Prefer: fault=reset/)
+    assert.match(closed.comment, /^simulated by Prefer: connection=reset/)
     assert.deepEqual([options.request.method, options.comment], ['OPTIONS', 'CORS preflight'])
     assert.equal(typeof closed._error, 'string')
     assert.equal(waiting._error, 'pending')

@@ -38,7 +38,7 @@ export const createItem = (url: string, profile: Profile, name: string) =>
 /** The JSON text of the items. */
 export const itemsOf = async (base: string) => (await send(`${base}/__admin/items`)).text
 export const namesOf = async (base: string) => JSON.parse(await itemsOf(base)).map(({ name }: { name: string }) => name)
-export const putRule = (base: string, rule: object) => send(`${base}/__admin/faults`, 'PUT', [rule])
+export const putFault = (base: string, fault: object) => send(`${base}/__admin/faults`, 'PUT', [fault])
 
 export interface Look {
   readonly colorScheme?: 'light' | 'dark'
@@ -117,7 +117,7 @@ export async function assertAccessible(page: Page, what: string): Promise<void> 
   }
 }
 
-/** Services of both profiles, and for each test items, traffic and switches of its own: the address of a new space. */
+/** Services of both profiles, and for each test items, traffic and faults of its own: the address of a new space. */
 export function appServices(spacePrefix: string, argsOfA: readonly string[] = []) {
   const services: Record<Profile, Service> = { a: sharedService(argsOfA), b: sharedService([], 'b') }
   let spaces = 0

@@ -14,16 +14,16 @@ import {
 import { sharedBrowser } from '../support/browser.ts'
 import { serve } from '../support/cli.ts'
 
-const { newSpace } = appServices('switches')
+const { newSpace } = appServices('faults')
 const { open, openView } = appPages(sharedBrowser())
 
-interface UsedRule {
+interface UsedFault {
   readonly id: number
   readonly used: number
   readonly flag?: string
 }
-const rulesOf = async (base: string): Promise<UsedRule[]> => JSON.parse((await send(`${base}/__admin/faults`)).text)
-const ruleRow = (page: Page, text: string) => page.locator('.rules li', { hasText: text })
+const faultsOf = async (base: string): Promise<UsedFault[]> => JSON.parse((await send(`${base}/__admin/faults`)).text)
+const faultRow = (page: Page, text: string) => page.locator('.faults li', { hasText: text })
 const add = (page: Page) => page.getByRole('button', { name: 'Add', exact: true }).click()
 const post = { method: 'POST', path: '/api/todoitems' }
 
@@ -35,20 +35,20 @@ async function execute(command: string) {
   return send(url, method, body)
 }
 
-suite('/app: switches', { concurrency: 3 }, () => {
-  test('rules of the API and of flags are rows; each is switched off alone, or all at once', async (t) => {
-    const { url } = await serve(t, ['--fail', 'POST:20%', '--delay', '1-2'])
+suite('/app: faults', { concurrency: 3 }, () => {
+  test('faults of the API and of flags are rows; each is removed alone, or all at once', async (t) => {
+    const { url } = await serve(t, ['--fault', 'POST:20%', '--delay', '1-2'])
     await send(`${url}/__admin/faults`, 'PUT', [
       { ...post, times: 3, code: 503 },
       { method: 'GET', path: '/weatherforecast', times: 1, code: 500 },
       { method: 'GET', path: '/api/todoitems/7', bytesPerSecond: 2048 },
-      { method: 'PUT', share: 0.5, times: 2, fault: 'truncate', delay: 10 },
+      { method: 'PUT', share: 0.5, times: 2, connection: 'truncate', delay: 10 },
     ])
     await createItem(url, 'a', 'milk')
     await send(`${url}/weatherforecast`)
-    const page = await openView(t, url, 'switches')
-    const texts = () => page.locator('.rules li p').allTextContents()
-    await ruleRow(page, 'Fail the next 2 of 3 POST').waitFor()
+    const page = await openView(t, url, 'faults')
+    const texts = () => page.locator('.faults li p').allTextContents()
+    await faultRow(page, 'Fail the next 2 of 3 POST').waitFor()
     assert.deepEqual(await texts(), [
       'Fail the next 2 of 3 POST /api/todoitems with 503',
       'Fail 1 GET /weatherforecast with 500',
@@ -57,49 +57,49 @@ suite('/app: switches', { concurrency: 3 }, () => {
       'Fail 20 % of POST requests',
       'Delay every request by 1 to 2 ms',
     ])
-    await ruleRow(page, 'Fail the next 2 of 3').getByText('used 1 time').waitFor()
-    await page.locator('.rules li.used-up', { hasText: 'weatherforecast' }).getByText('used up').waitFor()
-    await ruleRow(page, 'Fail 20 %').getByText('by --fail').waitFor()
-    await ruleRow(page, 'Delay every request').getByText('by --delay').waitFor()
-    const chip = page.getByRole('link', { name: '5 switches on' })
+    await faultRow(page, 'Fail the next 2 of 3').getByText('used 1 time').waitFor()
+    await page.locator('.faults li.used-up', { hasText: 'weatherforecast' }).getByText('used up').waitFor()
+    await faultRow(page, 'Fail 20 %').getByText('by --fault').waitFor()
+    await faultRow(page, 'Delay every request').getByText('by --delay').waitFor()
+    const chip = page.getByRole('link', { name: '5 faults' })
     await chip.waitFor()
     assert.match(`${await chip.getAttribute('title')}`, /^Fail the next 2 of 3 POST.*Delay every.*ms, by --delay$/s)
 
-    await page.getByRole('button', { name: 'Switch off: Delay every request by 1 to 2 ms' }).click()
-    await page.getByRole('link', { name: '4 switches on' }).waitFor()
-    await page.getByRole('button', { name: 'Switch off: Send every response to GET' }).click()
-    await page.getByRole('link', { name: '3 switches on' }).waitFor()
+    await page.getByRole('button', { name: 'Remove: Delay every request by 1 to 2 ms' }).click()
+    await page.getByRole('link', { name: '4 faults' }).waitFor()
+    await page.getByRole('button', { name: 'Remove: Send every response to GET' }).click()
+    await page.getByRole('link', { name: '3 faults' }).waitFor()
     assert.deepEqual(
-      (await rulesOf(url)).map(({ used, flag }) => [used, flag]),
+      (await faultsOf(url)).map(({ used, flag }) => [used, flag]),
       [
         [1, undefined],
         [1, undefined],
         [0, undefined],
-        [0, '--fail'],
+        [0, '--fault'],
       ],
     )
-    await page.getByRole('button', { name: 'Switch all off' }).click()
-    await page.getByText('Nothing is switched on').waitFor()
-    assert.deepEqual(await rulesOf(url), [])
+    await page.getByRole('button', { name: 'Remove all' }).click()
+    await page.getByText('No faults: requests').waitFor()
+    assert.deepEqual(await faultsOf(url), [])
     await page.getByRole('button', { name: 'Undo' }).last().click()
-    await page.getByRole('link', { name: '3 switches on' }).waitFor()
+    await page.getByRole('link', { name: '3 faults' }).waitFor()
     assert.deepEqual((await texts())[0], 'Fail the next 2 POST /api/todoitems with 503')
   })
 
-  test('Add adds a rule and leaves the others; editing changes one', async (t) => {
+  test('Add adds a fault and leaves the others; editing changes one', async (t) => {
     const base = newSpace('b')
     await send(`${base}/__admin/faults`, 'PUT', [
       { ...post, times: 1, code: 409 },
       { ...post, times: 5, code: 400, delay: 1 },
     ])
     for (const name of ['one', 'two']) await createItem(base, 'b', name)
-    const page = await openView(t, base, 'switches')
+    const page = await openView(t, base, 'faults')
     await page.getByRole('button', { name: 'Delay', exact: true }).click()
     await page.getByLabel('Milliseconds', { exact: true }).fill('1')
     await add(page)
-    await ruleRow(page, 'Delay every request by 1 ms').waitFor()
+    await faultRow(page, 'Delay every request by 1 ms').waitFor()
     const used = { ...post, times: 1, code: 409, id: 1, used: 1 }
-    assert.deepEqual(await rulesOf(base), [
+    assert.deepEqual(await faultsOf(base), [
       used,
       { ...post, times: 5, code: 400, delay: 1, id: 2, used: 2 },
       { delay: 1, id: 3, used: 0 },
@@ -108,33 +108,33 @@ suite('/app: switches', { concurrency: 3 }, () => {
     assert.equal(await page.getByLabel('Number of requests').inputValue(), '3')
     await page.getByText('Also: after 1 ms.').waitFor()
     // Another view in between changes nothing, whichever link leads back.
-    for (const link of ['Switches', '2 switches on'] as const) {
+    for (const link of ['Faults', '2 faults'] as const) {
       await show(page, 'Traffic')
       await page.getByLabel('Filter by text').waitFor()
-      await page.getByRole('link', { name: link, exact: link === 'Switches' }).click()
+      await page.getByRole('link', { name: link, exact: link === 'Faults' }).click()
       await page.getByRole('button', { name: 'Apply' }).waitFor()
     }
-    // A rule with a delay has no failure without a status.
+    // A fault with a delay has no failure without a status.
     await page.getByLabel('With', { exact: true }).selectOption('')
     await page.getByText('choose a status').waitFor()
     await page.getByLabel('With', { exact: true }).selectOption('409')
     await page.getByLabel('How many').selectOption('every')
     await page.getByRole('button', { name: 'Apply' }).click()
-    await ruleRow(page, 'Fail every POST /api/todoitems with 409, after 1 ms').waitFor()
-    assert.deepEqual(await rulesOf(base), [
+    await faultRow(page, 'Fail every POST /api/todoitems with 409, after 1 ms').waitFor()
+    assert.deepEqual(await faultsOf(base), [
       used,
       { ...post, code: 409, delay: 1, id: 2, used: 0 },
       { delay: 1, id: 3, used: 0 },
     ])
     await page.getByRole('button', { name: 'Edit: Delay every' }).click()
     await send(`${base}/__admin/faults/3`, 'DELETE')
-    await page.getByText('The switch that you were changing is off now').waitFor()
+    await page.getByText('The fault that you were changing is gone').waitFor()
     await page.getByRole('button', { name: 'Add', exact: true }).waitFor()
   })
 
   test('a sentence is in the address, says what is missing, and has its command', async (t) => {
     const base = newSpace('b')
-    const page = await openView(t, base, 'switches')
+    const page = await openView(t, base, 'faults')
     await page.getByLabel('Which requests').selectOption('POST /api/todoitems')
     await page.getByLabel('With', { exact: true }).selectOption('409')
     const count = page.getByLabel('Number of requests')
@@ -151,31 +151,31 @@ suite('/app: switches', { concurrency: 3 }, () => {
     await page.getByText('These requests can only have 400, 401, 412, 429, 500, 503.').waitFor()
     await add(page)
     assert.equal(await page.getByLabel('With', { exact: true }).inputValue(), '409')
-    assert.deepEqual(await rulesOf(base), [])
+    assert.deepEqual(await faultsOf(base), [])
     await page.getByLabel('Which requests').selectOption('POST /api/todoitems')
 
-    const broken = await openView(t, base, 'switches?kind=x&how=x&also=null&requests=X+/y')
+    const broken = await openView(t, base, 'faults?kind=x&how=x&also=null&requests=X+/y')
     await broken.getByText('This service has no such operation.').waitFor()
     const other = await open(t, page.url())
     await live(other)
     await other.getByRole('button', { name: 'Copy', exact: true }).click()
     assert.equal((await execute(await clipboard(other))).status, 201)
     await add(other)
-    await page.getByText('2 switches on').waitFor()
-    const rule = { ...post, times: 3, code: 409, used: 0 }
-    assert.deepEqual(await rulesOf(base), [
-      { id: 1, ...rule },
-      { id: 2, ...rule },
+    await page.getByText('2 faults').waitFor()
+    const fault = { ...post, times: 3, code: 409, used: 0 }
+    assert.deepEqual(await faultsOf(base), [
+      { id: 1, ...fault },
+      { id: 2, ...fault },
     ])
     assert.equal((await createItem(base, 'b', 'milk')).text, 'TodoItemIDInUse')
-    await ruleRow(page, 'Fail the next 2 of 3 POST /api/todoitems with 409').waitFor()
+    await faultRow(page, 'Fail the next 2 of 3 POST /api/todoitems with 409').waitFor()
   })
 
   test('each kind of sentence, by its button and by its command', async (t) => {
     const base = newSpace('a')
-    const page = await openView(t, base, 'switches')
+    const page = await openView(t, base, 'faults')
     const kind = (name: string) => page.getByRole('button', { name, exact: true }).click()
-    const sentences: [sentence: string, rule: object, fill: () => Promise<unknown>][] = [
+    const sentences: [sentence: string, fault: object, fill: () => Promise<unknown>][] = [
       ['Fail the next 2 requests', { times: 2 }, async () => {}],
       [
         'Fail 12.5 % of all requests with 404 where possible',
@@ -211,7 +211,7 @@ suite('/app: switches', { concurrency: 3 }, () => {
       ],
       [
         'Drop the connection of the next GET /api/todoitems without any effect',
-        { method: 'GET', path: '/api/todoitems', times: 1, fault: 'reset' },
+        { method: 'GET', path: '/api/todoitems', times: 1, connection: 'reset' },
         async () => {
           await kind('Drop the connection')
           await page.getByLabel('Number of requests').fill('1')
@@ -219,58 +219,58 @@ suite('/app: switches', { concurrency: 3 }, () => {
         },
       ],
     ]
-    for (const [index, [sentence, rule, fill]] of sentences.entries()) {
+    for (const [index, [sentence, fault, fill]] of sentences.entries()) {
       await fill()
       await add(page)
-      await ruleRow(page, sentence).waitFor()
+      await faultRow(page, sentence).waitFor()
       await page.getByRole('button', { name: 'Copy', exact: true }).click()
       assert.equal((await execute(await clipboard(page))).status, 201)
-      const rules = await rulesOf(base)
-      assert.deepEqual(rules.slice(-2), [
-        { id: 2 * index + 1, ...rule, used: 0 },
-        { id: 2 * index + 2, ...rule, used: 0 },
+      const faults = await faultsOf(base)
+      assert.deepEqual(faults.slice(-2), [
+        { id: 2 * index + 1, ...fault, used: 0 },
+        { id: 2 * index + 2, ...fault, used: 0 },
       ])
     }
   })
 
   test('S6 401 and 429 are offered where no token is required and no rate is limited', async (t) => {
     const base = newSpace('b')
-    const page = await openView(t, base, 'switches')
+    const page = await openView(t, base, 'faults')
     await page.getByLabel('Which requests').selectOption('POST /api/todoitems')
     await page.getByLabel('With', { exact: true }).selectOption('429')
     await page.getByLabel('Number of requests').fill('1')
     await add(page)
-    await ruleRow(page, 'Fail the next POST /api/todoitems with 429').waitFor()
+    await faultRow(page, 'Fail the next POST /api/todoitems with 429').waitFor()
     assert.equal((await createItem(base, 'b', 'milk')).status, 429)
     await page.getByRole('button', { name: 'Expired tokens' }).click()
     await page.getByText('Only these can have 401: GET /api/todoitems, POST /api/todoitems, ').waitFor()
     await add(page)
-    await ruleRow(page, 'Fail every request with 401 where possible').waitFor()
+    await faultRow(page, 'Fail every request with 401 where possible').waitFor()
     assert.equal((await createItem(base, 'b', 'milk')).status, 401)
     assert.equal((await send(`${base}/weatherforecast`)).status, 200)
   })
 
   test('a preset shows its sentences and commands, and is added by one button', async (t) => {
     const base = newSpace('a')
-    const page = await openView(t, base, 'switches')
-    const presets: [name: string, button: string, ...rules: object[]][] = [
+    const page = await openView(t, base, 'faults')
+    const presets: [name: string, button: string, ...faults: object[]][] = [
       ['Slow network', 'Add both', { delay: 200, maxDelay: 800 }, { bytesPerSecond: 20_000 }],
       ['Flaky', 'Add', { share: 0.2 }],
       ['Down', 'Add', {}],
-      ['Lost answers', 'Add', { method: 'POST', times: 1, fault: 'lost' }],
+      ['Lost answers', 'Add', { method: 'POST', times: 1, connection: 'lost' }],
       ['Slow body', 'Add', { bytesPerSecond: 2000 }],
       ['Expired tokens', 'Add', { code: 401 }],
     ]
-    for (const [name, button, ...rules] of presets) {
+    for (const [name, button, ...faults] of presets) {
       await page.getByRole('button', { name, exact: true }).click()
-      assert.deepEqual(await rulesOf(base), [])
+      assert.deepEqual(await faultsOf(base), [])
       await page.locator(`.presets [aria-pressed=true]`, { hasText: name }).waitFor()
       const commands = `${await page.getByLabel('Command').textContent()}`.split('\n')
       for (const command of commands) assert.equal((await execute(command)).status, 201)
-      const byCommand = (await rulesOf(base)).map(({ id: _, ...rule }) => rule)
+      const byCommand = (await faultsOf(base)).map(({ id: _, ...fault }) => fault)
       assert.deepEqual(
         byCommand,
-        rules.map((rule) => ({ ...rule, used: 0 })),
+        faults.map((fault) => ({ ...fault, used: 0 })),
       )
       await send(`${base}/__admin/faults`, 'DELETE')
       // The address has both sentences.
@@ -278,13 +278,13 @@ suite('/app: switches', { concurrency: 3 }, () => {
       await live(page)
       await page.getByRole('button', { name: button, exact: true }).click()
       await page
-        .locator('.rules li')
-        .nth(rules.length - 1)
+        .locator('.faults li')
+        .nth(faults.length - 1)
         .waitFor()
-      const byButton = (await rulesOf(base)).map(({ id: _, ...rule }) => rule)
+      const byButton = (await faultsOf(base)).map(({ id: _, ...fault }) => fault)
       assert.deepEqual(byButton, byCommand)
-      await page.getByRole('button', { name: 'Switch all off' }).click()
-      await page.getByText('Nothing is switched on').waitFor()
+      await page.getByRole('button', { name: 'Remove all' }).click()
+      await page.getByText('No faults: requests').waitFor()
     }
   })
 
@@ -293,11 +293,11 @@ suite('/app: switches', { concurrency: 3 }, () => {
       const base = newSpace('a')
       await send(`${base}/__admin/faults`, 'PUT', [
         { ...post, times: 1, code: 503 },
-        { share: 0.1, times: 3, fault: 'lost', delay: 5 },
+        { share: 0.1, times: 3, connection: 'lost', delay: 5 },
       ])
       await createItem(base, 'a', 'milk')
-      const page = await openView(t, base, 'switches', look)
-      await page.locator('.rules li.used-up').waitFor()
+      const page = await openView(t, base, 'faults', look)
+      await page.locator('.faults li.used-up').waitFor()
       await page.getByLabel('Number of requests').fill('')
       await page.getByText('How many? Enter a whole number').waitFor()
       await assertAccessible(page, 'An incomplete sentence')

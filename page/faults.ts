@@ -5,7 +5,7 @@ import { counted, toCurl } from './format.ts'
 import type { App, View } from './view.ts'
 
 const kinds = { fail: 'Fail', delay: 'Delay', slow: 'Slow down', drop: 'Drop the connection' }
-type SwitchKind = keyof typeof kinds
+type FaultKind = keyof typeof kinds
 /** How sentences begin. */
 const verbs = { fail: 'Fail', delay: 'Delay', slow: 'Send', drop: 'Drop the connection of' }
 
@@ -16,7 +16,7 @@ const drops: Readonly<Record<NonNullable<Fault['connection']>, string>> = {
 }
 
 /** They are sentences that are filled in. */
-const presets: readonly (readonly [name: string, rules: readonly Fault[]])[] = [
+const presets: readonly (readonly [name: string, faults: readonly Fault[]])[] = [
   ['Slow network', [{ delay: 200, maxDelay: 800 }, { bytesPerSecond: 20_000 }]],
   ['Flaky', [{ share: 0.2 }]],
   ['Down', [{}]],
@@ -25,13 +25,13 @@ const presets: readonly (readonly [name: string, rules: readonly Fault[]])[] = [
   ['Expired tokens', [{ code: 401 }]],
 ]
 
-const isKind = (name: string): name is SwitchKind => Object.hasOwn(kinds, name)
+const isKind = (name: string): name is FaultKind => Object.hasOwn(kinds, name)
 
-type ShownRule = Fault & Partial<Pick<ActiveFault, 'used'>>
+type ShownFault = Fault & Partial<Pick<ActiveFault, 'used'>>
 
-export const isUsedUp = ({ times = Number.POSITIVE_INFINITY, used = 0 }: ShownRule) => used >= times
+export const isUsedUp = ({ times = Number.POSITIVE_INFINITY, used = 0 }: ShownFault) => used >= times
 
-const kindOf = ({ code, connection, delay, bytesPerSecond }: Fault): SwitchKind => {
+const kindOf = ({ code, connection, delay, bytesPerSecond }: Fault): FaultKind => {
   if (connection) return 'drop'
   if (code !== undefined || (delay ?? bytesPerSecond) === undefined) return 'fail'
   return delay === undefined ? 'slow' : 'delay'
@@ -45,7 +45,7 @@ const splitRequests = (requests: string) => {
   return { method: method === '*' ? '' : method, path }
 }
 
-function nounOf(kind: SwitchKind, requests: string, isPlural: boolean): string {
+function nounOf(kind: FaultKind, requests: string, isPlural: boolean): string {
   const s = isPlural ? 's' : ''
   const { method, path } = splitRequests(requests)
   if (kind === 'slow') return `response${s}${requests && ` to ${method} ${path}`.trimEnd().replace(/ +/g, ' ')}`
@@ -57,26 +57,26 @@ const percent = (share: number) => Number((100 * share).toFixed(4))
 const timeOf = ({ delay, maxDelay }: Fault) => (maxDelay === undefined ? `${delay}` : `${delay} to ${maxDelay}`)
 const rateOf = (bytesPerSecond: number) => `${bytesPerSecond / 1000} kB/s`
 
-/** What a rule does in addition to what its kind says. */
-function additionsOf(rule: Fault): string {
-  const { times, share, delay, bytesPerSecond } = rule
-  const kind = kindOf(rule)
+/** What a fault does in addition to what its kind says. */
+function additionsOf(fault: Fault): string {
+  const { times, share, delay, bytesPerSecond } = fault
+  const kind = kindOf(fault)
   const parts = [
-    kind !== 'delay' && delay !== undefined && `after ${timeOf(rule)} ms`,
+    kind !== 'delay' && delay !== undefined && `after ${timeOf(fault)} ms`,
     kind !== 'slow' && bytesPerSecond !== undefined && `sent at ${rateOf(bytesPerSecond)}`,
     times !== undefined && share !== undefined && `at most ${counted(times, 'time')}`,
   ]
   return parts.filter(Boolean).join(', ')
 }
 
-/** A rule as a sentence. */
-export function describeRule(rule: ShownRule): string {
-  const { times, share, code, connection, bytesPerSecond = 0, used = 0 } = rule
-  const kind = kindOf(rule)
-  const requests = requestsOf(rule)
+/** A fault as a sentence. */
+export function describeFault(fault: ShownFault): string {
+  const { times, share, code, connection, bytesPerSecond = 0, used = 0 } = fault
+  const kind = kindOf(fault)
+  const requests = requestsOf(fault)
   const noun = (isPlural: boolean) => nounOf(kind, requests, isPlural)
   const next = (count: number) => {
-    if (isUsedUp(rule)) return `${count} ${noun(count > 1)}`
+    if (isUsedUp(fault)) return `${count} ${noun(count > 1)}`
     if (used > 0) return `the next ${count - used} of ${count} ${noun(true)}`
     return count === 1 ? `the next ${noun(false)}` : `the next ${count} ${noun(true)}`
   }
@@ -86,15 +86,15 @@ export function describeRule(rule: ShownRule): string {
       : times === undefined
         ? `every ${noun(false)}`
         : next(times)
-  // A switch for all requests applies a status only to operations that have it.
+  // A fault for all requests applies a status only to operations that have it.
   const status = code === undefined ? '' : ` with ${code}${requests.includes('/') ? '' : ' where possible'}`
   const how = {
     fail: status,
-    delay: ` by ${timeOf(rule)} ms`,
+    delay: ` by ${timeOf(fault)} ms`,
     slow: ` at ${rateOf(bytesPerSecond)}`,
     drop: ` ${connection && drops[connection]}`,
   }[kind]
-  return [`${verbs[kind]} ${which}${how}`, additionsOf(rule)].filter(Boolean).join(', ')
+  return [`${verbs[kind]} ${which}${how}`, additionsOf(fault)].filter(Boolean).join(', ')
 }
 
 /** A sentence with its operation as code. */
@@ -107,10 +107,10 @@ const marked = (sentence: string) =>
 
 /**
  * The form of a sentence, as the address has it too, where `code` would be the one of the view Connect. `also` has the members of
- * a rule for which there is no field.
+ * a fault for which there is no field.
  */
 type Values = Readonly<Record<'kind' | 'how' | 'requests' | Field | 'also', string>>
-type Field = 'next' | 'share' | 'status' | 'fault' | 'delay' | 'maxDelay' | 'rate'
+type Field = 'next' | 'share' | 'status' | 'connection' | 'delay' | 'maxDelay' | 'rate'
 
 const defaultsOf = (kind: string): Values => ({
   kind,
@@ -119,7 +119,7 @@ const defaultsOf = (kind: string): Values => ({
   next: '2',
   share: '20',
   status: '',
-  fault: 'lost',
+  connection: 'lost',
   delay: '300',
   maxDelay: '',
   rate: '2',
@@ -131,18 +131,18 @@ const isShown = ({ kind, how }: Values, name: string) =>
     next: how === 'next',
     share: how === 'share',
     status: kind === 'fail',
-    fault: kind === 'drop',
+    connection: kind === 'drop',
     delay: kind === 'delay',
     maxDelay: kind === 'delay',
     rate: kind === 'slow',
   })[name] ?? true
 
-function valuesOf(rule: ShownRule): Values {
-  const { times, share, code, connection, delay, maxDelay, bytesPerSecond, used = 0 } = rule
-  const kind = kindOf(rule)
+function valuesOf(fault: ShownFault): Values {
+  const { times, share, code, connection, delay, maxDelay, bytesPerSecond, used = 0 } = fault
+  const kind = kindOf(fault)
   const defaults = defaultsOf(kind)
-  // Changing a rule sets `used` to 0, so the number is that of the requests that are left.
-  const left = times === undefined || isUsedUp(rule) ? times : times - used
+  // Changing a fault sets `used` to 0, so the number is that of the requests that are left.
+  const left = times === undefined || isUsedUp(fault) ? times : times - used
   const also: Fault = {
     ...(share !== undefined && left !== undefined && { times: left }),
     ...(kind !== 'delay' && delay !== undefined && { delay, ...(maxDelay !== undefined && { maxDelay }) }),
@@ -151,11 +151,11 @@ function valuesOf(rule: ShownRule): Values {
   return {
     kind,
     how: share !== undefined ? 'share' : times !== undefined ? 'next' : 'every',
-    requests: requestsOf(rule),
+    requests: requestsOf(fault),
     next: `${left ?? defaults.next}`,
     share: share === undefined ? defaults.share : `${percent(share)}`,
     status: `${code ?? ''}`,
-    fault: connection ?? defaults.fault,
+    connection: connection ?? defaults.connection,
     delay: `${delay ?? defaults.delay}`,
     maxDelay: `${maxDelay ?? ''}`,
     rate: bytesPerSecond === undefined ? defaults.rate : `${bytesPerSecond / 1000}`,
@@ -171,8 +171,8 @@ function readAdditions({ also }: Values): Fault {
   }
 }
 
-function ruleOf(values: Values): Fault {
-  const { kind, how, requests, next, share, status, fault, delay, maxDelay, rate } = values
+function faultOf(values: Values): Fault {
+  const { kind, how, requests, next, share, status, connection, delay, maxDelay, rate } = values
   const { method, path } = splitRequests(requests)
   const { times, ...also } = readAdditions(values)
   return {
@@ -182,7 +182,7 @@ function ruleOf(values: Values): Fault {
     ...(how === 'share' && times !== undefined && { times }),
     ...(how === 'share' && { share: Number((Number(share) / 100).toFixed(6)) }),
     ...(kind === 'fail' && status && { code: Number(status) }),
-    ...(kind === 'drop' && { connection: fault as NonNullable<Fault['connection']> }),
+    ...(kind === 'drop' && { connection: connection as NonNullable<Fault['connection']> }),
     ...(kind === 'delay' && { delay: Number(delay), ...(maxDelay && { maxDelay: Number(maxDelay) }) }),
     ...(kind === 'slow' && { bytesPerSecond: Math.round(1000 * Number(rate)) }),
     ...also,
@@ -261,7 +261,7 @@ function sentenceParts() {
     share: sentencePart(number('Percent'), '', '% of'),
     requests: sentencePart(h('select', { 'aria-label': 'Which requests' })),
     status: sentencePart(h('select', { 'aria-label': 'With' }), 'with'),
-    fault: sentencePart(select({ 'aria-label': 'When' }, drops)),
+    connection: sentencePart(select({ 'aria-label': 'When' }, drops)),
     delay: sentencePart(number('Milliseconds'), 'by', 'to'),
     maxDelay: sentencePart(number('At most, in milliseconds', { placeholder: 'same' }), '', 'ms'),
     rate: sentencePart(number('kB/s', { list: 'rates' }), 'at', 'kB/s'),
@@ -318,11 +318,11 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
     const statuses = ['', ...statusesOf(matching).map(String)]
     fillOptions(parts.status.input, statuses, to.status, (status) => status || 'the failure of the store')
     how.value = to.how
-    for (const name of ['next', 'share', 'fault', 'delay', 'maxDelay', 'rate'] as const) {
+    for (const name of ['next', 'share', 'connection', 'delay', 'maxDelay', 'rate'] as const) {
       const { input } = parts[name]
       if (input.value !== to[name]) input.value = to[name]
     }
-    for (const choice of [how, parts.fault.input]) if (choice.selectedIndex < 0) choice.selectedIndex = 0
+    for (const choice of [how, parts.connection.input]) if (choice.selectedIndex < 0) choice.selectedIndex = 0
     kindTabs.choose(kind)
     setText(verb, verbs[kind])
     showProblems()
@@ -340,7 +340,7 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
   }
 
   function showNotes(matching: InfoOperations, status: string) {
-    const extra = also ? additionsOf(ruleOf(values())) : ''
+    const extra = also ? additionsOf(faultOf(values())) : ''
     additions.hidden = !extra
     setText(addition, `Also: ${extra}.`)
     const having = matching.filter(({ statuses }) => statuses.includes(Number(status)))
@@ -363,16 +363,16 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
   }
 }
 
-const strip = ({ id: _, used: _used, flag: _flag, ...rule }: ActiveFault): Fault => rule
+const strip = ({ id: _, used: _used, flag: _flag, ...fault }: ActiveFault): Fault => fault
 
-/** What is left of rules, to add them again. */
-const remaining = (rules: readonly ActiveFault[]) =>
-  rules
-    .filter((rule) => !isUsedUp(rule))
-    .map((rule) => ({ ...strip(rule), ...(rule.times !== undefined && { times: rule.times - rule.used }) }))
+/** What is left of faults, to add them again. */
+const remaining = (faults: readonly ActiveFault[]) =>
+  faults
+    .filter((fault) => !isUsedUp(fault))
+    .map((fault) => ({ ...strip(fault), ...(fault.times !== undefined && { times: fault.times - fault.used }) }))
 
-/** Switches rules on and off, and offers to undo it. What fails is said in the form, or below the list. */
-function createSwitcher(app: App) {
+/** Adds and removes faults, and offers to undo it. What fails is said in the form, or below the list. */
+function createFaultChanges(app: App) {
   const formError = h('p.error', { role: 'alert' })
   const listError = h('p.error', { role: 'alert' })
   let dismiss = () => {}
@@ -384,83 +384,86 @@ function createSwitcher(app: App) {
   }
 
   /** Behind the others, which stay as they are. */
-  async function add(rules: readonly Fault[], what: string) {
+  async function add(faults: readonly Fault[], what: string) {
     const added: ActiveFault[] = []
-    for (const rule of rules) {
-      const response = await admin('POST', 'faults', JSON.stringify(rule))
+    for (const fault of faults) {
+      const response = await admin('POST', 'faults', JSON.stringify(fault))
       setText(formError, response.status === 201 ? '' : messageOf(response))
       if (response.status !== 201) break
       added.push(JSON.parse(response.text))
     }
-    if (added.length > 0) say(`${what}: ${added.map(describeRule).join('; ')}`, () => remove(added))
+    if (added.length > 0) say(`${what}: ${added.map(describeFault).join('; ')}`, () => remove(added))
   }
 
-  const remove = async (rules: readonly ActiveFault[]) =>
-    report(...(await Promise.all(rules.map(({ id }) => admin('DELETE', `faults/${id}`)))))
+  const remove = async (faults: readonly ActiveFault[]) =>
+    report(...(await Promise.all(faults.map(({ id }) => admin('DELETE', `faults/${id}`)))))
 
-  /** A rule that is gone already is off as well. */
+  /** A fault that is gone already is no failure. */
   function report(...responses: readonly Answer[]) {
     const failed = responses.find(({ status }) => status !== 204 && status !== 404)
     setText(listError, failed ? messageOf(failed) : '')
     return !failed
   }
 
-  function sayOff(text: string, rules: readonly ActiveFault[]) {
-    const left = remaining(rules)
-    say(text, left.length > 0 ? () => add(left, 'Switched on again') : undefined)
+  function sayRemoved(text: string, faults: readonly ActiveFault[]) {
+    const left = remaining(faults)
+    say(text, left.length > 0 ? () => add(left, 'Added again') : undefined)
   }
 
-  async function switchOff(rule: ActiveFault) {
-    if (await remove([rule])) sayOff(`Switched off: ${describeRule(rule)}`, [rule])
+  async function removeOne(fault: ActiveFault) {
+    if (await remove([fault])) sayRemoved(`Removed: ${describeFault(fault)}`, [fault])
   }
 
-  async function switchAllOff() {
-    const { rules } = app
-    const flags = rules.filter(({ flag }) => flag)
-    if (report(await admin('DELETE', 'faults')) && (await remove(flags))) sayOff('Everything is switched off.', rules)
+  async function removeAll() {
+    const { faults } = app
+    const flags = faults.filter(({ flag }) => flag)
+    if (report(await admin('DELETE', 'faults')) && (await remove(flags))) sayRemoved('All faults are removed.', faults)
   }
 
-  return { formError, listError, add, switchOff, switchAllOff }
+  return { formError, listError, add, removeOne, removeAll }
 }
-type Switcher = ReturnType<typeof createSwitcher>
+type FaultChanges = ReturnType<typeof createFaultChanges>
 
-function ruleRow(switcher: Switcher, edit: (rule: ActiveFault) => void) {
+function faultRow(changes: FaultChanges, edit: (fault: ActiveFault) => void) {
   let current: ActiveFault
   const sentence = h('p')
   const state = h('small')
   const editButton = button('Edit', () => edit(current), { class: 'quiet small' })
-  const off = button('Switch off', () => switcher.switchOff(current), { class: 'small' })
-  const element = h('li', sentence, state, editButton, off)
+  const removal = button('Remove', () => changes.removeOne(current), { class: 'small' })
+  const element = h('li', sentence, state, editButton, removal)
   return {
     element,
-    update(rule: ActiveFault) {
-      current = rule
-      const text = describeRule(rule)
+    update(fault: ActiveFault) {
+      current = fault
+      const text = describeFault(fault)
       if (sentence.textContent !== text) sentence.replaceChildren(...marked(text))
       editButton.ariaLabel = `Edit: ${text}`
-      off.ariaLabel = `Switch off: ${text}`
-      element.classList.toggle('used-up', isUsedUp(rule))
-      const count = rule.used === 0 ? 'not used yet' : `used ${counted(rule.used, 'time')}`
-      setText(state, [rule.flag && `by ${rule.flag}`, isUsedUp(rule) ? 'used up' : count].filter(Boolean).join(' · '))
+      removal.ariaLabel = `Remove: ${text}`
+      element.classList.toggle('used-up', isUsedUp(fault))
+      const count = fault.used === 0 ? 'not used yet' : `used ${counted(fault.used, 'time')}`
+      setText(
+        state,
+        [fault.flag && `by ${fault.flag}`, isUsedUp(fault) ? 'used up' : count].filter(Boolean).join(' · '),
+      )
     },
   }
 }
 
-type RuleRow = ReturnType<typeof ruleRow>
+type FaultRow = ReturnType<typeof faultRow>
 
-/** The rules that are switched on. */
-function ruleList(switcher: Switcher, edit: (rule: ActiveFault) => void) {
-  const rows = new Map<number, RuleRow>()
-  const list = h('ul.rules', { 'aria-label': 'Switched on' })
-  const none = h('p.hint', 'Nothing is switched on: requests get their normal responses.')
+/** The faults of the space, one per row. */
+function faultList(changes: FaultChanges, edit: (fault: ActiveFault) => void) {
+  const rows = new Map<number, FaultRow>()
+  const list = h('ul.faults', { 'aria-label': 'Active faults' })
+  const none = h('p.hint', 'No faults: requests get their normal responses.')
   const several = h(
     'p.hint',
     'A request gets the first failure, the first delay and the first rate of those that are about it.',
   )
-  const allOff = button('Switch all off', switcher.switchAllOff, { class: 'small' })
-  const title = h('h2', { tabindex: '-1' }, 'Switched on')
+  const clear = button('Remove all', changes.removeAll, { class: 'small' })
+  const title = h('h2', { tabindex: '-1' }, 'Active faults')
 
-  function removeRow(id: number, { element }: RuleRow) {
+  function removeRow(id: number, { element }: FaultRow) {
     const hadFocus = element.contains(document.activeElement)
     const next = element.nextElementSibling ?? element.previousElementSibling
     element.remove()
@@ -469,18 +472,18 @@ function ruleList(switcher: Switcher, edit: (rule: ActiveFault) => void) {
   }
 
   return {
-    element: h('div.card.stack', h('div.line', title, allOff), none, list, several, switcher.listError),
-    update(rules: readonly ActiveFault[]) {
-      for (const [id, row] of rows) if (!rules.some((rule) => rule.id === id)) removeRow(id, row)
-      for (const [index, rule] of rules.entries()) {
-        const row = rows.get(rule.id) ?? ruleRow(switcher, edit)
-        rows.set(rule.id, row)
-        row.update(rule)
+    element: h('div.card.stack', h('div.line', title, clear), none, list, several, changes.listError),
+    update(faults: readonly ActiveFault[]) {
+      for (const [id, row] of rows) if (!faults.some((fault) => fault.id === id)) removeRow(id, row)
+      for (const [index, fault] of faults.entries()) {
+        const row = rows.get(fault.id) ?? faultRow(changes, edit)
+        rows.set(fault.id, row)
+        row.update(fault)
         if (list.children[index] !== row.element) list.insertBefore(row.element, list.children[index] ?? null)
       }
-      none.hidden = rules.length > 0
-      several.hidden = rules.length < 2
-      allOff.hidden = rules.length === 0
+      none.hidden = faults.length > 0
+      several.hidden = faults.length < 2
+      clear.hidden = faults.length === 0
     },
     mark(editedId: number | undefined) {
       for (const [id, { element }] of rows) element.classList.toggle('edited', id === editedId)
@@ -497,16 +500,16 @@ function commandBox(app: App) {
   const copy = copyButton('Copy', () => `${command.textContent}`, { class: 'small' })
   return {
     element: h('div.terminal.stack', h('div.line', hint, copy), command),
-    /** Without rules the sentences are not complete. */
-    show(rules: readonly Fault[], editedId: number | undefined) {
+    /** Without faults the sentences are not complete. */
+    show(faults: readonly Fault[], editedId: number | undefined) {
       const [method, path] = editedId === undefined ? ['POST', faultsPath] : ['PUT', `${faultsPath}/${editedId}`]
       const headers = { 'content-type': 'application/json' }
       const isSecured = currentToken() !== '' && !app.info.token
-      const commands = rules.map((rule) =>
-        toCurl(baseUrl, { method, path, query: '', headers, body: JSON.stringify(rule) }, isSecured),
+      const commands = faults.map((fault) =>
+        toCurl(baseUrl, { method, path, query: '', headers, body: JSON.stringify(fault) }, isSecured),
       )
       setText(command, commands.join('\n'))
-      const isComplete = rules.length > 0
+      const isComplete = faults.length > 0
       setText(
         hint,
         isComplete ? 'From a terminal' : 'The command for a terminal is here when the sentence is complete.',
@@ -518,17 +521,17 @@ function commandBox(app: App) {
 
 const firstDraft = [defaultsOf('fail')]
 
-export function switchesView(app: App): View {
-  /** The rule that the form changes. */
+export function faultsView(app: App): View {
+  /** The fault that the form changes. */
   let editedId: number | undefined
   let sentences: ReturnType<typeof sentenceForm>[] = []
   /** The parameters of the address, as JSON. */
   let shown = ''
-  const switcher = createSwitcher(app)
-  const list = ruleList(switcher, startEdit)
+  const changes = createFaultChanges(app)
+  const list = faultList(changes, startEdit)
   const title = h('h2')
-  const presetButtons = presets.map(([name, rules]) =>
-    button(name, () => draft(rules.map(valuesOf)), { class: 'small' }),
+  const presetButtons = presets.map(([name, faults]) =>
+    button(name, () => draft(faults.map(valuesOf)), { class: 'small' }),
   )
   const presetLine = h(
     'div.line.presets',
@@ -542,12 +545,12 @@ export function switchesView(app: App): View {
   const command = commandBox(app)
   const form = h(
     'form.card.stack',
-    { onsubmit: save, 'aria-label': 'Switch', novalidate: true },
+    { onsubmit: save, 'aria-label': 'Fault', novalidate: true },
     title,
     presetLine,
     forms,
     h('div.line', submit, cancel),
-    switcher.formError,
+    changes.formError,
     command.element,
     h(
       'datalist',
@@ -556,33 +559,33 @@ export function switchesView(app: App): View {
     ),
   )
   const element = h(
-    'section.view.narrow.stack.switches',
-    { 'aria-label': 'Switches' },
-    h('h1.offscreen', 'Switches'),
+    'section.view.narrow.stack.faults-view',
+    { 'aria-label': 'Faults' },
+    h('h1.offscreen', 'Faults'),
     list.element,
     form,
   )
 
-  /** Fills the form. Nothing is switched on before somebody presses the button. */
+  /** Fills the form. Nothing is added before somebody presses the button. */
   function draft(all: readonly Values[], id?: number) {
     editedId = id
     sentences = all.map((values) => sentenceForm(app, values, changed))
     forms.replaceChildren(...sentences.map((sentence) => sentence.element))
-    setText(switcher.formError, '')
+    setText(changes.formError, '')
     changed()
   }
 
-  const drafted = () => sentences.map((sentence) => ruleOf(sentence.values()))
+  const drafted = () => sentences.map((sentence) => faultOf(sentence.values()))
 
   function changed() {
     const isEdit = editedId !== undefined
-    const rules = drafted()
-    setText(title, isEdit ? 'Change this switch' : 'Add a switch')
+    const faults = drafted()
+    setText(title, isEdit ? 'Change this fault' : 'Add a fault')
     setText(submit, isEdit ? 'Apply' : sentences.length > 1 ? 'Add both' : 'Add')
     cancel.hidden = !isEdit && sentences.length === 1
     presetLine.hidden = isEdit
-    command.show(sentences.every((sentence) => sentence.isComplete()) ? rules : [], editedId)
-    const text = JSON.stringify(rules)
+    command.show(sentences.every((sentence) => sentence.isComplete()) ? faults : [], editedId)
+    const text = JSON.stringify(faults)
     for (const [index, preset] of presetButtons.entries())
       preset.ariaPressed = `${!isEdit && JSON.stringify(presets[index]?.[1]) === text}`
     list.mark(editedId)
@@ -595,28 +598,28 @@ export function switchesView(app: App): View {
       ...sentences.map((sentence, index) => parametersOf(sentence.values(), index)),
     )
     shown = JSON.stringify(parameters)
-    app.setParameters('switches', parameters)
+    app.setParameters('faults', parameters)
   }
 
   async function save(event: Event) {
     event.preventDefault()
     const incomplete = sentences.find((sentence) => !sentence.isComplete())
     if (incomplete) return incomplete.focus()
-    const rules = drafted()
-    if (editedId === undefined) return switcher.add(rules, 'Switched on')
-    const response = await admin('PUT', `faults/${editedId}`, JSON.stringify(rules[0]))
-    setText(switcher.formError, response.status === 204 ? '' : messageOf(response))
+    const faults = drafted()
+    if (editedId === undefined) return changes.add(faults, 'Added')
+    const response = await admin('PUT', `faults/${editedId}`, JSON.stringify(faults[0]))
+    setText(changes.formError, response.status === 204 ? '' : messageOf(response))
     if (response.status === 204) draft(firstDraft)
   }
 
-  function startEdit(rule: ActiveFault) {
-    draft([valuesOf(rule)], rule.id)
+  function startEdit(fault: ActiveFault) {
+    draft([valuesOf(fault)], fault.id)
     sentences[0]?.focus()
     form.scrollIntoView({ block: 'nearest' })
   }
 
   return {
-    title: 'Switches',
+    title: 'Faults',
     element,
     show(given) {
       // A link without a sentence, such as that of the bar, leaves what is being written.
@@ -625,12 +628,12 @@ export function switchesView(app: App): View {
       for (let index = 1; given[`kind${index + 1}`]; index++) all.push(draftIn(given, index))
       draft(all)
     },
-    rulesChanged() {
-      list.update(app.rules)
+    faultsChanged() {
+      list.update(app.faults)
       list.mark(editedId)
-      if (editedId === undefined || app.rules.some(({ id }) => id === editedId)) return
+      if (editedId === undefined || app.faults.some(({ id }) => id === editedId)) return
       editedId = undefined
-      setText(switcher.formError, 'The switch that you were changing is off now. Add switches it on again.')
+      setText(changes.formError, 'The fault that you were changing is gone. Add adds it again.')
       changed()
     },
   }
