@@ -2,6 +2,7 @@ import { Agent, type ClientRequest, request as httpRequest } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { Socket } from 'node:net'
 import { setTimeout as setTimer } from 'node:timers/promises'
+import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib'
 
 export type Headers = Readonly<Record<string, string | string[] | undefined>>
 
@@ -74,7 +75,7 @@ export interface Client {
 const otherHeaders = {
   'user-agent': 'Mozilla/5.0 (X11; Linux x86_64) verify/2',
   'accept-language': 'de-DE, de;q=0.8, en;q=0.5',
-  'accept-encoding': 'identity',
+  'accept-encoding': 'gzip',
   cookie: 'theme=dark',
 }
 
@@ -294,6 +295,8 @@ function exchange(url: string, request: Request, agent: Agent, timeoutMs: number
       incoming.on('error', () => fail('the connection was closed in the middle of the response'))
       incoming.on('end', () => {
         clearTimeout(timer)
+        // Node would reuse a connection that the server keeps, and servers reject requests behind `Connection: close`.
+        if (headers.connection === 'close') socket?.destroy()
         const { statusCode: status = 0, headersDistinct } = incoming
         const finish = (text: string) => {
           socket?.off('data', recordRaw)
@@ -302,7 +305,7 @@ function exchange(url: string, request: Request, agent: Agent, timeoutMs: number
         }
         // Node's parser drops a body after 204 or HEAD; find it in the bytes of the socket.
         if (status === 204 || method === 'HEAD') setTimeout(() => finish(bodyIn(raw)), unexpectedBodyDelayMs)
-        else finish(received.toString('utf8', 0, length))
+        else finish(decode(received.subarray(0, length), incoming.headers['content-encoding']))
       })
     })
     const timer = setTimeout(() => fail(`no complete response within ${timeoutMs} ms`), timeoutMs)
@@ -321,6 +324,21 @@ function exchange(url: string, request: Request, agent: Agent, timeoutMs: number
     if (request.cuts && body) writePieces(outgoing, body, request.cuts)
     else outgoing.end(body)
   })
+}
+
+const decoders: Readonly<Record<string, (bytes: Buffer) => Buffer>> = {
+  gzip: gunzipSync,
+  deflate: inflateSync,
+  br: brotliDecompressSync,
+}
+
+/** The text of a body; where it is not encoded as it says, its bytes as text. */
+function decode(bytes: Buffer, encoding = 'identity'): string {
+  try {
+    return (decoders[encoding.toLowerCase()]?.(bytes) ?? bytes).toString()
+  } catch {
+    return bytes.toString()
+  }
 }
 
 const pauseBetweenPiecesMs = 3

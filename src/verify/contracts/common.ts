@@ -17,7 +17,16 @@ import {
   isSuccess,
   stringify,
 } from '../engine/expect.ts'
-import { deleteItem, type ModelItem, observeOperation, type Profile, populate, postItem, StoreModel } from './model.ts'
+import {
+  allOf,
+  deleteItem,
+  type ModelItem,
+  observeOperation,
+  type Profile,
+  populate,
+  postItem,
+  StoreModel,
+} from './model.ts'
 import { itemPath, itemsPath, observe } from './rules.ts'
 import { send } from './samples.ts'
 import { generateTexts, textClasses } from './texts.ts'
@@ -85,10 +94,14 @@ function piecewiseChecks<T extends ModelItem>(profile: Profile<T>): Check[] {
       `${method} keeps characters whose bytes come one after the other`,
       async (client) => {
         const model = new StoreModel(client, profile)
-        for (const headers of [{}, chunked]) {
-          const text = `${model.mark} \u00e9\u20ac\u{1f600} \u6f22\u5b57`
-          const replaced = method === 'PUT' ? await model.create() : undefined
-          const content: T = { ...model.newItem({ name: text } as Partial<T>), ...(replaced && { id: replaced.id }) }
+        const replaced = method === 'PUT' ? [await model.create(), await model.create()] : []
+        // Bodies that come at once must not get into each other.
+        const exchanges = [{}, chunked].map(async (headers, index) => {
+          const name = `${model.newItem().name} \u00e9\u20ac\u{1f600} \u6f22\u5b57`
+          const content: T = {
+            ...model.newItem({ name } as Partial<T>),
+            ...(replaced[index] && { id: replaced[index].id }),
+          }
           const piecewise: Client = {
             ...client,
             send: (verb, path, body, more) =>
@@ -97,11 +110,12 @@ function piecewiseChecks<T extends ModelItem>(profile: Profile<T>): Check[] {
                 ...headers,
               }),
           }
-          const response = replaced
-            ? await profile.update(piecewise, content)
-            : await postItem(piecewise, profile, content)
+          const send = method === 'PUT' ? profile.update(piecewise, content) : postItem(piecewise, profile, content)
+          return { content, response: await send }
+        })
+        for (const { content, response } of await allOf(exchanges)) {
           observeOperation(response, expectSuccess)
-          if (replaced) model.set(content)
+          if (method === 'PUT') model.set(content)
           else model.add(response, content)
         }
         await model.expectStored(`${method} in pieces`)

@@ -239,6 +239,8 @@ const stateChecks: readonly Check[] = [
       ['1', '1.0'],
       ['\u00e9', 'e\u0301'],
       ['x', 'x '],
+      // Patterns, should a server look for an id with LIKE, a glob or a regular expression.
+      ...['x_y', 'x%y', 'x*y', 'x?y', 'x.y'].map((pattern) => ['xay', pattern]),
     ]) {
       const start = uniqueText()
       const items = [one, other].map((end) => model.newItem({ id: `${start}${end}` }))
@@ -386,6 +388,11 @@ const operationChecks: readonly Check[] = [
     const order = (await listItems(client)).map(({ id }) => id).filter((id) => ids.includes(id))
     expectThat(isDeepStrictEqual(order, ids), `the order ${ids}, not ${order}`)
   }),
+  spec('B4', 'POST and PUT require no done', async (client) => {
+    const { done: _, ...withoutDone } = newItem()
+    for (const method of ['POST', 'PUT'])
+      observeOperation(await client.send(method, itemsPath, withoutDone), expectSuccess)
+  }),
   choice('B3', 'an absent done means false', async (client) => {
     const model = newModel(client)
     const { done: _, ...rest } = model.newItem()
@@ -406,6 +413,12 @@ const operationChecks: readonly Check[] = [
     const after = (await listItems(client)).map(({ id }) => id).filter((id) => before.includes(id))
     expectThat(isDeepStrictEqual(after, before), `the order ${before}, not ${after}`)
   }),
+  onOwnServer(
+    spec('B5', 'POST returns 409 for the ids of the initial items', async (client) => {
+      for (const item of await listItems(client))
+        expectError(await client.send('POST', itemsPath, { ...newItem(), id: item.id }), 409, 'TodoItemIDInUse')
+    }),
+  ),
   onOwnServer(
     spec('B7', 'the initial items can be changed', async (client) => {
       const model = newModel(client)
@@ -612,6 +625,8 @@ const errorChecks: readonly Check[] = [
     await unlessUndeletable(post(newItem({ id: longId() })))
     await put({ ...item, notes })
     await put(newItem({ id: longId() }), 'RecordNotFound')
+    await post(newItem({ name: 'a\0b' }))
+    await put({ ...item, name: 'a\0b' })
     // A parser may reject a lone surrogate: then it is malformed JSON, and so a missing body (choice, B4).
     await post(newItem({ name: 'x\ud800' }), 'TodoItemNameAndNotesRequired')
     await put({ ...item, name: 'x\ud800' }, 'TodoItemNameAndNotesRequired')

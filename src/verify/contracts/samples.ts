@@ -227,15 +227,17 @@ function forgeTokens(token: string): string[] {
   const [header = '', claims = '', signature = ''] = token.split('.')
   const half = signature.slice(0, signature.length / 2)
   const parsed = decodeClaims(token)
-  const unsigned = ['none', 'None'].map((alg) => base64url({ alg, typ: 'JWT' }))
+  const unsigned = [{ alg: 'none' }, { alg: 'None' }, {}, { alg: '' }, { alg: null }].map(base64url)
   const signed = (key: string) => {
     const jwk = { kty: 'oct', k: Buffer.from(key).toString('base64url') }
     const content = `${base64url({ alg: 'HS256', typ: 'JWT', jwk })}.${claims}`
     return `${content}.${createHmac('sha256', key).update(content).digest('base64url')}`
   }
   return [
-    ...unsigned.map((other) => `${other}.${claims}.`),
-    `${unsigned[0]}.${claims}.${signature}`,
+    ...[Buffer.from('not JSON').toString('base64url'), ...unsigned].flatMap((other) => [
+      `${other}.${claims}.`,
+      `${other}.${claims}.${signature}`,
+    ]),
     `${header}.${claims}.`,
     `${header}.${claims}`,
     `${header}.${base64url({ ...parsed, sub: `not ${parsed.sub}` })}.${signature}`,

@@ -127,10 +127,14 @@ export function storeChecks<T extends ModelItem>(profile: Profile<T>) {
     providing(
       'DELETE status',
       spec(rules.remove, 'DELETE returns 204 without a body', async (client) => {
-        const { id } = await newModel(client).create()
-        const response = await deleteItem(client, id)
-        setUp('delete', () => expectSuccess(response))
-        expectEmpty(response, 204)
+        for (const body of [undefined, {}]) {
+          const { id } = await newModel(client).create()
+          const response = await client.send('DELETE', itemPath(id), body)
+          // Whether a body is allowed is not specified.
+          if (body !== undefined && !isSuccess(response)) continue
+          setUp('delete', () => expectSuccess(response))
+          expectEmpty(response, 204)
+        }
       }),
     ),
     providing(
@@ -328,9 +332,6 @@ async function expectAllListed<T extends ModelItem>(model: StoreModel<T>, client
   }
   await model.expectStored(`${length} POSTs, with Connection: close`)
   model.client = client
-  const compressed = await client.send('GET', itemsPath, undefined, { 'accept-encoding': 'gzip' })
-  const isDecodable = compressed.headers['content-encoding'] !== undefined || /^\s*\[/.test(compressed.text)
-  expectThat(isDecodable, 'a Content-Encoding, or JSON as it is', compressed)
   return length < manyItems
     ? `with ${length} of ${manyItems} items: more would have taken too long, or had no room`
     : undefined

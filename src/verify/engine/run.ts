@@ -289,7 +289,7 @@ class Run {
       const path = response.request.path.slice(basePath.length).replace(/\?.*$/, '')
       for (const check of inspecting) {
         const known = this.#violations.get(check) ?? new Map<Check, Ended>()
-        if (!this.#current || known.has(this.#current) || isEncoded(response)) continue
+        if (!this.#current || known.has(this.#current)) continue
         try {
           check.inspect?.(response, path, client)
         } catch (cause) {
@@ -625,8 +625,6 @@ async function openControl(contract: Contract, client: Client): Promise<ServerCo
 const notJudged = ({ rule, name }: Check) => `could not be judged, because ${rule} failed (${name})`
 
 /** The text of a compressed response is not that of its body. */
-const isEncoded = ({ headers }: Response) => !['identity', undefined].includes(headers['content-encoding'])
-
 const describe = ({ rule, basis, name }: Check, { rules }: Contract) => {
   const sentence = rules.find(({ id }: Rule) => id === rule)?.sentence ?? ''
   return { rule, sentence, basis, name }

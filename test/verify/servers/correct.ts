@@ -27,6 +27,8 @@ interface Common {
   readonly delay: number
   readonly perSecond: number
   readonly close: boolean
+  /** `Connection: keep-alive` in every response, also where the request says `close`. */
+  readonly keep: boolean
   readonly chunked: boolean
   readonly gzip: boolean
   readonly etag: boolean
@@ -73,6 +75,7 @@ const common: Common = {
   delay: 0,
   perSecond: Infinity,
   close: false,
+  keep: false,
   chunked: false,
   gzip: false,
   etag: false,
@@ -378,7 +381,7 @@ const send = async (req: IncomingMessage, res: ServerResponse, reply: Reply, o: 
   else if (!bodiless && status !== 304) headers.push(['Content-Length', String(body.length)])
   const lasting = req.httpVersion === '1.1' && req.headers.connection?.toLowerCase() !== 'close'
   if (o.close) headers.push(['Connection', 'close'])
-  else if (o.idle > 0 && lasting) headers.push(['Connection', 'keep-alive'])
+  else if (o.keep || (o.idle > 0 && lasting)) headers.push(['Connection', 'keep-alive'])
   res.sendDate = o.date
   const flat = headers.flatMap(([name, value]) => [o.upper ? name.toUpperCase() : name, value])
   if (o.reason) res.writeHead(status, flat)
@@ -485,6 +488,7 @@ interface TraitsA extends Common {
   readonly lax: boolean
   readonly missingFirst: boolean
   readonly publicUrl: string | undefined
+  readonly isLocalhost: boolean
 }
 
 class Refused extends Error {
@@ -550,6 +554,7 @@ const defaultsA: TraitsA = {
   invalid: 400,
   malformedJson: 400,
   malformedId: 400,
+  isLocalhost: false,
   tooLarge: 413,
   full: 503,
   strict: false,
@@ -655,7 +660,8 @@ const profileA =
         const { name, isComplete } = await sentItem(req)
         if (items.size >= o.capacity) throw new Refused(o.full)
         const id = add(name, isComplete)
-        const base = o.publicUrl ?? `http://${req.headers.host ?? `127.0.0.1:${req.socket.localPort}`}`
+        const host = (!o.isLocalhost && req.headers.host) || `localhost:${req.socket.localPort}`
+        const base = o.publicUrl ?? `http://${host}`
         return json(o, 201, shown(id), [['Location', `${base}/api/todoitems/${id}`]])
       }),
     }
@@ -1037,9 +1043,18 @@ export const correctServers: readonly CorrectServer[] = [
   a(
     'wire',
     'Chunked bodies cut inside characters, a trailer, a 102 before every response, upper-case header names, ' +
-      'no Date and no reason phrases.',
+      'no Date and no reason phrases; Connection: keep-alive always, and Location with localhost.',
     [],
-    { chunked: true, interim: true, upper: true, date: false, reason: false, extra: chatter },
+    {
+      chunked: true,
+      interim: true,
+      upper: true,
+      date: false,
+      reason: false,
+      extra: chatter,
+      keep: true,
+      isLocalhost: true,
+    },
   ),
   a(
     'limits',

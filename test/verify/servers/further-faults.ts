@@ -2332,3 +2332,107 @@ add(
     }
   },
 )
+
+add(
+  'b-done-required',
+  'B4',
+  'state',
+  'An item without done is refused as one without name or notes.',
+  class extends ReferenceB {
+    override validate(body: JsonObject) {
+      return typeof body.done === 'boolean' && super.validate(body)
+    }
+  },
+)
+
+add(
+  'b-delete-like',
+  'B8',
+  'state',
+  'DELETE looks for the id with LIKE: _ and % in it stand for other characters.',
+  class extends ReferenceB {
+    override remove(id: string) {
+      const escaped = id
+        .replace(/[^\w%]/g, '\\$&')
+        .replaceAll('_', '.')
+        .replaceAll('%', '.*')
+      const first = this.list().find((item) => new RegExp(`^${escaped}$`, 's').test(item.id))
+      return first !== undefined && super.remove(first.id)
+    }
+  },
+)
+
+add(
+  'b-delete-with-body-200',
+  'B8',
+  'wire',
+  'DELETE with a body returns 200.',
+  class extends ReferenceB {
+    override async deleteItem(request: Request) {
+      const result = await super.deleteItem(request)
+      return result.status === 204 && request.body.length > 0 ? { ...result, status: 200 } : result
+    }
+  },
+)
+
+add(
+  'b-bodies-share-a-buffer',
+  'B3',
+  'wire',
+  'Parts of bodies that arrive at the same time are put together in the order in which they come.',
+  class extends ReferenceB {
+    chunks: Buffer[] = []
+    reading = 0
+    override async readBody(incoming: IncomingMessage) {
+      if (this.reading++ === 0) this.chunks = []
+      for await (const chunk of incoming as AsyncIterable<Buffer>) this.chunks.push(chunk)
+      this.reading--
+      return { body: Buffer.concat(this.chunks), bodyTooLong: false }
+    }
+  },
+)
+
+add(
+  'b-token-without-algorithm',
+  'S6',
+  'samples',
+  'A token whose header names no algorithm is accepted with any signature.',
+  class extends ReferenceB {
+    algorithm: unknown
+    override acceptsTokenHeader(tokenHeader: JsonObject) {
+      this.algorithm = tokenHeader.alg
+      return this.algorithm === undefined || super.acceptsTokenHeader(tokenHeader)
+    }
+    override signatureMatches(input: string, signature: string) {
+      return this.algorithm === undefined || super.signatureMatches(input, signature)
+    }
+  },
+)
+
+add(
+  'b-every-refusal-is-a-conflict',
+  'B5',
+  'state',
+  'A POST that cannot be stored returns 409 TodoItemIDInUse.',
+  class extends ReferenceB {
+    override async postItem(request: Request) {
+      const result = await super.postItem(request)
+      return result.body === 'CouldNotCreateItem' ? this.error(409, 'TodoItemIDInUse') : result
+    }
+  },
+)
+
+add(
+  'a-secret-in-problem',
+  'A10',
+  'state',
+  'A refused POST returns what it has read, with the member secret.',
+  class extends ReferenceA {
+    override async postItem(request: Request) {
+      const result = await super.postItem(request)
+      if (result.status !== 400) return result
+      const problem = JSON.parse(result.body as string) as JsonObject
+      return { ...result, body: writeJson({ ...problem, value: { name: null, secret: null } }) }
+    }
+  },
+)
