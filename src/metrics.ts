@@ -1,7 +1,7 @@
+import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import { StartError } from './common/start-error.ts'
 import type { DispatchSettings } from './http/dispatch.ts'
 import type { Spaces } from './store/store.ts'
 
@@ -93,7 +93,7 @@ export function serveWorkerMetrics(port: number, host: string): Promise<MetricsS
   return serveMetrics(() => registry.clusterMetrics(), port, host)
 }
 
-/** Serves metrics at /metrics on a port of their own; throws a `StartError` where the port cannot be used. */
+/** Serves metrics at /metrics on a port of their own. */
 export async function serveMetrics(read: () => Promise<string>, port: number, host: string): Promise<MetricsServer> {
   const server = createServer(async (request, response) => {
     if (request.url?.split('?')[0] !== '/metrics' || request.method !== 'GET') return void response.writeHead(404).end()
@@ -105,11 +105,7 @@ export async function serveMetrics(read: () => Promise<string>, port: number, ho
       response.writeHead(503).end()
     }
   })
-  const error = await new Promise<Error | undefined>((listening) => {
-    server.once('error', listening)
-    server.listen(port, host, () => listening(undefined))
-  })
-  if (error) throw new StartError(`Metrics cannot be served on ${host} port ${port}: ${error.message}.`)
+  await once(server.listen(port, host), 'listening')
   const { port: boundPort } = server.address() as AddressInfo
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${boundPort}/metrics`,

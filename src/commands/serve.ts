@@ -60,7 +60,7 @@ Examples
       const isInPlace =
         worker || count === 1
           ? await serveHere({ ...options, ...suggestions, directory, worker, processes: count })
-          : await (await import('../service/workers.ts')).serveInWorkers({ ...options, count })
+          : await (await import('../service/workers.ts')).serveInWorkers({ ...options, ...suggestions, count })
       code = isInPlace ? 0 : 1
     } catch (error) {
       if (!(error instanceof StartError)) throw error

@@ -27,7 +27,6 @@ interface ProfileSettings extends ControlledService {
 
 /** A port that another program uses, or that this process may not use. */
 export interface UnusablePort {
-  readonly profile: string
   readonly port: number
   readonly isHttps: boolean
   /** The name of the flag that changes it. */
@@ -126,7 +125,7 @@ class ProfileListeners {
       const isHttps = address.credentials !== undefined
       const { flag } = config.ports[this.#profile][isHttps ? 'https' : 'http']
       const needsPrivileges = code === 'EACCES'
-      this.unusable.push({ profile: this.#profile, port: address.port, isHttps, flag, needsPrivileges })
+      this.unusable.push({ port: address.port, isHttps, flag, needsPrivileges })
       return undefined
     }
   }

@@ -15,13 +15,7 @@ import { version } from '../version.ts'
 import type { Clock } from './clock.ts'
 import { readStartingItems } from './items-file.ts'
 import { findOpenFiles } from './private-files.ts'
-import {
-  describeUnusablePort,
-  type RunningProfile,
-  type StartedProfile,
-  startProfile,
-  type UnusablePort,
-} from './profile-server.ts'
+import { type RunningProfile, type StartedProfile, startProfile, type UnusablePort } from './profile-server.ts'
 import { spaceUsers } from './space-users.ts'
 import { controlBodyBytes, type OpenSpaces, openStores } from './stores.ts'
 import {
@@ -31,6 +25,7 @@ import {
   signDevToken,
   type TokenVerification,
 } from './tokens.ts'
+import type { CommandWith } from './unusable-ports.ts'
 
 export interface ServiceOptions extends DevTokenSettings {
   readonly config: Config
@@ -43,8 +38,7 @@ export interface ServiceOptions extends DevTokenSettings {
   /** This process, where it is one of `processes` that share the ports, the items and the limits. */
   readonly worker?: Worker | undefined
   readonly processes?: number
-  /** The command line with other values of these flags, to be shown; undefined where there is none. */
-  readonly commandWith?: ((flags: Readonly<Record<string, string>>) => string) | undefined
+  readonly commandWith?: CommandWith
 }
 
 export type NewToken = (request?: DevTokenRequest) => Promise<string>
@@ -97,7 +91,7 @@ async function startParts(options: ServiceOptions, parts: StartedParts): Promise
   const stores = await openStores({ ...config, waitForDatabase }, served, { ...clock, log, stop }, access)
   parts.onEnd(stores.close)
   if (stop.aborted) throw new StartError('Stopped before the start.')
-  const metrics = await startMetrics(config, stores, clock, worker !== undefined)
+  const metrics = await startMetrics(options, stores)
   if (metrics?.server) parts.onEnd(metrics.server.close)
   const tokens = await createTokenVerification(config, directory, log.notice, options)
   const { devKey } = tokens
@@ -206,31 +200,35 @@ async function describeProfiles(
 
 /** Metrics of this process; undefined where none are configured. Those of a worker have no server. */
 async function startMetrics(
-  { metricsPort: port, metricsHost: host }: Config,
+  { config, clock: { monotonicNow }, worker, commandWith }: ServiceOptions,
   stores: OpenSpaces,
-  { monotonicNow }: Clock,
-  isWorker: boolean,
 ) {
+  const { metricsPort: port, metricsHost: host } = config
   if (port === undefined) return undefined
   // prom-client is loaded only where it is used.
   const { createMetrics, serveMetrics } = await import('../metrics.ts')
+  const isWorker = worker !== undefined
   const metrics = createMetrics({ spaces: stores, itemCounts: stores.counts, monotonicNow, isWorker })
-  return { ...metrics, server: isWorker ? undefined : await serveMetrics(metrics.read, port, host) }
+  if (isWorker) return { ...metrics, server: undefined }
+  const server = await serveMetrics(metrics.read, port, host).catch(async (error) => {
+    throw await (await import('./unusable-ports.ts')).explainMetricsPort(error, config, commandWith)
+  })
+  return { ...metrics, server }
 }
 
 async function explainPorts(
   unusable: readonly UnusablePort[],
   running: readonly RunningProfile[],
-  { config: { host }, worker, commandWith }: ServiceOptions,
+  { config: { host, metricsPort }, worker, commandWith }: ServiceOptions,
 ) {
-  // The first worker has said it.
-  if (!commandWith || (worker && worker.id > 1))
-    return {
-      reasons: unusable.map(describeUnusablePort),
-      advice: 'Choose another, or leave it out for a free one.',
-    }
   const used = running.flatMap(({ urls }) => urls.urls.map((url) => Number(new URL(url).port)))
-  return (await import('./unusable-ports.ts')).explainUnusablePorts(unusable, { host, used, commandWith })
+  if (metricsPort !== undefined) used.push(metricsPort)
+  return (await import('./unusable-ports.ts')).explainUnusablePorts(unusable, {
+    host,
+    used,
+    // The first worker has said it.
+    commandWith: worker && worker.id > 1 ? undefined : commandWith,
+  })
 }
 
 /** B12. */

@@ -1,13 +1,18 @@
+import { StartError } from '../common/start-error.ts'
+import type { Config } from '../config/config.ts'
 import { acceptConnections } from '../server/listen.ts'
 import { findService } from './find-service.ts'
 import { findPortHolder } from './port-holder.ts'
 import { describeUnusablePort, type UnusablePort } from './profile-server.ts'
 
+/** The command line with other values of these flags, to be shown; undefined where nobody types one. */
+export type CommandWith = ((flags: Readonly<Record<string, string>>) => string) | undefined
+
 interface Settings {
   readonly host: string | undefined
   /** Ports of this service. */
   readonly used: readonly number[]
-  readonly commandWith: (flags: Readonly<Record<string, string>>) => string
+  readonly commandWith: CommandWith
 }
 
 interface Lookup {
@@ -21,6 +26,11 @@ export async function explainUnusablePorts(
   { host, used, commandWith }: Settings,
   { findHolder = findPortHolder, responseTimeoutMs }: Lookup = {},
 ): Promise<{ reasons: readonly string[]; advice: string }> {
+  if (!commandWith)
+    return {
+      reasons: unusable.map(describeUnusablePort),
+      advice: 'Choose another, or leave it out for a free one.',
+    }
   const explained = await Promise.all(unusable.map((one) => explain(one, used, { findHolder, responseTimeoutMs })))
   const taken = [...used, ...unusable.map(({ port }) => port)]
   const flags: Record<string, string> = {}
@@ -35,6 +45,19 @@ export async function explainUnusablePorts(
     reasons: explained.map(({ reason }) => reason),
     advice: `${advice.charAt(0).toUpperCase()}${advice.slice(1)}: ${commandWith(flags)}`,
   }
+}
+
+/** Why metrics cannot be served, and what to do. */
+export async function explainMetricsPort(
+  { code, message }: NodeJS.ErrnoException,
+  { metricsPort: port = 0, metricsHost: host }: Config,
+  commandWith: CommandWith,
+): Promise<StartError> {
+  if (code !== 'EADDRINUSE' && code !== 'EACCES')
+    return new StartError(`Metrics cannot be served on ${host} port ${port}: ${message}.`)
+  const unusable = { port, isHttps: false, flag: 'metrics-port', needsPrivileges: code === 'EACCES' }
+  const { reasons, advice } = await explainUnusablePorts([unusable], { host, used: [], commandWith })
+  return new StartError(`Port ${reasons}. ${advice}`)
 }
 
 async function explain(

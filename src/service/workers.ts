@@ -8,6 +8,7 @@ import type { MetricsServer } from '../metrics.ts'
 import { Handover } from '../server/handover.ts'
 import type { Clock } from './clock.ts'
 import { openFileStores } from './stores.ts'
+import type { CommandWith } from './unusable-ports.ts'
 
 interface WorkerOptions {
   readonly config: Config
@@ -15,6 +16,7 @@ interface WorkerOptions {
   readonly log: Log
   readonly clock: Clock
   readonly stop: AbortSignal
+  readonly commandWith: CommandWith
 }
 
 /** Workers that fail within this time are restarted with a growing delay. */
@@ -29,7 +31,7 @@ const stopGraceMs = 5_000
  * written is in place; a worker has said why not. Throws a `StartError` for what the workers share.
  */
 export async function serveInWorkers(options: WorkerOptions): Promise<boolean> {
-  const { config, log, clock } = options
+  const { config, log, clock, commandWith } = options
   const { dataFile, metricsPort: port, metricsHost: host } = config
   // Holds the lock of the data file for the workers.
   const file =
@@ -38,7 +40,10 @@ export async function serveInWorkers(options: WorkerOptions): Promise<boolean> {
   let isStarted = false
   let isInPlace = true
   try {
-    if (port !== undefined) metrics = await (await import('../metrics.ts')).serveWorkerMetrics(port, host)
+    if (port !== undefined)
+      metrics = await (await import('../metrics.ts')).serveWorkerMetrics(port, host).catch(async (error) => {
+        throw await (await import('./unusable-ports.ts')).explainMetricsPort(error, config, commandWith)
+      })
     isStarted = await runWorkers(options, metrics?.url)
     isInPlace = file?.isInPlace() ?? true
   } finally {

@@ -361,6 +361,7 @@ suite('serve with a port in use', { concurrency: 4 }, () => {
       [['--profile', 'b', '--port', used], ' --profile b --port \\d+'],
       [['--profile', 'b', '--port-b', used], ' --profile b --port-b \\d+'],
       [['--mode', 'production', '--port-a', '0', '--port-b', used], ' --mode production --port-a 0 --port-b \\d+'],
+      [['--port-a', '0', '--port-b', '0', '--metrics-port', used], ' --port-a 0 --port-b 0 --metrics-port \\d+'],
     ] as const) {
       const { code, stdout, stderr } = await run(t, ['serve', '--host', '127.0.0.1', ...args])
       assert.deepEqual([code, stdout], [1, ''])
@@ -373,7 +374,7 @@ suite('serve with a port in use', { concurrency: 4 }, () => {
     const { url } = await startService(t, serveArgs('a'))
     const database = 'postgres://todo:canary@127.0.0.1:1/todo'
     const { port } = new URL(url)
-    const unusable = { profile: 'b', port: Number(port), isHttps: false, flag: 'port', needsPrivileges: false }
+    const unusable = { port: Number(port), isHttps: false, flag: 'port', needsPrivileges: false }
     const settings = { host: '127.0.0.1', used: [], commandWith: () => '' }
     const { reasons } = await explainUnusablePorts([unusable], settings, { responseTimeoutMs: 60_000 })
     assert.match(`${reasons}`, new RegExp(`^${port} is in use by another todo-item-service(?:, node \\(pid \\d+\\))?$`))
@@ -396,7 +397,7 @@ suite('serve with a port in use', { concurrency: 4 }, () => {
     const lsof = (output: string) => writeFileSync(join(folder, 'lsof'), `#!/bin/sh\n${output}\n`, { mode: 0o755 })
     const findHolder = (port: number) =>
       findPortHolder(port, { platform: 'darwin', env: { PATH: `${folder}:${process.env.PATH}` }, timeoutMs })
-    const unusable = { profile: 'b', isHttps: false, flag: 'port-b', needsPrivileges: false }
+    const unusable = { isHttps: false, flag: 'port-b', needsPrivileges: false }
     const settings = { host: '127.0.0.1', used: [5080], commandWith: (flags: object) => JSON.stringify(flags) }
     const explain = (port: number) => explainUnusablePorts([{ ...unusable, port }], settings, { findHolder })
     lsof(`echo "COMMAND         PID USER   FD   TYPE DEVICE SIZE/OFF NODE NAME"

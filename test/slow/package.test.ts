@@ -93,7 +93,8 @@ interface Packed {
 
 /** The command by which README.md installs the package. */
 const installCommand = () =>
-  blocksOf('README.md').find(({ text }) => text.startsWith('npm i '))?.text ?? assert.fail('README.md has no command')
+  blocksOf('README.md').find(({ text }) => text.startsWith('npm pack '))?.text ??
+  assert.fail('README.md has no command')
 
 /** What is installed besides the package runs no script and reports to nobody. */
 function assertPlainInstallation(project: string): void {
@@ -174,12 +175,14 @@ suite('the package', () => {
     skip: process.platform === 'win32' && 'the command is for bash and PowerShell',
   }, async (t) => {
     const directory = temporaryFolder(t)
-    symlinkSync(root, join(directory, 'todo-item-service'))
     const client = join(directory, 'client')
     mkdirSync(client)
     writeFileSync(join(client, 'package.json'), '{}')
     const env = { ...cleanEnvironment(), npm_config_prefer_offline: 'true' }
-    const { code, stderr } = await runCommand(t, 'bash', ['-ec', installCommand()], { cwd: client, env })
+    const install = () => runCommand(t, 'bash', ['-ec', installCommand()], { cwd: client, env })
+    assert.notEqual((await install()).code, 0, 'there is no checkout at that path')
+    symlinkSync(root, join(directory, 'todo-item-service'))
+    const { code, stderr } = await install()
     assert.equal(code, 0, stderr)
     const { devDependencies } = JSON.parse(readFileSync(join(client, 'package.json'), 'utf8'))
     const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
