@@ -148,7 +148,7 @@ export function jsonLog(write: WriteLine, level: LogLevel, now: () => Date, work
   return {
     started(message) {
       log('info', 'started', message, 'error')
-      if (message.store === 'memory')
+      if (message.store === 'memory' && message.mode === 'production')
         notice('The items are in memory: lost when the service stops. Set --data or --database-url to keep them.')
     },
     showsRequests: isShown('warn', level),

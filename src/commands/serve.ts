@@ -24,7 +24,7 @@ Log levels, each including the ones above it
   error    start, stop, and failures of the service with their cause
   warn     requests answered with a 4xx or 5xx status
   info     every request
-In development the log is for reading; in production each line is a JSON object.
+Text is for people. Of json, each line is an object; the first has the URLs: profiles[0].urls[0].
 
 Examples
   todo-service serve                           both profiles: A on port 5080, B on port 5000
@@ -33,6 +33,7 @@ Examples
   todo-service serve --port-b 5005             both profiles, B on another port
   todo-service serve --data todo.db            items stay in a file
   todo-service serve --mode production         JSON log lines, every interface
+  todo-service serve --profile b --port 0 --log-format json   for programs: the first line has the URL
 `,
 
   async run(args, process) {
@@ -128,7 +129,7 @@ function exitOnUncaught(process: Process, log: Log): void {
 /** Log lines wait in memory when the reader of standard output is slow; beyond this they are dropped and counted. */
 const maxLogBacklogBytes = 2 ** 20
 
-function createLog({ mode, logLevel }: Config, { stdout }: Process, worker?: number): Log {
+function createLog({ logFormat, logLevel }: Config, { stdout }: Process, worker?: number): Log {
   let dropped = 0
   const write = (line: string) => {
     if (stdout.writableLength > maxLogBacklogBytes) {
@@ -142,6 +143,6 @@ function createLog({ mode, logLevel }: Config, { stdout }: Process, worker?: num
     log.notice(`${count} log lines were dropped: standard output was not read in time.`)
   }
   const log =
-    mode === 'development' ? readableLog(write, logLevel, worker) : jsonLog(write, logLevel, () => new Date(), worker)
+    logFormat === 'text' ? readableLog(write, logLevel, worker) : jsonLog(write, logLevel, () => new Date(), worker)
   return log
 }

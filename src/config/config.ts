@@ -73,6 +73,7 @@ export const serveOptions = {
   'base-url': baseUrl('public URL for Location headers (scheme and host of the request)'),
   'body-limit': size(1, 2 ** 28, 'maximum size of a request body (1m)'),
   'log-level': choice('LEVEL', logLevels, 'what to log, see below (development: info; production: error)'),
+  'log-format': choice('text|json', ['text', 'json'], 'format of the log (development: text; production: json)'),
   'https-port': port('HTTPS port of a single profile, 0 for any free port (A: 5081, B: 5001)'),
   'https-port-a': port('HTTPS port of Profile A, beside Profile B (5081)'),
   'https-port-b': port('HTTPS port of Profile B, beside Profile A (5001)'),
@@ -279,6 +280,7 @@ function configOf(
     metricsPort: values['metrics-port'],
     metricsHost: values['metrics-host'] ?? '127.0.0.1',
     logLevel: values['log-level'] ?? (isDevelopment ? 'info' : 'error'),
+    logFormat: values['log-format'] ?? (isDevelopment ? 'text' : 'json'),
     spaces: values.spaces ?? (isDevelopment && !values['no-admin'] ? 'path' : 'none'),
     // A caller's space is that of its token.
     requireAuth: values.spaces === 'caller' || (values['require-auth'] ?? false),

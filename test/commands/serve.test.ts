@@ -214,6 +214,20 @@ suite('serve flags and variables', { concurrency: 4 }, () => {
     assert.equal(tooLarge.status, 413)
   })
 
+  test('with --log-format json, the first line is an object with the URLs, also in development', async (t) => {
+    const { running, url } = await startService(t, serveArgs('b', '--log-format', 'json'))
+    const { status } = await createClient(url).send('GET', '/missing')
+    assert.equal(status, 404)
+    await running.prints(/"message":"request".*\n/)
+    const [started, request, ...more] = jsonLines(running.stdout)
+    assert.deepEqual(
+      [started.message, started.mode, started.profiles[0].title],
+      ['started', 'development', 'Profile B'],
+    )
+    assert.equal(started.profiles[0].urls[0], url)
+    assert.deepEqual([request.status, request.path, more], [404, '/missing', []])
+  })
+
   test('prints nothing with --log-level silent', async (t) => {
     const port = await freePort()
     const running = start(t, ['serve', '--profile', 'a', '--port', `${port}`, '--log-level', 'silent'])

@@ -166,6 +166,10 @@ class Terminal {
     const service = new Program(this.#t, 'bash', ['-c', script], { cwd: this.folder, env: this.#env }, true)
     const [, http, , https] = await service.prints(/http:\/\/([^\s"]+?:\d+)( +https:\/\/(localhost:\d+))?/)
     if (shown === undefined) return
+    if (shown.startsWith('{')) {
+      const [line] = await service.prints(/^\{.*\n/)
+      return assertShown(line.replaceAll(`${http}`, 'localhost:49152'), shown, at)
+    }
     await service.prints(/Ctrl\+C/)
     const printed = service.stdout.replaceAll(`${http}`, 'localhost:5080').replaceAll(`${https}`, 'localhost:5081')
     const [ofProfileA = ''] = shown.split(/(?<=\n\n) {2}Profile B/)
