@@ -363,7 +363,7 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
   }
 }
 
-const strip = ({ id: _, used: _used, flag: _flag, ...fault }: ActiveFault): Fault => fault
+const strip = ({ id: _, used: _used, flag: _flag, description: _description, ...fault }: ActiveFault): Fault => fault
 
 /** What is left of faults, to add them again. */
 const remaining = (faults: readonly ActiveFault[]) =>

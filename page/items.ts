@@ -303,7 +303,7 @@ function lastExchange(app: App) {
       badge.className = 'badge simulated'
     }
     why.textContent = entry?.isSimulated
-      ? `${(entry.reason ?? '').replace('simulated by fault', 'Simulated by the fault').replace(/^s/, 'S')}. The service works.`
+      ? `${(entry.reason ?? '').replace(/^s/, 'S')}. The service works.`
       : reasonOf(response, app.isOnline)
     why.hidden = false
   }

@@ -172,7 +172,10 @@ suite('start', () => {
     const { status } = await fetch(server.url + items)
     assert.equal(status, 500)
     const [entry] = server.requests()
-    assert.match(entry?.fault ?? '', /: (?:1\d|20) ms;.*: 5000 bytes\/s;.*: 500$/)
+    assert.match(
+      entry?.fault ?? '',
+      /: delayed by 10 to 20 ms \((?:1\d|20)\), once; .*: body at 5000 bytes\/s, once; .*: 500, once$/,
+    )
     assert.equal((await fetch(server.url + items)).status, 200)
   })
 

@@ -137,7 +137,7 @@ function controlRoute<Body>(
 const bodyErrors = ['body-malformed', 'body-invalid', 'media-type-unsupported', 'body-too-large'] as const
 const storeErrors = ['value-unstorable', 'store-full', 'store-unavailable'] as const
 const exampleFault = { method: 'POST', path: '/api/todoitems', times: 2, code: 503 }
-const exampleActiveFault = { id: 1, ...exampleFault, used: 0 }
+const exampleActiveFault = { id: 1, ...exampleFault, description: 'POST /api/todoitems: 503, twice', used: 0 }
 const wholeNumberText = /^\d{1,15}$/
 const faultId: NonNullable<Route['id']> = {
   schema: { type: 'integer', format: 'int64', minimum: 1 },

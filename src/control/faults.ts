@@ -71,7 +71,7 @@ export class Faults {
   replace(id: number, fault?: Fault): boolean {
     const index = this.#active.findIndex((one) => one.id === id)
     if (index < 0) return false
-    this.#active.splice(index, 1, ...(fault ? [{ id, ...fault, used: 0 }] : []))
+    this.#active.splice(index, 1, ...(fault ? [this.#activate(id, fault)] : []))
     this.#onChange()
     return true
   }
@@ -82,11 +82,32 @@ export class Faults {
   }
 
   #flagFaults(): MutableFault[] {
-    return this.#settings.faults.map((fault, index) => ({ id: index + 1, ...fault, used: 0 }))
+    return this.#settings.faults.map((fault, index) => this.#activate(index + 1, fault))
   }
 
   #newFault(fault: Fault): MutableFault {
-    return { id: ++this.#lastId, ...fault, used: 0 }
+    return this.#activate(++this.#lastId, fault)
+  }
+
+  #activate(id: number, fault: FlagFault): MutableFault {
+    return { id, ...fault, description: this.#describe(fault), used: 0 }
+  }
+
+  /** Says which requests get what, such as `POST /api/todoitems: 503, twice`. */
+  #describe(fault: FlagFault, [failure, delay, rate] = effectsOf(fault), delayMs?: number): string {
+    const { maxDelay = delay, share, times, flag } = fault
+    const isForAll = routesOf(this.api, fault).every(
+      (route) => isExempt(route) || this.failuresOf(route).has(failure as number),
+    )
+    const drawn = maxDelay === delay || delayMs === undefined ? '' : ` (${delayMs})`
+    const effects = [
+      typeof failure === 'number' ? `${failure}${isForAll ? '' : ' where possible'}` : failure && failureTexts[failure],
+      delay !== undefined && `delayed by ${maxDelay === delay ? delay : `${delay} to ${maxDelay}`} ms${drawn}`,
+      rate !== undefined && `body at ${rate} bytes/s`,
+      share !== undefined && `${Number((100 * share).toPrecision(6))} % of them`,
+      times !== undefined && (['', 'once', 'twice'][times] ?? `${times} times`),
+    ]
+    return `${requestsOf(fault)}: ${effects.filter(Boolean).join(', ')}${flag ? ` (${flag})` : ''}`
   }
 
   /** The failure, the delay and the rate, each of the first that has one: the preferences, then fault by fault. */
@@ -96,38 +117,41 @@ export class Faults {
     if (prefer === undefined && this.#active.length === 0) return undefined
     const preferred = prefer === undefined ? undefined : this.#preferred(prefer, context, route)
     if (preferred && 'status' in preferred) {
-      const description = `Prefer: ${prefer}`
-      const none = { delayMs: 0, bytesPerSecond: undefined, applied: '' }
-      return { ...none, outcome: preferred, description, simulatedBy: undefined }
+      const none = { delayMs: 0, bytesPerSecond: undefined, applied: '', faultIds: [] }
+      return { ...none, outcome: preferred, description: `Prefer: ${prefer}`, simulatedBy: undefined }
     }
     let { outcome, delayMs, bytesPerSecond, simulatedBy } = preferred ?? {}
     const applied = preferred?.applied ?? ''
     const descriptions = applied ? [`Prefer: ${applied}`] : []
+    const faultIds: number[] = []
     for (const fault of this.#active) {
-      const failure = outcome === undefined ? failureOf(fault) : undefined
-      const delay = delayMs === undefined ? fault.delay : undefined
-      const rate = bytesPerSecond === undefined ? fault.bytesPerSecond : undefined
+      const effects = effectsOf(fault)
+      const failure = outcome === undefined ? effects[0] : undefined
+      const delay = delayMs === undefined ? effects[1] : undefined
+      const rate = bytesPerSecond === undefined ? effects[2] : undefined
       if ((failure ?? delay ?? rate) === undefined || !this.#isChosen(fault, context, route)) continue
       fault.used++
-      const parts: unknown[] = []
+      if (delay !== undefined) delayMs = this.#delayOf(delay, fault.maxDelay)
+      if (rate !== undefined) bytesPerSecond = rate
+      const description = this.#describe(fault, [failure, delay, rate], delayMs)
       if (failure !== undefined) {
         outcome = this.#outcomeOf(failure, context, route)
-        simulatedBy = `${nameOf(fault)}: ${failure}`
-        parts.push(failure)
+        simulatedBy = description
       }
-      if (delay !== undefined) {
-        delayMs = this.#delayOf(delay, fault.maxDelay)
-        parts.push(`${delayMs} ms`)
-      }
-      if (rate !== undefined) {
-        bytesPerSecond = rate
-        parts.push(`${rate} bytes/s`)
-      }
-      descriptions.push(`${nameOf(fault)}: ${parts.join(', ')}`)
+      descriptions.push(description)
+      faultIds.push(fault.id)
     }
     if (descriptions.length === 0) return undefined
     const description = descriptions.join('; ')
-    return { outcome: outcome ?? 'none', delayMs: delayMs ?? 0, bytesPerSecond, applied, description, simulatedBy }
+    return {
+      outcome: outcome ?? 'none',
+      delayMs: delayMs ?? 0,
+      bytesPerSecond,
+      applied,
+      description,
+      faultIds,
+      simulatedBy,
+    }
   }
 
   #isChosen(fault: MutableFault, context: RequestContext, route: Route): boolean {
@@ -210,7 +234,7 @@ export class Faults {
   }
 }
 
-type Preferred = { [Name in Exclude<keyof AppliedFault, 'description'>]: AppliedFault[Name] | undefined }
+type Preferred = { [Name in Exclude<keyof AppliedFault, 'description' | 'faultIds'>]: AppliedFault[Name] | undefined }
 
 const rejectedPreference = (title: string) => problem(400, `Prefer: ${title}`)
 
@@ -230,12 +254,23 @@ const normalized = (path: string) => path.toLowerCase().replace(/(?<=.)\/$/, '')
 
 type SimulatedFailure = number | NonNullable<Fault['connection']> | 'failure'
 
-/** `failure` is that of the store. */
-const failureOf = ({ code, connection, delay, bytesPerSecond }: Fault): SimulatedFailure | undefined =>
-  code ?? connection ?? ((delay ?? bytesPerSecond) === undefined ? 'failure' : undefined)
+/** The failure, the delay and the rate. `failure` is that of the store. */
+const effectsOf = ({ code, connection, delay, bytesPerSecond }: Fault) => {
+  const failure = code ?? connection ?? ((delay ?? bytesPerSecond) === undefined ? 'failure' : undefined)
+  return [failure satisfies SimulatedFailure | undefined, delay, bytesPerSecond] as const
+}
 
-const nameOf = ({ flag, method = 'any method', path = 'any path' }: MutableFault) =>
-  flag ?? `fault for ${method} ${path}`
+const failureTexts = {
+  failure: 'failure of the store',
+  reset: 'connection reset',
+  truncate: 'connection closed after half of the body',
+  lost: 'connection closed after the effect, without a response',
+} as const satisfies Record<Exclude<SimulatedFailure, number>, string>
+
+function requestsOf({ method, path }: Fault): string {
+  if (path !== undefined) return method ? `${method} ${path}` : `requests to ${path}`
+  return method ? `${method} requests` : 'all requests'
+}
 
 /** Names are in lower case; of two equal ones the first counts. */
 const parsePreferences = (header: string) =>
@@ -276,7 +311,7 @@ export function readFault(text: string, faults: Faults) {
 
 /** Each request looks at every fault, so there are not many. */
 const maxFaults = 1_000
-/** So many faults with the longest paths take about 12 MB. */
+/** So many faults with the longest paths, and their descriptions, take about 24 MB. */
 const maxFaultsTogether = 10_000
 
 const memberChecks = Object.fromEntries(Object.entries(faultMembers).map(([name, schema]) => [name, checkOf(schema)]))
@@ -293,14 +328,11 @@ export function faultErrors(fault: unknown, faults: Faults): string[] {
     return mistakeIn(name, value) ?? []
   })
   if (messages.length > 0) return messages
-  const { method, path, code, connection, delay, maxDelay } = fault as Fault
+  const { path, code, connection, delay, maxDelay } = fault as Fault
   if (code !== undefined && connection !== undefined) return ['code and connection exclude each other.']
   if (maxDelay !== undefined && !(delay !== undefined && delay <= maxDelay))
     return ['maxDelay needs a delay that is not greater.']
-  const matching = faults.api.routes.filter(
-    (route) =>
-      (method === undefined || method === route.method) && (path === undefined || matchOf(path, route) !== undefined),
-  )
+  const matching = routesOf(faults.api, fault as Fault)
   const served = matching.filter((route) => !isExempt(route))
   if (served.length === 0)
     return matching.length > 0 || (path !== undefined && controlPattern.test(path))
@@ -312,6 +344,12 @@ export function faultErrors(fault: unknown, faults: Faults): string[] {
   if (code !== undefined && !statuses.includes(code)) return [statusMessage('these operations', statuses)]
   return []
 }
+
+const routesOf = ({ routes }: Api, { method, path }: Pick<Fault, 'method' | 'path'>) =>
+  routes.filter(
+    (route) =>
+      (method === undefined || method === route.method) && (path === undefined || matchOf(path, route) !== undefined),
+  )
 
 /** Faults and preferences are not for these. */
 const isExempt = ({ isHealthCheck, isPageFile }: Route) => isHealthCheck || isPageFile

@@ -171,7 +171,6 @@ export class Journal {
     const { context, shown } = entry
     entry.context = undefined
     if (!context || entry.isRemoved) return
-    const { fault } = context
     const { state, isSimulated } = outcome
     const sent = state === 'sent' ? response : undefined
     const members = isSimulated ? undefined : sent?.error?.members
@@ -183,7 +182,7 @@ export class Journal {
       milliseconds: Math.round(10 * milliseconds) / 10,
       ...rules,
       ...(members && { errors: members }),
-      ...(fault?.description && { fault: fault.description }),
+      ...faultOf(context),
     }
     entry.request = { ...entry.request, body: firstBytes(context.bodyBytes) }
     const hasBody = sent && context.method !== 'HEAD'
@@ -319,11 +318,17 @@ function firstBytes(body: Response['body'] | Buffer): RecordedMessage['body'] {
   return Buffer.concat(body, Math.min(maxBodyBytes + 1, byteLengthOf(body)))
 }
 
+function faultOf({ fault }: RequestContext): Pick<JournalEntry, 'fault' | 'faultIds'> | undefined {
+  if (!fault?.description) return undefined
+  const { description, faultIds } = fault
+  return faultIds.length > 0 ? { fault: description, faultIds } : { fault: description }
+}
+
 const toEntry = ({ id, time, shown, request, response, context }: Recorded): JournalEntry => ({
   id,
   time: time.toISOString(),
   ...shown,
-  ...(context?.fault?.description && { fault: context.fault.description }),
+  ...(context && faultOf(context)),
   request: toMessage(context ? { ...request, body: firstBytes(context.bodyBytes) } : request),
   response: toMessage(response),
 })

@@ -71,13 +71,17 @@ export const faultsSchema = arrayOf(faultSchema)
 
 /** A fault in its space. */
 export const activeFaultSchema = object(
-  { id: wholeNumber, used: integer('How often the fault was applied.', { minimum: 0 }) },
+  {
+    id: wholeNumber,
+    description: text('Which requests get what.'),
+    used: integer('How often the fault was applied.', { minimum: 0 }),
+  },
   { ...faultMembers, flag: oneOf(['--fault', '--delay'], 'The flag of the command line that has set the fault.') },
 )
 export type ActiveFault = ValueOf<typeof activeFaultSchema>
 
 /** A fault that every space has at the start. */
-export type FlagFault = Omit<ActiveFault, 'id' | 'used'>
+export type FlagFault = Omit<ActiveFault, 'id' | 'description' | 'used'>
 
 export const activeFaultsSchema = arrayOf(activeFaultSchema)
 
@@ -114,7 +118,8 @@ export const journalEntry = object(
     isSimulated: alwaysTrue,
     isPreflight: { ...alwaysTrue, description: 'A browser sent this CORS preflight before the request of a page.' },
     errors: mapOf(arrayOf(text())),
-    fault: text('The faults that were applied.'),
+    fault: text('What was applied of faults and preferences.'),
+    faultIds: arrayOf(wholeNumber),
     item: itemChange,
     space: text(),
   },

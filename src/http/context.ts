@@ -16,6 +16,8 @@ export interface AppliedFault {
   readonly applied: string
   /** All that was applied, for the journal. */
   readonly description: string
+  /** Those of the control API. */
+  readonly faultIds: readonly number[]
   /** The fault or preference that the outcome comes from; undefined where that is `none`. */
   readonly simulatedBy: string | undefined
 }

@@ -5,7 +5,6 @@ import { readServerUrl } from '../config/config.ts'
 import { bearerToken } from '../config/token-options.ts'
 import {
   type ActiveFault,
-  activeFaultsSchema,
   faultSchema,
   type JournalEntry,
   journalEntry,
@@ -249,14 +248,21 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
       add: { ...faultSchema, description: 'Which requests, and what happens to them.' },
       clear: boolean('Remove all faults, but those of flags.'),
     }),
-    output: object({ url, faults: activeFaultsSchema }, { more }),
+    output: object(
+      {
+        url,
+        faults: arrayOf(object({ id: wholeNumber, description: text('Which requests get what.'), used: wholeNumber })),
+      },
+      { more },
+    ),
     annotations: { destructiveHint: false, idempotentHint: false, openWorldHint: false },
     async run({ profile: name, space: box, add, clear }) {
       const { service, baseUrl } = await services.connect(name, box)
       if (clear) await service.send('PUT', '/faults', add ? [add] : [])
       else if (add) await service.send('POST', '/faults', add)
       const all: readonly ActiveFault[] = parseBounded((await service.send('GET', '/faults')).text) as ActiveFault[]
-      const { shown, left } = firstOf(all, 100)
+      const described = all.map(({ id, description, used }) => ({ id, description, used }))
+      const { shown, left } = firstOf(described, 100)
       const rest = left > 0 && { more: `${left} more faults: GET ${baseUrl}/__admin/faults.` }
       return { data: { url: baseUrl, faults: shown, ...rest } }
     },

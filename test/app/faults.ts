@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import type { Page } from 'playwright-core'
+import type { ActiveFault } from '../../src/control/schema.ts'
 import {
   appPages,
   appServices,
@@ -22,7 +23,8 @@ interface UsedFault {
   readonly used: number
   readonly flag?: string
 }
-const faultsOf = async (base: string): Promise<UsedFault[]> => JSON.parse((await send(`${base}/__admin/faults`)).text)
+const faultsOf = async (base: string): Promise<UsedFault[]> =>
+  JSON.parse((await send(`${base}/__admin/faults`)).text).map(({ description: _, ...fault }: ActiveFault) => fault)
 const faultRow = (page: Page, text: string) => page.locator('.faults li', { hasText: text })
 const add = (page: Page) => page.getByRole('button', { name: 'Add', exact: true }).click()
 const post = { method: 'POST', path: '/api/todoitems' }

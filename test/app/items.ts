@@ -130,7 +130,7 @@ suite('/app: items', { concurrency: 3 }, () => {
     const page = await openView(t, base, 'items')
     await putFault(base, { method: 'PUT', times: 1, code: 400 })
     await page.getByRole('checkbox', { name: 'Done: Develop apps' }).click()
-    await page.getByRole('alert').getByText('Simulated by the fault for PUT any path: 400').waitFor()
+    await page.getByRole('alert').getByText('Simulated by PUT requests: 400, once').waitFor()
     await page.locator('.exchange .badge.simulated', { hasText: '400 Bad Request' }).waitFor()
     await page.locator('.items li:not(.done)', { hasText: 'Develop apps' }).waitFor()
     await page.getByLabel('New item').fill('no notes')

@@ -110,7 +110,7 @@ export function testItems(profile: Profile): void {
       // It is not deleted.
       await putFault(base, { method: 'DELETE', code: 400 })
       await button(page, 'Delete three').click()
-      await page.getByRole('alert').getByText('Simulated by the fault for DELETE').waitFor()
+      await page.getByRole('alert').getByText('Simulated by DELETE requests').waitFor()
       await item(page, 'three').waitFor()
       assert.equal(await page.getByRole('button', { name: /^Undo/ }).count(), 0)
     })

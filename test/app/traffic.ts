@@ -227,7 +227,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
     await send(`${base}/api/todoitems`, 'POST', {})
     const page = await openView(t, base, 'traffic')
     for (const [status, cause] of [
-      ['400', 'fault for POST /api/todoitems: 400'],
+      ['400', 'POST /api/todoitems: 400, once'],
       ['503', 'Prefer: code=503'],
     ] as const) {
       const simulated = row(page, cause)

@@ -185,7 +185,7 @@ suite('Prefer', { concurrency: true }, () => {
       await putFaults(client, { code: 429 })
       assert.deepEqual(await statuses(), [429, 429, 429, 429])
       const [entry] = await journalOf(client)
-      assert.deepEqual([entry?.reason, entry?.met], [`simulated by fault for any method any path: 401`, []])
+      assert.deepEqual([entry?.reason, entry?.met], ['simulated by all requests: 401 where possible', []])
     })
   }
 
@@ -327,7 +327,10 @@ suite('Prefer', { concurrency: true }, () => {
   })
 })
 
-const faultsOf = async (client: Client) => JSON.parse((await client.send('GET', '/__admin/faults')).text)
+/** Without their descriptions, which have tests of their own. */
+const faultsOf = async (client: Client) =>
+  (await activeFaults(client)).map(({ description: _, ...fault }: { description: string }) => fault)
+const activeFaults = async (client: Client) => JSON.parse((await client.send('GET', '/__admin/faults')).text)
 
 suite('faults', { concurrency: true }, () => {
   const statuses = async (client: Client, times: number, method = 'GET', path = itemsPath, body?: unknown) => {
@@ -347,12 +350,41 @@ suite('faults', { concurrency: true }, () => {
     assert.deepEqual(await faultsOf(client), [])
   })
 
+  test('description: one sentence says which requests get what', async () => {
+    const client = newSpace(b)
+    const post = { method: 'POST', path: itemsPath }
+    const described = [
+      [{ ...post, times: 2, code: 409 }, `POST ${itemsPath}: 409, twice`],
+      [
+        { ...post, connection: 'lost', times: 1 },
+        `POST ${itemsPath}: connection closed after the effect, without a response, once`,
+      ],
+      [{ path: itemsPath, code: 503 }, `requests to ${itemsPath}: 503 where possible`],
+      [{ method: 'GET', code: 503 }, 'GET requests: 503'],
+      [{ connection: 'reset', times: 20 }, 'all requests: connection reset, 20 times'],
+      [{ connection: 'truncate', share: 0.07 }, 'all requests: connection closed after half of the body, 7 % of them'],
+      [{}, 'all requests: failure of the store'],
+      [{ delay: 0, maxDelay: 800 }, 'all requests: delayed by 0 to 800 ms'],
+      [{ delay: 5, code: 429, bytesPerSecond: 2048 }, 'all requests: 429, delayed by 5 ms, body at 2048 bytes/s'],
+    ] as const
+    await putFaults(client, ...described.map(([fault]) => fault))
+    assert.deepEqual(
+      (await activeFaults(client)).map(({ description }: { description: string }) => description),
+      described.map(([, description]) => description),
+    )
+    assert.equal((await client.send('PUT', '/__admin/faults/1', { method: 'DELETE' })).status, 204)
+    assert.equal((await activeFaults(client))[0].description, 'DELETE requests: failure of the store')
+  })
+
   test('one fault is added behind the others, replaced in its place and removed; each is an event', async (t) => {
     const client = newSpace(a)
     await putFaults(client, { method: 'GET', times: 1, code: 500 })
     const stream = await EventStream.open(t, client)
     const added = await client.send('POST', '/__admin/faults', { method: 'GET', code: 503 })
-    assert.deepEqual([added.status, JSON.parse(added.text)], [201, { id: 2, method: 'GET', code: 503, used: 0 }])
+    assert.deepEqual(
+      [added.status, JSON.parse(added.text)],
+      [201, { id: 2, method: 'GET', code: 503, description: 'GET requests: 503', used: 0 }],
+    )
     assert.equal((await stream.next()).event, 'faults')
     assert.deepEqual(await statuses(client, 2), [500, 503])
     const replaced = await client.send('PUT', '/__admin/faults/1', { code: 500, times: 2 })
@@ -418,12 +450,13 @@ suite('faults', { concurrency: true }, () => {
     assert.deepEqual(await used(), [0, 1, 0, 1, 1, 0])
     assert.deepEqual(await statuses(client, 1), [500])
     assert.deepEqual(await used(), [0, 1, 1, 1, 2, 1])
-    const any = 'fault for any method any path'
+    // Of each fault, the description has only what was applied.
+    const rate = 'all requests: body at 5000 bytes/s, twice'
     assert.deepEqual(
-      (await journalOf(client)).map(({ fault }) => fault),
+      (await journalOf(client)).map(({ fault, faultIds }) => [fault, faultIds]),
       [
-        `${any}: 20 ms; fault for any method ${itemsPath}: 503; ${any}: 5000 bytes/s`,
-        `${any}: 10 ms; ${any}: 5000 bytes/s; ${any}: 500`,
+        [`all requests: delayed by 20 ms, once; requests to ${itemsPath}: 503, once; ${rate}`, [2, 4, 5]],
+        [`all requests: delayed by 10 ms; ${rate}; all requests: 500`, [3, 5, 6]],
       ],
     )
     await client.send('DELETE', '/__admin/faults')
@@ -441,7 +474,9 @@ suite('faults', { concurrency: true }, () => {
     const client = newSpace(a)
     await putFaults(client, { delay: 1, maxDelay: 20 })
     await statuses(client, 30)
-    const delays = (await journalOf(client)).map(({ fault }) => Number(/: (\d+) ms$/.exec(fault ?? '')?.[1]))
+    const delays = (await journalOf(client)).map(({ fault }) =>
+      Number(/^all requests: delayed by 1 to 20 ms \((\d+)\)$/.exec(fault ?? '')?.[1]),
+    )
     assert.ok(delays.every((delay) => delay >= 1 && delay <= 20) && new Set(delays).size > 3, `${delays}`)
   })
 
@@ -669,7 +704,7 @@ suite('--delay and --fault', { concurrency: true }, () => {
       assert.deepEqual(applied(await client.send('GET', itemsPath)), [200, undefined])
       assert.ok(performance.now() - startedAt >= 145)
       const [entry] = await journalOf(client)
-      assert.match(entry?.fault ?? '', /^--delay: (?:1[5-9]\d|200) ms$/)
+      assert.match(entry?.fault ?? '', /^all requests: delayed by 150 to 200 ms \((?:1[5-9]\d|200)\) \(--delay\)$/)
     }
     const client = createClient(url)
     await client.send('GET', '/health/live')
@@ -702,8 +737,8 @@ suite('--delay and --fault', { concurrency: true }, () => {
     await putFaults(ada, { code: 503 })
     const own = { id: 4, code: 503, used: 0 }
     assert.deepEqual(await faultsOf(ada), [own, ...atStart])
-    const { text } = await ada.send('POST', '/__admin/faults', { method: 'PUT' })
-    assert.deepEqual(await faultsOf(ada), [own, JSON.parse(text), ...atStart])
+    await ada.send('POST', '/__admin/faults', { method: 'PUT' })
+    assert.deepEqual(await faultsOf(ada), [own, { id: 5, method: 'PUT', used: 0 }, ...atStart])
     assert.equal((await ada.send('DELETE', '/__admin/faults')).status, 204)
     assert.deepEqual(await faultsOf(ada), atStart)
     assert.equal((await ada.send('GET', itemsPath)).status, 200)

@@ -325,10 +325,10 @@ suite('journal', { concurrency: true }, () => {
     assert.deepEqual([failed.status, failed.fault, failed.item], [503, 'Prefer: code=503', undefined])
     assert.equal((await send('wait=0, code=500')).reason, 'simulated by Prefer: code=500')
     await putFaults(client, { method: 'POST', times: 1, code: 500 }, { path: itemsPath, delay: 1 })
-    const byRule = await send(undefined)
-    const delay = `fault for any method ${itemsPath}: 1 ms`
-    assert.deepEqual([byRule.status, byRule.fault], [500, `fault for POST any path: 500; ${delay}`])
-    assert.equal(byRule.reason, 'simulated by fault for POST any path: 500')
+    const byFault = await send(undefined)
+    const delay = `requests to ${itemsPath}: delayed by 1 ms`
+    assert.deepEqual([byFault.status, byFault.fault], [500, `POST requests: 500, once; ${delay}`])
+    assert.equal(byFault.reason, 'simulated by POST requests: 500, once')
     const delayed = await send(undefined, 'GET')
     assert.deepEqual([delayed.status, delayed.fault], [200, delay])
     await putFaults(client)
@@ -601,7 +601,7 @@ suite('requests in flight', { concurrency: true }, () => {
     await client.send('POST', itemsPath, numbered('x'))
     await client.send('GET', itemsPath, undefined, { prefer: 'code=503' })
     await client.send('DELETE', `${itemsPath}/1`, undefined, { prefer: 'connection=reset' }).catch(() => {})
-    await running.prints(/^POST .* 503 .*: simulated by fault for POST \/api\/todoitems: 503$/m)
+    await running.prints(/^POST .* 503 .*: simulated by POST \/api\/todoitems: 503$/m)
     await running.prints(/^GET .* 503 .*: simulated by Prefer: code=503$/m)
     await running.prints(/^DELETE .* closed .*: simulated by Prefer: connection=reset$/m)
   })
