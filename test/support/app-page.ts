@@ -124,3 +124,52 @@ export function appServices(spacePrefix: string, argsOfA: readonly string[] = []
   const newSpace = (profile: Profile) => `${services[profile].url}/~${spacePrefix}-${++spaces}`
   return { services, newSpace }
 }
+
+/** Fonts of other systems are wider and narrower than the one of the tests: about as much as this. */
+export const fontWidths = { narrow: '-0.6px', usual: '0', wide: '1px' } as const
+
+/** Finds what nobody can reach in windows of these widths: beyond the window, or cut off by an element around it. */
+export async function unreachable(
+  page: Page,
+  widths: readonly number[],
+  fonts: readonly (keyof typeof fontWidths)[],
+): Promise<string[]> {
+  const failures: string[] = []
+  for (const font of fonts) {
+    await page.evaluate(`{
+      const sheet = new CSSStyleSheet()
+      sheet.replaceSync('* { letter-spacing: ${fontWidths[font]} !important }')
+      document.adoptedStyleSheets = [sheet]
+    }`)
+    for (const width of widths) {
+      await page.setViewportSize({ width, height: 800 })
+      const found = (await page.evaluate(findUnreachable)) as string[]
+      failures.push(...found.map((one) => `${width} pixels, ${font} font: ${one}`))
+    }
+  }
+  return failures
+}
+
+const findUnreachable = `(() => {
+  const found = []
+  const { scrollWidth, scrollHeight } = document.documentElement
+  if (scrollWidth > innerWidth) found.push('the page is ' + scrollWidth + ' pixels wide')
+  if (scrollHeight > innerHeight) found.push('the page is ' + scrollHeight + ' pixels high')
+  for (const element of document.querySelectorAll('a, button, input, select, textarea, summary, h1, h2, h3, p')) {
+    if (!element.checkVisibility({ visibilityProperty: true }) || element.closest('.offscreen, .head')) continue
+    const { left, right, width } = element.getBoundingClientRect()
+    if (width <= 1) continue
+    let from = 0
+    let to = innerWidth
+    for (let around = element.parentElement; around; around = around.parentElement) {
+      const { overflowX } = getComputedStyle(around)
+      if (overflowX === 'visible') continue
+      const box = around.getBoundingClientRect()
+      from = Math.max(from, box.left)
+      to = Math.min(to, box.right)
+    }
+    if (left < from - 1 || right > to + 1)
+      found.push(element.localName + ' "' + (element.ariaLabel || element.textContent).trim().slice(0, 30) + '" is at ' + Math.round(left) + ' to ' + Math.round(right) + ' of ' + Math.round(from) + ' to ' + Math.round(to))
+  }
+  return found
+})()`
