@@ -44,7 +44,8 @@ const notRunHere: Readonly<Record<string, string>> = {
   'docs/operations.md: [databases]': 'needs PgBouncer',
   'docs/operations.md: grant usage on schema todo to todo_writer;': 'commands/database.test.ts grants and uses them',
   'docs/runtimes.md: npm ci && bun dist/src/cli.js serve': 'runtimes.test.ts runs the program on both',
-  'docs/verify.md: - uses: OWNER/REPOSITORY@REF': 'below, with action.yml; slow/action.test.ts runs the action',
+  'docs/control.md: - uses: OWNER/REPOSITORY@REF': 'below, with action.yml; slow/action.test.ts runs the action',
+  'docs/verify.md: - uses: OWNER/REPOSITORY@REF': 'likewise',
   'docs/verify.md: - run: npx --no todo-service verify "$URL" --profile a --wait 30 --report junit --out contract.xml':
     'below',
 }
@@ -319,8 +320,12 @@ export function testExamples(isSelected: (page: string) => boolean): void {
         const [action, install] = blocks
           .filter(({ page, language }) => page === 'docs/verify.md' && language === 'yaml')
           .map(({ text }) => parse(text))
-        const { inputs } = parse(read('action.yml'))
-        for (const name of Object.keys(action[0].with)) assert.ok(inputs[name], name)
+        const { inputs, outputs } = parse(read('action.yml'))
+        const [start] = blocks.filter(({ page, language }) => page === 'docs/control.md' && language === 'yaml')
+        const [started, client] = parse(start?.text ?? '')
+        for (const name of Object.keys({ ...action[0].with, ...started.with })) assert.ok(inputs[name], name)
+        const [, output = ''] = /outputs\.([\w-]+)/.exec(client.env.SERVICE_URL) ?? []
+        assert.ok(outputs[output], output)
         const terminal = new Terminal(t)
         const URL = await terminal.serve('a', [5080, 5081])
         const text = `URL=${URL}\n${install[0].run.replace('--wait 30', '--wait 30 --only A1')} >/dev/null\n`
