@@ -26,7 +26,7 @@ import { type SpaceUse, spaceName } from './schema.ts'
 import { ControlledSpace, type SpaceItems, type SpaceSettings } from './space.ts'
 
 export interface ControlOptions
-  extends Omit<SpaceSettings, 'settings' | 'faults' | 'budget'>,
+  extends Omit<SpaceSettings, 'settings' | 'faults' | 'budget' | 'onFaultsChange'>,
     Omit<ControlApiSettings, 'codes' | 'listSpaces' | 'deleteSpace'> {
   readonly settings: Omit<DispatchSettings, 'space'>
   /** Checks the tokens of the control API. */
@@ -70,6 +70,9 @@ export class Control implements HttpHandler {
   readonly #handlers: Readonly<Record<'service' | 'control', ApiHandler>>
   readonly #sweep: NodeJS.Timeout
   #opened = 0
+  /** Whether a fault may have been added that closes connections. */
+  #mayCloseConnections = false
+  readonly #idleClosers: (() => void)[] = []
 
   constructor(options: ControlOptions) {
     const { monotonicNow } = options.settings
@@ -80,6 +83,10 @@ export class Control implements HttpHandler {
       ...options,
       faults: { ...options.faults, countFaults: () => this.#countFaults() },
       budget: new JournalBudget(),
+      onFaultsChange: () => {
+        this.#mayCloseConnections = true
+        if (this.closesConnections) for (const closeIdle of this.#idleClosers) closeIdle()
+      },
     }
     this.defaultSpace = this.#create(defaultSpace)
     const { api } = options
@@ -139,6 +146,21 @@ export class Control implements HttpHandler {
 
   malformed(status: number, reason: string, client: string): void {
     this.#handlers.service.malformed(status, reason, client)
+  }
+
+  /**
+   * Browsers repeat a request by themselves if a connection that was used before closes without a response. They share
+   * connections among spaces.
+   */
+  get closesConnections(): boolean {
+    this.#mayCloseConnections &&= [this.defaultSpace, ...this.#spaces.values()].some(
+      ({ faults }) => faults.closesConnections,
+    )
+    return this.#mayCloseConnections
+  }
+
+  onClosesConnections(closeIdle: () => void): void {
+    this.#idleClosers.push(closeIdle)
   }
 
   /** Ends the streams of events. */

@@ -45,6 +45,11 @@ export class Faults {
     return this.#active.filter(({ flag }) => !flag).length
   }
 
+  /** Whether a connection may be closed without a response. */
+  get closesConnections(): boolean {
+    return this.#active.some(({ connection, times, used }) => connection && used < (times ?? Number.POSITIVE_INFINITY))
+  }
+
   /** Says why there cannot be `count` faults but those of flags; undefined where there can. */
   findProblem(count: number): string | undefined {
     if (count > maxFaults) return `There may be at most ${maxFaults} faults.`

@@ -31,6 +31,7 @@ export interface SpaceSettings {
   readonly now: () => Date
   readonly spaces: SpaceMode
   readonly info: () => Omit<ProfileInfo, 'spaces'>
+  readonly onFaultsChange: () => void
 }
 
 /** A space with its faults and its journal: what the control API works on. */
@@ -53,7 +54,10 @@ export class ControlledSpace implements Space {
     this.#shared = shared
     this.usedAt = settings.monotonicNow()
     this.journal = new Journal(budget, now, rulesOf)
-    this.faults = new Faults(api, shared.faults, () => this.journal.notify('faults'))
+    this.faults = new Faults(api, shared.faults, () => {
+      this.journal.notify('faults')
+      shared.onFaultsChange()
+    })
   }
 
   get stores(): Stores {

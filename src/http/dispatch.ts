@@ -75,6 +75,10 @@ export interface HttpHandler {
   dispatch(request: Request): void
   /** Called for bytes that are no HTTP request, which the server answers itself. */
   malformed(status: number, reason: string, client: string): void
+  /** Development: while it is true, each response closes its connection, so that the next request comes on a new one. */
+  readonly closesConnections?: boolean
+  /** Development: `closeIdle` is called when that begins. It closes the idle connections of browsers. */
+  onClosesConnections?(closeIdle: () => void): void
 }
 
 export interface ApiHandler extends HttpHandler {

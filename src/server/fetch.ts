@@ -207,7 +207,9 @@ export abstract class FetchRequest implements Request {
   }
 
   #toFetch(response: Response): FetchResponse {
-    if (response === noContent && !this.isLast && !this.server.isDraining) return noContentResponse
+    const { isDraining, handler } = this.server
+    const isLast = this.isLast || isDraining || handler.closesConnections
+    if (response === noContent && !isLast) return noContentResponse
     const { status, headers, body = '', isTruncated = false, bytesPerSecond, closesConnection } = response
     let content: string | Buffer | ReadableStream | null = null
     let contentLength: string | undefined
@@ -235,7 +237,7 @@ export abstract class FetchRequest implements Request {
     if (contentLength !== undefined) result.headers.set('content-length', contentLength)
     // Bun leaves it out.
     if (this.method === 'HEAD' && !headers?.date) result.headers.set('date', this.server.now().toUTCString())
-    if (closesConnection || this.isLast || this.server.isDraining) result.headers.set('connection', 'close')
+    if (closesConnection || isLast) result.headers.set('connection', 'close')
     return result
   }
 

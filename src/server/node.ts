@@ -83,6 +83,9 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
   tls?.on('secureConnection', serve)
   tls?.on('tlsClientError', (_error, socket) => socket.destroy())
   let onLastClosed = () => {}
+  handler.onClosesConnections?.(() => {
+    for (const connection of connections.values()) if (connection.isBrowser) connection.closeIfIdle(false)
+  })
 
   function accept(socket: Socket): void {
     if (load.connections >= limits.maxConnections + maxSurplusConnections) {
@@ -242,6 +245,8 @@ class ClientConnection {
   #idleMs = 0
   /** The request that was handled last, or is being handled. */
   #last: NodeRequest | undefined
+  /** Whether the last request came from a browser, where `#last` is gone. */
+  #isBrowser = false
   hasReceived = false
   /** What is wrong with the bytes behind the requests in the queue: they are not parsed. */
   failure: Failure | undefined
@@ -301,7 +306,10 @@ class ClientConnection {
 
   /** Called at an interval; Node's own timeouts would set a timer for each response. */
   check(): void {
-    if (this.#last?.outgoing.writableFinished && this.#last.incoming.complete) this.#last = undefined
+    if (this.#last?.outgoing.writableFinished && this.#last.incoming.complete) {
+      this.#isBrowser = this.isBrowser
+      this.#last = undefined
+    }
     const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, stalledTimeoutMs } = this.state.limits
     this.#headChecks = this.#isReceivingHead ? this.#headChecks + 1 : 0
     if ((this.#headChecks - 1) * checkIntervalMs >= Math.min(headersTimeoutMs, requestTimeoutMs))
@@ -322,7 +330,11 @@ class ClientConnection {
     return this.#socket.bytesRead !== this.#requestBytes && !this.#socket.isPaused()
   }
 
-  /** On shutdown: closes the connection between two requests, or before the first one, which may be on its way. */
+  get isBrowser(): boolean {
+    return this.#last ? this.#last.header('user-agent')?.startsWith('Mozilla/') === true : this.#isBrowser
+  }
+
+  /** Closes the connection between two requests, or on shutdown before the first one, which may be on its way. */
   closeIfIdle(alsoUnused: boolean): void {
     const { bytesRead, writableLength } = this.#socket
     const isSent = !this.#last?.outgoing.writableLength && writableLength === 0
@@ -590,7 +602,8 @@ class NodeRequest implements Request {
   #isLast(response: Response, isIncomplete: boolean): boolean {
     const connection = this.#connection
     if (response.closesConnection === true || connection.isSurplus) return true
-    if (connection.state.isDraining && !connection.hasWaiting) return true
+    const { isDraining, handler } = connection.state
+    if ((isDraining || handler.closesConnections) && !connection.hasWaiting) return true
     // Node cannot keep an HTTP/1.0 connection open after a response without Content-Length.
     if (this.isHttp10) return true
     // The client may send the body, or not.

@@ -9,6 +9,8 @@ import {
   clipboard,
   createItem,
   live,
+  namesOf,
+  putFault,
   send,
   show,
 } from '../support/app-page.ts'
@@ -16,7 +18,8 @@ import { sharedBrowser } from '../support/browser.ts'
 import { serve } from '../support/cli.ts'
 
 const { newSpace } = appServices('faults')
-const { open, openView } = appPages(sharedBrowser())
+const browsers = sharedBrowser()
+const { open, openView } = appPages(browsers)
 
 interface UsedFault {
   readonly id: number
@@ -38,6 +41,45 @@ async function execute(command: string) {
 }
 
 suite('/app: faults', { concurrency: 3 }, () => {
+  test('a page sees that its connection was closed, also one that it has used: the browser does not repeat the request', async (t) => {
+    const base = newSpace('a')
+    const own = await open(t, `${base}/app`)
+    const context = await browsers.browser.newContext()
+    t.after(() => context.close())
+    const foreign = await context.newPage()
+    await foreign.goto(newSpace('b'))
+    const url = `${base}/api/todoitems`
+    /** The status, or undefined without a response. */
+    const post = (page: Page) =>
+      page.evaluate(async (target) => {
+        // Idle connections of this page.
+        await Promise.all([1, 2, 3].map(() => fetch(target).then((response) => response.text())))
+        await fetch(`${target}?ready`)
+        const headers = { 'content-type': 'application/json' }
+        const request = { method: 'POST', headers, body: '{"name":"milk","isComplete":false}' }
+        return fetch(target, request).then(
+          ({ status }) => status,
+          () => undefined,
+        )
+      }, url)
+    for (const page of [own, foreign]) {
+      await send(`${base}/__admin/reset`, 'POST')
+      assert.equal(await post(page), 201)
+      for (const [connection, count] of [
+        ['reset', 1],
+        ['lost', 2],
+      ] as const) {
+        await putFault(base, { method: 'POST', times: 1, connection })
+        assert.equal(await post(page), undefined, connection)
+        assert.equal((await namesOf(base)).length, count)
+      }
+      // The first request after the fault is there.
+      await page.evaluate((target) => fetch(target).then((response) => response.text()), url)
+      await putFault(base, { method: 'GET', times: 1, connection: 'reset' })
+      assert.equal(await page.evaluate((target) => fetch(target).catch(() => 'failed'), url), 'failed')
+    }
+  })
+
   test('faults of the API and of flags are rows; each is removed alone, or all at once', async (t) => {
     const { url } = await serve(t, ['--fault', 'POST:20%', '--delay', '1-2'])
     await send(`${url}/__admin/faults`, 'PUT', [

@@ -547,6 +547,38 @@ suite('faults', { concurrency: true }, () => {
     assert.equal(await count(client), 1)
   })
 
+  test('while a fault closes connections, each response does, and idle ones of browsers are closed', async (t) => {
+    const service = await serve(t, ['--https-port', '0'])
+    const client = createClient(`${service.url}/~ada`)
+    const get = (path: string, agent = 'node') =>
+      `GET ${path} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: ${agent}\r\n\r\n`
+    const send = async (raw: RawConnection, request: string) => {
+      raw.received = ''
+      raw.socket.write(request)
+      await raw.responses(1)
+      return /^connection: (.*)\r$/im.exec(raw.received)?.[1]
+    }
+    const connect = () => new RawConnection(t, service.port)
+    const [browser, other] = [connect(), connect()]
+    const mozilla = 'Mozilla/5.0 (X11; Linux x86_64)'
+    assert.deepEqual(
+      [await send(browser, get('/', mozilla)), await send(other, get('/~ada/'))],
+      ['keep-alive', 'keep-alive'],
+    )
+    await putFaults(client, { method: 'POST', connection: 'lost', times: 1 })
+    await browser.closed
+    // Other clients do not repeat a request whose connection closes: theirs close with the next response, in any space.
+    assert.equal(await send(other, get('/')), 'close')
+    await other.closed
+    const preflight = `OPTIONS ${itemsPath} HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost:5173\r\nAccess-Control-Request-Method: POST\r\n\r\n`
+    for (const request of [get(`/~ada${itemsPath}`), get('/none'), get('/__admin/faults'), preflight])
+      assert.equal(await send(connect(), request), 'close')
+    await assert.rejects(create(client), NoResponseError)
+    assert.equal(await send(connect(), get('/')), 'keep-alive', 'it is used up')
+    await putFaults(client, { code: 503, delay: 1 })
+    assert.equal(await send(connect(), get(`/~ada${itemsPath}`)), 'keep-alive')
+  })
+
   test('a preference comes before the faults', async () => {
     const client = newSpace(a)
     await putFaults(client, { method: 'POST', code: 503 })
