@@ -1,15 +1,8 @@
 /** S4: the OpenAPI document is valid, describes the profile, and agrees with what the server does. */
 import { bearer, type Client, type Response } from '../../common/client.ts'
-import { type Check, choice, spec, uniqueText, withToken } from '../engine/contract.ts'
-import {
-  expectMediaType,
-  expectObject,
-  expectStatus,
-  expectSuccess,
-  expectThat,
-  parseJson,
-  RuleViolation,
-} from '../engine/expect.ts'
+import { type Check, choice, spec, withToken } from '../engine/contract.ts'
+import { expectMediaType, expectObject, expectStatus, expectThat, parseJson, RuleViolation } from '../engine/expect.ts'
+import { deleteItem, type ModelItem, type Profile, postItem, StoreModel } from './model.ts'
 import {
   describedMembers,
   findMisfit,
@@ -21,56 +14,56 @@ import {
   readOpenApi,
   responseFor,
 } from './openapi.ts'
-import { itemPath, itemsPath, observe, providing, setUp } from './rules.ts'
-
-/** The methods that a profile offers. */
-export interface Methods {
-  readonly collection: readonly string[]
-  readonly item: readonly string[]
-}
+import { itemPath, itemsPath, observe, providing } from './rules.ts'
 
 export const documentPath = '/swagger/v1/swagger.json'
 export const secretPath = '/secret'
 export const forecastPath = '/weatherforecast'
 export const summaries = 'Freezing Bracing Chilly Cool Mild Warm Balmy Hot Sweltering Scorching'.split(' ')
 
-type Type = 'integer' | 'string' | 'boolean'
-
-/** Values of other types. */
-const wrongValues: Record<Type, readonly unknown[]> = {
-  integer: ['x', 1.5, true],
-  string: [1, true, {}],
-  boolean: ['true', 0],
+/** What a schema must say about an object. */
+interface Statement {
+  /** It allows these. */
+  readonly valid: readonly Json[]
+  /** It allows none of these values of a member, and describes no other members. */
+  readonly wrong: Readonly<Record<string, readonly unknown[]>>
+  /** Members of which it requires all, if it requires any: some generators state no member as required. */
+  readonly required?: readonly string[]
+  readonly isList?: boolean
 }
 
-/** The objects of the specification: items and entries of the forecast. */
-interface SpecifiedObject {
-  readonly types: Readonly<Record<string, Type>>
-  /** Members that must not be null. Where a null counts as missing, a document may allow it. */
-  readonly notNull: readonly string[]
-  /** Objects that the specification allows, made from an item that the server returned. */
-  variants(item: Json): Json[]
-}
+const notIntegers = ['x', 1.5, true]
+const notTexts = [1, true, {}]
+const notBooleans = ['true', 0]
 
-const itemOfA: SpecifiedObject = {
-  types: { id: 'integer', name: 'string', isComplete: 'boolean' },
-  notNull: ['id', 'isComplete'],
-  variants: (item) => [item, { ...item, name: null }, { ...item, isComplete: true }, { ...item, id: 2 ** 40 }],
-}
-const itemOfB: SpecifiedObject = {
-  types: { id: 'string', name: 'string', notes: 'string', done: 'boolean' },
-  notNull: [],
-  variants: (item) => [item, { ...item, done: true }],
-}
+/** Where a null counts as missing, a document may allow it. */
+const wrongInA = { id: [...notIntegers, null], name: notTexts, isComplete: [...notBooleans, null] }
+const newOfA = { name: 'name', isComplete: false }
+const namelessOfA = { name: null, isComplete: true }
+const newInA: Statement = { valid: [newOfA, namelessOfA], wrong: wrongInA, required: ['isComplete'] }
+const withIds = [1, 2 ** 40].flatMap((id) => [newOfA, namelessOfA].map((item) => ({ id, ...item })))
+const itemOfA: Statement = { valid: withIds, wrong: wrongInA, required: ['isComplete'] }
+
+const wrongInB = { id: notTexts, name: notTexts, notes: notTexts, done: notBooleans }
+const withoutDone = { id: 'id', name: 'name', notes: 'notes' }
+const itemsOfB = [false, true].map((done) => ({ ...withoutDone, done }))
+const itemOfB: Statement = { valid: itemsOfB, wrong: wrongInB }
+const sentToB: Statement = { valid: [...itemsOfB, withoutDone], wrong: wrongInB, required: ['id', 'name', 'notes'] }
+
 const date = '2026-06-02T12:00:00.000+00:00'
-const forecastEntry: SpecifiedObject = {
-  types: { date: 'string', temperatureC: 'integer', temperatureF: 'integer', summary: 'string' },
-  notNull: ['date', 'temperatureC', 'temperatureF'],
-  variants: () =>
-    summaries.flatMap((summary) => [
-      { date, temperatureC: -20, temperatureF: -3, summary },
-      { date, temperatureC: 54, temperatureF: 129, summary },
-    ]),
+const extremes = [
+  { date, temperatureC: -20, temperatureF: -3 },
+  { date, temperatureC: 54, temperatureF: 129 },
+]
+const forecast: Statement = {
+  valid: summaries.flatMap((summary) => extremes.map((entry) => ({ ...entry, summary }))),
+  wrong: {
+    date: [...notTexts, null],
+    temperatureC: [...notIntegers, null],
+    temperatureF: [...notIntegers, null],
+    summary: notTexts,
+  },
+  isList: true,
 }
 
 /** An operation of the specification. */
@@ -80,91 +73,36 @@ interface Specified {
   readonly template: string
   readonly success: number
   readonly errors?: readonly number[]
-  /** What the body of a success contains. */
-  readonly shape?: SpecifiedObject
-  readonly isList?: boolean
-  readonly validBodies?: readonly Json[]
+  readonly request?: Statement
+  /** The body of a success. */
+  readonly response?: Statement
 }
 
 interface Described extends Specified {
   readonly operation: Operation
 }
 
-interface DocumentedProfile {
-  readonly item: SpecifiedObject
-  /** The members that a request must have. */
-  readonly required: readonly string[]
-  readonly operations: readonly Specified[]
-  newItem(): Json
-  /** Requests whose responses have no body, or an error. */
-  exchanges(client: Client, item: Json): Promise<Response[]>
-}
-
 const itemTemplate = `${itemsPath}/{}`
+const listOf = (item: Statement): Statement => ({ ...item, isList: true })
 
-/** Items of a real store do not have it. */
-const unusedId = '9007199254740993'
-const creationsOfA = ['name', null].map((name) => ({ name, isComplete: false }))
-const updatesOfA = [1, 2 ** 40].map((id) => ({ id, name: null, isComplete: true }))
-const withoutDone = { id: 'id', name: 'name', notes: 'notes' }
-const bodiesOfB = [{ ...withoutDone, done: false }, withoutDone]
-
-const profileA: DocumentedProfile = {
-  item: itemOfA,
-  required: ['isComplete'],
-  operations: [
-    { method: 'GET', template: itemsPath, success: 200, shape: itemOfA, isList: true },
-    { method: 'POST', template: itemsPath, success: 201, shape: itemOfA, validBodies: creationsOfA },
-    { method: 'GET', template: itemTemplate, success: 200, errors: [404], shape: itemOfA },
-    { method: 'PUT', template: itemTemplate, success: 204, errors: [400, 404], validBodies: updatesOfA },
-    { method: 'DELETE', template: itemTemplate, success: 204, errors: [404] },
-  ],
-  newItem: () => ({ name: uniqueText(), isComplete: false }),
-  exchanges: async (client, item) => [
-    await client.send('POST', itemsPath, {}),
-    await client.send('PUT', itemPath(item.id), stringifyItem(item)),
-    await client.send('PUT', itemPath(item.id), stringifyItem({ ...item, id: unusedId })),
-    await client.send('PUT', `${itemsPath}/${unusedId}`, stringifyItem({ ...item, id: unusedId })),
-    await client.send('GET', `${itemsPath}/${unusedId}`),
-    await client.send('DELETE', `${itemsPath}/${unusedId}`),
-  ],
-}
-
-const profileB: DocumentedProfile = {
-  item: itemOfB,
-  required: ['id', 'name', 'notes'],
-  operations: [
-    { method: 'GET', template: itemsPath, success: 200, shape: itemOfB, isList: true },
-    { method: 'POST', template: itemsPath, success: 200, errors: [400, 409], shape: itemOfB, validBodies: bodiesOfB },
-    { method: 'PUT', template: itemsPath, success: 204, errors: [400, 404], validBodies: bodiesOfB },
-    { method: 'DELETE', template: itemTemplate, success: 204, errors: [400, 404] },
-  ],
-  newItem: () => ({ id: uniqueText(), name: uniqueText(), notes: 'notes', done: false }),
-  exchanges: async (client, item) => [
-    await client.send('POST', itemsPath, {}),
-    await client.send('POST', itemsPath, item),
-    await client.send('PUT', itemsPath, item),
-    await client.send('PUT', itemsPath, {}),
-    await client.send('PUT', itemsPath, { ...item, id: uniqueText() }),
-    await client.send('DELETE', `${itemsPath}/${uniqueText()}`),
-  ],
-}
-
-/** JSON.stringify cannot write a bigint. */
-const stringifyItem = ({ id, name }: Json) => `{"id":${id},"name":${JSON.stringify(name)},"isComplete":true}`
-
+const operationsOfA: readonly Specified[] = [
+  { method: 'GET', template: itemsPath, success: 200, response: listOf(itemOfA) },
+  { method: 'POST', template: itemsPath, success: 201, request: newInA, response: itemOfA },
+  { method: 'GET', template: itemTemplate, success: 200, errors: [404], response: itemOfA },
+  { method: 'PUT', template: itemTemplate, success: 204, errors: [400, 404], request: itemOfA },
+  { method: 'DELETE', template: itemTemplate, success: 204, errors: [404] },
+]
+const operationsOfB: readonly Specified[] = [
+  { method: 'GET', template: itemsPath, success: 200, response: listOf(itemOfB) },
+  { method: 'POST', template: itemsPath, success: 200, errors: [400, 409], request: sentToB, response: itemOfB },
+  { method: 'PUT', template: itemsPath, success: 204, errors: [400, 404], request: sentToB },
+  { method: 'DELETE', template: itemTemplate, success: 204, errors: [400, 404] },
+]
 const samples: readonly Specified[] = [
   { method: 'GET', template: '/', success: 200 },
-  { method: 'GET', template: forecastPath, success: 200, shape: forecastEntry, isList: true },
+  { method: 'GET', template: forecastPath, success: 200, response: forecast },
   { method: 'GET', template: secretPath, success: 200 },
 ]
-
-async function fetchDocument(client: Client) {
-  const response = await client.send('GET', documentPath, undefined, bearer(client.token))
-  observe(documentPath, () => expectStatus(response, 200))
-  const document = observe('document', () => expectObject(response))
-  return { response, document, ...readOpenApi(document, client.url, documentPath) }
-}
 
 type Target = Pick<Specified, 'method' | 'template'>
 
@@ -173,7 +111,7 @@ const title = ({ method, template }: Target) => `${method} ${template.replace('{
 const findOperation = (operations: readonly Operation[], { method, template }: Target) =>
   operations.find((one) => one.method === method && one.template.toLowerCase() === template)
 
-/** A statement about a valid document; other checks tell whether it is valid. */
+/** A statement about a valid document; another check tells whether it is valid. */
 function expectDescribed(expected: string, problem: Problem, response: Response): void {
   if (problem === undefined) return
   observe('document', () => {
@@ -182,21 +120,18 @@ function expectDescribed(expected: string, problem: Problem, response: Response)
 }
 
 /** Whether a schema allows what the specification allows, and only the members and types that it states. */
-function findWrongSchema(schema: unknown, valid: readonly Json[], shape: SpecifiedObject, isList?: boolean): Problem {
+function findWrongSchema(schema: unknown, { valid, wrong, isList }: Statement): Problem {
   if (!schema) return 'no schema of a body of application/json'
   const misfitOf = (object: Json) => findMisfit(schema, isList ? Array(5).fill(object) : object)
-  for (const object of valid) {
-    const problem = misfitOf(object)
-    if (problem !== undefined) return `a schema by which ${problem}`
-  }
+  const problem = valid.map(misfitOf).find((one) => one !== undefined)
+  if (problem !== undefined) return `a schema by which ${problem}`
   const [sample = {}] = valid
   if (isList && findMisfit(schema, sample) === undefined) return 'a schema that is not that of an array'
-  for (const [name, type] of Object.entries(shape.types).filter(([name]) => Object.hasOwn(sample, name))) {
-    const wrong = [...wrongValues[type], ...(shape.notNull.includes(name) ? [null] : [])]
-    const accepted = wrong.find((value) => misfitOf({ ...sample, [name]: value }) === undefined)
+  for (const name of Object.keys(sample)) {
+    const accepted = wrong[name]?.find((value) => misfitOf({ ...sample, [name]: value }) === undefined)
     if (accepted !== undefined) return `a schema by which ${name} may be ${JSON.stringify(accepted)}`
   }
-  const unknown = describedMembers(schema).find((name) => !Object.hasOwn(shape.types, name))
+  const unknown = describedMembers(schema).find((name) => !Object.hasOwn(wrong, name))
   return unknown === undefined ? undefined : `the member ${unknown}`
 }
 
@@ -213,35 +148,32 @@ function findWrongResponse(operation: Operation, response: Response): Problem {
   const [mediaType = ''] = (headers['content-type'] ?? '').split(/\s*;/)
   const media = mediaTypeIn(described.content, mediaType)
   if (!media) return `a body of ${ranges.join(' or ')}`
-  const body = /[/+]json$/i.test(mediaType) ? parseJson(response) : text
-  const problem = findMisfit(media.schema, body)
+  const problem = findMisfit(media.schema, /[/+]json$/i.test(mediaType) ? parseJson(response) : text)
   return problem === undefined ? undefined : `a schema by which ${problem}`
 }
 
-function findWrongRequest({ operation, validBodies }: Described, item: SpecifiedObject): Problem {
+/** `ids` are values that the id in a path may not have. */
+function findWrongRequest({ operation, request }: Described, ids: readonly unknown[]): Problem {
   const { parameters, template, requestBody } = operation
   if (template.endsWith('{}')) {
-    const type = item.types.id as Type
     const inPath = parameters.find((one) => one.in === 'path')
-    const schema = inPath?.schema ?? jsonSchemaIn(inPath)
-    const problem = findMisfit(schema, type === 'integer' ? 2 ** 40 : 'id', 'the id')
-    if (problem !== undefined) return `a path parameter by which ${problem}`
-    const accepted = wrongValues[type].find((wrong) => findMisfit(schema, wrong) === undefined)
-    if (accepted !== undefined) return `a path parameter that may be ${JSON.stringify(accepted)}`
+    const schema = { properties: { id: inPath?.schema ?? jsonSchemaIn(inPath) } }
+    const problem = findWrongSchema(schema, { valid: [{ id: ids.includes('x') ? 2 ** 40 : 'id' }], wrong: { id: ids } })
+    if (problem !== undefined) return `for the path parameter ${problem}`
   }
   const required = requiredParameters(operation).find(({ name }) => !/^authorization$/i.test(`${name}`))
   if (required) return `the required parameter ${required.name}`
-  if (!validBodies) return requestBody.required === true ? 'a required body' : undefined
-  return findWrongSchema(jsonSchemaIn(requestBody), validBodies, item)
+  if (request) return findWrongSchema(jsonSchemaIn(requestBody), request)
+  return requestBody.required === true ? 'a required body' : undefined
 }
 
 const requiredParameters = ({ parameters }: Operation) =>
   parameters.filter((one) => one.in !== 'path' && one.required === true)
 
-/** Returns the members that the document requires of a request; undefined where it describes no body. */
-function requiredMembers({ operation, validBodies = [] }: Described): string[] | undefined {
+/** The members that the document requires of a request; undefined where it describes no body. */
+function requiredMembers({ operation, request }: Described): string[] | undefined {
   const schema = jsonSchemaIn(operation.requestBody)
-  const [body] = validBodies
+  const [body] = request?.valid ?? []
   if (!schema || !body) return undefined
   return Object.keys(body).filter((name) => {
     const { [name]: _, ...rest } = body
@@ -270,32 +202,19 @@ const deniesWithoutToken = async (client: Client) =>
 
 const isOfItems = ({ template }: Operation) => template.toLowerCase().startsWith(itemsPath)
 
-/** The item as it was sent, with its id: whether the server returns it is the business of other checks. */
-async function createItem(client: Client, { newItem }: DocumentedProfile): Promise<Json> {
-  const sent = newItem()
-  const response = await client.send('POST', itemsPath, sent)
-  return setUp('create', () => {
-    expectSuccess(response)
-    const { id } = expectObject(response)
-    expectThat(id !== undefined, 'an item with an id', response)
-    return { id, ...sent }
-  })
-}
-
 /** That any operation may have. */
 const generalErrors = [400, 401, 403, 405, 406, 408, 411, 412, 413, 414, 415, 429, 431]
 const notServed = [404, 405, 501]
 const maxOtherPaths = 5
 
 /** Operations that the specification does not have. Other methods than GET are sent to an own item only. */
-async function expectOthersServed(client: Client, others: readonly Operation[], item: Json): Promise<void> {
-  const readable = others
-    .filter(({ method, template }) => method === 'GET' && !template.includes('{'))
-    .slice(0, maxOtherPaths)
+async function expectOthersServed(client: Client, others: readonly Operation[], id: ModelItem['id']): Promise<void> {
+  const readable = others.filter(({ method, template }) => method === 'GET' && !template.includes('{'))
   const ofItem = others.filter(({ method, template }) => template.toLowerCase() === itemTemplate && method !== 'DELETE')
-  const sendable = [...readable, ...ofItem].filter((one) => requiredParameters(one).length === 0)
-  for (const { method, path, template, responses } of sendable) {
-    const target = template.includes('{') ? itemPath(item.id) : template
+  for (const operation of [...readable.slice(0, maxOtherPaths), ...ofItem]) {
+    const { method, path, template, responses } = operation
+    if (requiredParameters(operation).length > 0) continue
+    const target = template.includes('{') ? itemPath(id) : template
     const response = await client.send(method, target, method === 'GET' ? undefined : {}, bearer(client.token))
     const isServed = !notServed.includes(response.status) || Object.hasOwn(responses, response.status)
     observe('document', () => expectThat(isServed, `${method} ${path} to be served`, response))
@@ -306,14 +225,42 @@ async function expectOthersServed(client: Client, others: readonly Operation[], 
  * Basis spec: the document lacks an operation, its success or its members, or says what the server does not do.
  * Basis choice: it leaves out an error or a detail, as generators do that know only the types of a program.
  */
-export function documentChecks(methods: Methods): Check[] {
-  const profile = methods.item.includes('PUT') ? profileA : profileB
-  const specified = [...profile.operations, ...samples]
-  const described = (operations: readonly Operation[]): Described[] =>
-    specified.flatMap((one) => {
+export function documentChecks<T extends ModelItem>(profile: Profile<T>): Check[] {
+  const isA = profile.read !== undefined
+  const specified = [...(isA ? operationsOfA : operationsOfB), ...samples]
+
+  async function fetchDocument(client: Client) {
+    const response = await client.send('GET', documentPath, undefined, bearer(client.token))
+    observe(documentPath, () => expectStatus(response, 200))
+    const document = observe('document', () => expectObject(response))
+    const { operations, invalid } = readOpenApi(document, client.url, documentPath)
+    const described = specified.flatMap((one): Described[] => {
       const operation = findOperation(operations, one)
       return operation ? [{ ...one, operation }] : []
     })
+    return { response, document, operations, invalid, described }
+  }
+
+  const createItem = (client: Client) => new StoreModel(client, profile).create()
+
+  /** Requests whose responses have no body, a text or an error. */
+  async function exchange(client: Client): Promise<Response[]> {
+    const item = await createItem(client)
+    const [missing = item.id] = await profile.unusedIds(client, item)
+    return [
+      await client.send('POST', itemsPath, {}),
+      await postItem(client, profile, item),
+      await profile.update(client, item),
+      await profile.update(client, { ...item, id: missing }),
+      await client.send('PUT', isA ? itemPath(item.id) : itemsPath, {}),
+      ...(profile.read ? [await profile.read(client, missing)] : []),
+      await deleteItem(client, missing),
+      await deleteItem(client, item.id),
+      await client.send('GET', '/'),
+      await client.send('GET', secretPath),
+      await client.send('GET', secretPath, undefined, bearer(client.token)),
+    ]
+  }
 
   const checks = [
     providing(
@@ -329,62 +276,48 @@ export function documentChecks(methods: Methods): Check[] {
       expectThat(Object(document.info).version === 'v1', 'info.version v1', response)
       expectMediaType(response, 'application/json')
     }),
-    spec('S4', 'the OpenAPI document describes the operations and their success', async (client) => {
+    spec('S4', 'the OpenAPI document describes the operations, and no other status than theirs', async (client) => {
       const { response, operations } = await fetchDocument(client)
       for (const one of specified) {
         const operation = findOperation(operations, one)
         if (!operation) return expectDescribed(title(one), 'not described', response)
-        const problem = responseFor(operation, one.success) ? undefined : `only ${Object.keys(operation.responses)}`
-        expectDescribed(`${one.success} of ${title(one)}`, problem, response)
-      }
-    }),
-    spec('S4', 'the OpenAPI document describes requests as the server accepts them', async (client) => {
-      const { response, operations } = await fetchDocument(client)
-      for (const one of described(operations))
-        expectDescribed(`the request ${title(one)}`, findWrongRequest(one, profile.item), response)
-      // Some generators state no member as required; where one is, the others are optional.
-      const statesRequired = described(operations).some((one) => requiredMembers(one)?.length)
-      for (const one of statesRequired ? described(operations) : []) {
-        const stated = requiredMembers(one)
-        const missing = stated && profile.required.find((name) => !stated.includes(name))
-        expectDescribed(`required members of ${title(one)}`, missing && `${missing} is optional`, response)
-      }
-    }),
-    spec('S4', 'the OpenAPI document describes responses as the server sends them', async (client) => {
-      const { response, operations } = await fetchDocument(client)
-      const item = await createItem(client, profile)
-      for (const one of described(operations)) {
-        const { shape, isList, success, operation } = one
-        const holder = responseFor(operation, success)
-        if (!shape || !holder) continue
-        const problem = findWrongSchema(jsonSchemaIn(holder), shape.variants(item), shape, isList)
-        expectDescribed(`the response ${success} of ${title(one)}`, problem, response)
-      }
-      for (const exchange of [
-        ...(await profile.exchanges(client, item)),
-        await client.send('DELETE', itemPath(item.id)),
-        await client.send('GET', '/'),
-        await client.send('GET', secretPath),
-        await client.send('GET', secretPath, undefined, bearer(client.token)),
-      ]) {
-        const { method } = exchange.request
-        const path = exchange.request.path.slice(new URL(client.url).pathname.replace(/\/$/, '').length)
-        const template = path.startsWith(`${itemsPath}/`) ? itemTemplate : path
-        const operation = findOperation(operations, { method, template })
-        const problem = operation && findWrongResponse(operation, exchange)
-        expectDescribed(`the response ${exchange.status} of ${title({ method, template })}`, problem, exchange)
-      }
-    }),
-    spec('S4', 'the OpenAPI document describes no other error instead of one that the server sends', async (client) => {
-      const { response, operations } = await fetchDocument(client)
-      for (const one of described(operations)) {
-        const { errors = [], operation } = one
+        const { success, errors = [] } = one
+        const problem = responseFor(operation, success) ? undefined : `only ${Object.keys(operation.responses)}`
+        expectDescribed(`${success} of ${title(one)}`, problem, response)
+        // That an error is not described is another check.
         const missing = errors.filter((status) => !responseFor(operation, status))
         const others = Object.keys(operation.responses).filter(
           (status) => /^4\d\d$/.test(status) && ![...errors, ...generalErrors].includes(Number(status)),
         )
-        const problem = missing.length > 0 && others.length > 0 ? `${others}` : undefined
-        expectDescribed(`${missing} of ${title(one)}`, problem, response)
+        const isInstead = missing.length > 0 && others.length > 0
+        expectDescribed(`${missing} of ${title(one)}`, isInstead ? `${others}` : undefined, response)
+      }
+    }),
+    spec('S4', 'the OpenAPI document describes requests as the server accepts them', async (client) => {
+      const { response, described } = await fetchDocument(client)
+      const ids = isA ? notIntegers : notTexts
+      for (const one of described) expectDescribed(`the request ${title(one)}`, findWrongRequest(one, ids), response)
+      const requiresSome = described.some((one) => requiredMembers(one)?.length)
+      for (const one of requiresSome ? described : []) {
+        const stated = requiredMembers(one)
+        const missing = stated && one.request?.required?.find((name) => !stated.includes(name))
+        expectDescribed(`required members of ${title(one)}`, missing && `${missing} is optional`, response)
+      }
+    }),
+    spec('S4', 'the OpenAPI document describes responses as the server sends them', async (client) => {
+      const { response, operations, described } = await fetchDocument(client)
+      for (const one of described) {
+        const holder = responseFor(one.operation, one.success)
+        const problem = one.response && holder && findWrongSchema(jsonSchemaIn(holder), one.response)
+        expectDescribed(`the response ${one.success} of ${title(one)}`, problem, response)
+      }
+      for (const sent of await exchange(client)) {
+        const { method } = sent.request
+        const path = sent.request.path.slice(new URL(client.url).pathname.replace(/\/$/, '').length)
+        const template = path.startsWith(`${itemsPath}/`) ? itemTemplate : path
+        const operation = findOperation(operations, { method, template })
+        const problem = operation && findWrongResponse(operation, sent)
+        expectDescribed(`the response ${sent.status} of ${title({ method, template })}`, problem, sent)
       }
     }),
     spec('S4', 'the OpenAPI document says which operations need a token', async (client) => {
@@ -400,34 +333,24 @@ export function documentChecks(methods: Methods): Check[] {
       }
     }),
     spec('S4', 'the OpenAPI document describes no operation that is not served', async (client) => {
-      const { operations } = await fetchDocument(client)
-      const known = described(operations).map(({ operation }) => operation)
-      const others = operations.filter((one) => !known.includes(one))
-      if (others.length > 0) await expectOthersServed(client, others, await createItem(client, profile))
+      const { operations, described } = await fetchDocument(client)
+      const others = operations.filter((one) => described.every(({ operation }) => operation !== one))
+      if (others.length > 0) await expectOthersServed(client, others, (await createItem(client)).id)
     }),
-    choice('S4', 'the OpenAPI document describes the errors of the operations', async (client) => {
-      const { response, operations } = await fetchDocument(client)
-      for (const one of described(operations))
-        for (const status of one.errors ?? []) {
-          const isDescribed = responseFor(one.operation, status)
-          expectDescribed(`${status} of ${title(one)}`, isDescribed ? undefined : 'not described', response)
-        }
-    }),
-    choice('S4', 'the OpenAPI document states formats, required members and media types', async (client) => {
-      const { response, operations } = await fetchDocument(client)
-      for (const one of described(operations)) {
-        const { shape, success, isList, operation } = one
+    choice('S4', 'the OpenAPI document states errors, formats, required members and media types', async (client) => {
+      const { response, described } = await fetchDocument(client)
+      for (const one of described) {
+        const { success, errors = [], operation } = one
+        const expectStated = (what: string, isStated: unknown) =>
+          expectDescribed(`${what} of ${title(one)}`, isStated ? undefined : 'not described', response)
+        for (const status of errors) expectStated(`${status}`, responseFor(operation, status))
         const holder = responseFor(operation, success)
-        const isText = !shape && success === 200
-        const problem = isText && !mediaTypeIn(holder?.content, 'text/plain') ? 'no media type' : undefined
-        expectDescribed(`the body of ${title(one)}`, problem, response)
-        if (shape === itemOfA) {
+        if (!one.response && success === 200) expectStated('the text', mediaTypeIn(holder?.content, 'text/plain'))
+        if (one.response?.wrong === wrongInA) {
           const item = { id: 2n ** 63n, name: '', isComplete: false }
-          const isFree = findMisfit(jsonSchemaIn(holder), isList ? [item] : item) === undefined
-          expectDescribed(`the format int64 of id in ${title(one)}`, isFree ? 'no format' : undefined, response)
+          expectStated('int64', findMisfit(jsonSchemaIn(holder), one.response.isList ? [item] : item))
         }
-        const requiresNone = requiredMembers(one)?.length === 0
-        expectDescribed(`the required members of ${title(one)}`, requiresNone ? 'none' : undefined, response)
+        expectStated('the required members', requiredMembers(one)?.length !== 0)
       }
     }),
     choice(

@@ -15,7 +15,6 @@ import {
   RuleViolation,
   stringify,
 } from '../engine/expect.ts'
-import type { Methods } from './document.ts'
 import { hasFailed, itemPath, itemsPath, observe, type Prerequisite, setUp } from './rules.ts'
 
 type Id = string | number | bigint
@@ -23,6 +22,12 @@ type Id = string | number | bigint
 export interface ModelItem {
   readonly id: Id
   readonly name: string | null
+}
+
+/** The methods that a profile offers. */
+export interface Methods {
+  readonly collection: readonly string[]
+  readonly item: readonly string[]
 }
 
 /** What the checks of both profiles need to know about one of them. Each operation is one request. */

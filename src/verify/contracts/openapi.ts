@@ -60,30 +60,28 @@ function linkReferences(document: Json): string[] {
   return broken
 }
 
-/** What a schema cannot say about an object of the document. */
-type FindProblem = (value: Json) => Problem
-
-const withProblem = <T>(schema: Schema<T>, findProblem: FindProblem) => ({ ...schema, findProblem })
-const withNames = <T>(schema: Schema<T>, pattern: RegExp) =>
-  withProblem(schema, (value) => {
-    const wrong = Object.keys(value).find((name) => !name.startsWith('x-') && !pattern.test(name))
-    return wrong === undefined ? undefined : `must not have the name ${wrong}`
-  })
-
+/** The names of the members must match; a schema of a document cannot say that. */
+const withNames = <T>(schema: Schema<T>, names: RegExp) => ({ ...schema, names })
+/** Has one of these members, at least. */
+const withOneOf = <T>(schema: Schema<T>, ...names: string[]) => ({
+  ...schema,
+  anyOf: names.map((name) => ({ required: [name] })),
+})
 const atLeastOne = <T>(items: Schema<T>) => ({ ...arrayOf(items), minItems: 1 })
+const arraylessTypes = ['string', 'integer', 'number', 'boolean', 'object']
 /** A schema has others in it. Other members than these are not looked at: generators add some of their own. */
-const schema: Schema<unknown> & { findProblem: FindProblem } = {
+const schema: Schema<unknown> & { anyOf: unknown } = {
   type: 'object',
   get properties() {
     return schemaMembers
   },
-  findProblem: ({ type, items }: Json) =>
-    type === 'array' && items === undefined ? 'is an array without items' : undefined,
+  // An array has items.
+  anyOf: [{ required: ['items'] }, { properties: { type: { enum: arraylessTypes } } }],
 }
 const limits = ['minimum', 'maximum', 'multipleOf', 'minLength', 'maxLength', 'minItems', 'maxItems']
 const schemaMembers = {
   // A list of types, and the type null, came with OpenAPI 3.1, as did limits that are numbers and exclude themselves.
-  type: oneOf(['string', 'integer', 'number', 'boolean', 'array', 'object']),
+  type: oneOf([...arraylessTypes, 'array']),
   exclusiveMinimum: boolean(),
   exclusiveMaximum: boolean(),
   ...Object.fromEntries(limits.map((name) => [name, { type: 'number' as const }])),
@@ -106,10 +104,10 @@ const schemaMembers = {
 const content = withNames(mapOf(object({}, { schema })), /^[^/\s]+\/[^/\s]+/)
 const header = object({}, { schema, content, required: boolean() })
 const response = object({ description: text() }, { headers: mapOf(header), content })
-const parameter = withProblem(
+const parameter = withOneOf(
   object({ name: text(), in: oneOf(['path', 'query', 'header', 'cookie']) }, { required: boolean(), schema, content }),
-  ({ schema, content }) =>
-    schema === undefined && content === undefined ? 'has neither schema nor content' : undefined,
+  'schema',
+  'content',
 )
 const requestBody = object({ content }, { required: boolean() })
 const security = arrayOf(mapOf(arrayOf(text())))
@@ -130,22 +128,15 @@ const operation = object(
 )
 const methodNames = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace']
 const operations = Object.fromEntries(methodNames.map((method) => [method, operation]))
-const schemeMembers: Readonly<Record<string, readonly string[]>> = {
-  apiKey: ['name', 'in'],
-  http: ['scheme'],
-  oauth2: ['flows'],
-  openIdConnect: ['openIdConnectUrl'],
+const securityScheme = {
+  type: 'object' as const,
+  anyOf: [
+    object({ type: oneOf(['apiKey']), name: text(), in: oneOf(['header', 'query', 'cookie']) }),
+    object({ type: oneOf(['http']), scheme: text() }),
+    object({ type: oneOf(['oauth2']), flows: object({}) }),
+    object({ type: oneOf(['openIdConnect']), openIdConnectUrl: text() }),
+  ],
 }
-const securityScheme = withProblem(
-  object(
-    { type: oneOf(Object.keys(schemeMembers)) },
-    { scheme: text(), name: text(), in: oneOf(['header', 'query', 'cookie']) },
-  ),
-  (scheme) => {
-    const missing = schemeMembers[`${scheme.type}`]?.find((name) => !Object.hasOwn(scheme, name))
-    return missing === undefined ? undefined : `has no member ${missing}`
-  },
-)
 const components = {
   schemas: mapOf(schema),
   responses: mapOf(response),
@@ -323,16 +314,12 @@ function findMisfitAt(schema: unknown, value: unknown, walk: Walk, at: string, d
       : undefined) ??
     (isObject(value) ? findWrongMember(schema, value, walk, at, depth) : undefined) ??
     firstOf(listIn(schema.allOf), (one) => inner(one)) ??
-    (schema.anyOf && !listIn(schema.anyOf).some(fits) ? `${at} fits none of anyOf` : undefined) ??
+    (schema.anyOf && !listIn(schema.anyOf).some(fits)
+      ? `${at} fits none of anyOf (${inner(listIn(schema.anyOf)[0])})`
+      : undefined) ??
     (schema.oneOf && listIn(schema.oneOf).filter(fits).length !== 1 ? `${at} does not fit one of oneOf` : undefined) ??
-    (schema.not && fits(schema.not) ? `${at} fits not` : undefined) ??
-    (walk.isDocument && isObject(value) ? findProblemAt(schema, value, at) : undefined)
+    (schema.not && fits(schema.not) ? `${at} fits not` : undefined)
   )
-}
-
-function findProblemAt({ findProblem }: Json, value: Json, at: string): Problem {
-  const problem = (findProblem as FindProblem | undefined)?.(value)
-  return problem && `${at} ${problem}`
 }
 
 function placeIn({ isDocument }: Walk, at: string, name: string | number): string {
@@ -412,6 +399,7 @@ function findWrongMember(schema: Json, value: Json, walk: Walk, at: string, dept
   if (missing !== undefined) return `${at} has no member ${missing}`
   return firstOf(Object.entries(value), ([name, member]) => {
     if (walk.isDocument && name.startsWith('x-')) return undefined
+    if (schema.names instanceof RegExp && !schema.names.test(name)) return `${at} must not have the name ${name}`
     const other = schema.additionalProperties
     if (!Object.hasOwn(properties, name) && other === false) return `${at} has the additional member ${name}`
     const described = Object.hasOwn(properties, name) ? properties[name] : other

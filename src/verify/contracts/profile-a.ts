@@ -505,7 +505,7 @@ const checks: readonly Check[] = [
   ...bodyChecks,
   ...endpointChecks,
   ...sampleMethodChecks,
-  ...sampleChecks(profile.methods),
+  ...sampleChecks(profile),
   ...invariants(profile),
 ]
 

@@ -692,7 +692,7 @@ const checks: readonly Check[] = [
   ...textChecks(profile, ['id'], ['POST']),
   ...endpointChecks,
   ...sampleMethodChecks,
-  ...sampleChecks(profile.methods),
+  ...sampleChecks(profile),
   ...invariants(profile),
 ]
 
