@@ -11,6 +11,7 @@ import { parse, parseAllDocuments } from 'yaml'
 import { readConfig } from '../src/config/config.ts'
 import { cleanUp } from './support/cleanup.ts'
 import { cli, node, Program, runCommand, start } from './support/cli.ts'
+import { createClient } from './support/client.ts'
 import { newDatabase, sharedPostgres } from './support/database.ts'
 import { temporaryFolder } from './support/folder.ts'
 import { freePort } from './support/port.ts'
@@ -128,12 +129,13 @@ suite('Dockerfile', { skip, concurrency: true }, () => {
 
 interface ComposeFile {
   readonly services: Record<
-    'database' | 'service',
+    'database' | 'service' | 'dev',
     {
       readonly build?: string
       readonly image?: string
       readonly environment: Environment
       readonly ports?: string[]
+      readonly profiles?: string[]
       readonly volumes?: string[]
       readonly depends_on?: object
       readonly healthcheck?: { test: string[] }
@@ -146,7 +148,7 @@ interface ComposeFile {
 suite('compose.yaml', { skip }, () => {
   const text = read('compose.yaml')
   const { services, volumes }: ComposeFile = parse(text.replaceAll(/\$\{\w+:-(\w+)\}/g, '$1'))
-  const { database, service } = services
+  const { database, service, dev } = services
 
   test('is valid by the schema of the Compose Specification and the rules of its linter', (t) => {
     const config = { rules: {}, quiet: false, debug: false, exclude: [], disableAllRules: false }
@@ -196,6 +198,25 @@ suite('compose.yaml', { skip }, () => {
     const response = await fetch(`http://127.0.0.1:${port}/api/todoitems`)
     assert.equal(((await response.json()) as unknown[]).length, 3)
     assert.match(running.stdout, /"store":"PostgreSQL, schema todo/)
+  })
+
+  test('its service for tests of clients is started only by name, in development, with the control API', async (t) => {
+    assert.deepEqual([dev.profiles, dev.build, dev.depends_on], [['dev'], '.', undefined])
+    for (const port of dev.ports ?? [])
+      assert.match(text, new RegExp(`^#   Profile [AB]  http://localhost:${port.split(':')[1]}$`, 'm'))
+    const seconds = stopSeconds([], { ...dev.environment, NODE_ENV: 'production' })
+    assert.ok(Number.parseInt(`${dev.stop_grace_period}`, 10) > seconds)
+    const env = { ...dev.environment, NODE_ENV: 'production', XDG_CONFIG_HOME: temporaryFolder(t) }
+    const running = start(t, ['serve', '--port-a', '0', '--port-b', '0'], env)
+    await running.prints(/Ctrl\+C/)
+    const [, port] = /http:\/\/localhost:(\d+)/.exec(running.stdout) ?? []
+    const [, command = ''] = /exec dev (node .*)/.exec(text) ?? []
+    const { stdout: token } = await start(t, command.split(' ').slice(2), env).ended
+    // As in a container: not from this machine.
+    const request = { host: `service:${port}`, authorization: `Bearer ${token.trim()}` }
+    const client = createClient(`http://127.0.0.1:${port}`)
+    assert.equal((await client.send('POST', '/__admin/reset', undefined, request)).status, 204)
+    assert.equal((await client.send('POST', '/__admin/reset', undefined, { host: request.host })).status, 401)
   })
 })
 
