@@ -45,7 +45,7 @@ const allowedImports: Record<string, readonly string[]> = {
     'tokens',
     'version.ts',
   ],
-  config: ['control', 'http', 'log.ts', 'profiles', 'server', 'store/postgres/url.ts', 'tokens'],
+  config: ['common', 'control', 'http', 'log.ts', 'profiles', 'server', 'store/postgres/url.ts', 'tokens'],
   'app.ts': ['pages', 'http', 'profiles', 'store/store.ts'],
   control: ['pages', 'http', 'log.ts', 'common', 'store/store.ts'],
   pages: ['http'],

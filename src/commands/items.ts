@@ -1,15 +1,8 @@
 import { profiles } from '../app.ts'
+import { nearestWord } from '../common/nearest-word.ts'
 import { StartError } from '../common/start-error.ts'
 import { readCommandLine, serveOptions } from '../config/config.ts'
-import {
-  flagsOnly,
-  nearestWord,
-  option,
-  optionsHelp,
-  type ParsedOptions,
-  rejectArguments,
-  toggle,
-} from '../config/options.ts'
+import { flagsOnly, option, optionsHelp, type ParsedOptions, rejectArguments, toggle } from '../config/options.ts'
 import { createClock } from '../service/clock.ts'
 import { formatItems, type ItemsFile, isSpaceName, readItemsFile } from '../service/items-file.ts'
 import { openDatabaseStores, openFileStores } from '../service/stores.ts'

@@ -1,4 +1,4 @@
-import { nearestWord } from '../config/options.ts'
+import { nearestWord } from '../common/nearest-word.ts'
 import { version } from '../version.ts'
 import { type Command, commandLine, type Process } from './command.ts'
 

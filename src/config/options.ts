@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { type ParseArgsConfig, parseArgs } from 'node:util'
+import { nearestWord } from '../common/nearest-word.ts'
 
 /** A setting of a command: a flag, an environment variable, or both. */
 interface Option<T = unknown> {
@@ -154,25 +155,6 @@ function unknownFlag(argument: string, known: readonly string[]): string {
   if (!flag || !name) return 'An argument starts with - but is not a flag.'
   const nearest = nearestWord(name, known)
   return nearest ? `Unknown flag ${flag}. Did you mean --${nearest}?` : `Unknown flag ${flag}.`
-}
-
-export function nearestWord(word: string, known: readonly string[]): string | undefined {
-  const within = (edits: number) => known.find((one) => word.length > edits && isWithinEdits(word, one, edits))
-  return within(0) ?? within(1) ?? within(2)
-}
-
-/** Whether the Levenshtein distance of two words is at most `edits`. */
-function isWithinEdits(a: string, b: string, edits: number): boolean {
-  if (a === b) return true
-  if (a !== '' && a[0] === b[0]) return isWithinEdits(a.slice(1), b.slice(1), edits)
-  return (
-    edits > 0 &&
-    [
-      [a.slice(1), b],
-      [a, b.slice(1)],
-      [a.slice(1), b.slice(1)],
-    ].some(([x = '', y = '']) => isWithinEdits(x, y, edits - 1))
-  )
 }
 
 /** A private key or a URL with a password, passed to the wrong option. */

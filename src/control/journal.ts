@@ -23,7 +23,10 @@ interface Recorded {
   itemEventId: number
 }
 
-export type RequestOutcome = Pick<JournalEntry, 'state' | 'status' | 'reason' | 'isSimulated' | 'item'>
+export type RequestOutcome = Pick<
+  JournalEntry,
+  'state' | 'status' | 'reason' | 'isSimulated' | 'item' | 'blockedOrigin'
+>
 
 interface RecordedMessage {
   /** Names and values in turn, or values by name. */

@@ -109,7 +109,7 @@ export const journalEntry = object(
     status: nullable(integer('Null unless the state is `sent`.')),
     milliseconds: number('0 while it is pending.'),
     rules: arrayOf(text('A rule of the contract that the request broke.')),
-    met: arrayOf(text('A rule of the contract that this exchange has shown.')),
+    met: arrayOf(text('A rule of the contract that the client has kept.')),
     request: message,
     response: message,
   },
@@ -122,6 +122,7 @@ export const journalEntry = object(
     faultIds: arrayOf(wholeNumber),
     item: itemChange,
     space: text(),
+    blockedOrigin: text('CORS does not allow a page of this origin to read the response.'),
   },
 )
 
@@ -184,7 +185,7 @@ const spaceUse = object(
     items: integer('Number of items of this profile.', { minimum: 0 }),
     requests: integer('Requests since the start or the last reset.', { minimum: 0 }),
     rejected: integer('Those whose response was 400 or higher, without simulated ones.', { minimum: 0 }),
-    met: arrayOf(text('A rule of the contract that was shown.')),
+    met: arrayOf(text('A rule of the contract that a client has kept.')),
     broken: arrayOf(text('A rule of the contract that a request broke.')),
   },
   { lastUsed: text('The time of the last request; absent where there was none.', { format: 'date-time' }) },

@@ -1,4 +1,5 @@
 import type { RequestContext } from '../http/context.ts'
+import { describeBlocked } from '../http/cors.ts'
 import type { Api, DispatchSettings } from '../http/dispatch.ts'
 import type { Ending, Space } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
@@ -138,7 +139,7 @@ function outcomeOf(
   how: Ending,
   milliseconds: number,
 ): RequestOutcome {
-  const { fault } = context
+  const { fault, blockedOrigin } = context
   const response = sent === 'reset' ? undefined : sent
   const seconds = `${Number((milliseconds / 1000).toPrecision(2))} s`
   if (how === 'aborted') {
@@ -148,8 +149,9 @@ function outcomeOf(
   const cause = sent && fault?.simulatedBy
   const simulated = cause !== undefined && { reason: `simulated by ${cause}`, isSimulated: true as const }
   if (response && (how === 'sent' || fault?.outcome === 'truncate')) {
-    const { status, reason } = response
-    return { state: 'sent', status, ...(reason !== undefined && { reason }), ...simulated }
+    const { status } = response
+    const reason = [response.reason, blockedOrigin && describeBlocked(blockedOrigin)].filter(Boolean).join(' ')
+    return { state: 'sent', status, ...(reason && { reason }), ...(blockedOrigin && { blockedOrigin }), ...simulated }
   }
   return { state: 'closed', status: null, reason: `The service closed the connection after ${seconds}.`, ...simulated }
 }

@@ -54,6 +54,8 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
   /** What takes the place of the handler, or of its response. */
   fault: AppliedFault | undefined
   caller: Claims | undefined
+  /** The origin of a page that may not read the response. */
+  blockedOrigin: string | undefined
   /** Development: takes the response, or that the connection is reset in its place. */
   record: ((outcome: Response | 'reset') => void) | undefined
   /** The authority of an absolute-form target replaces Host (RFC 9112, 3.2.2). */

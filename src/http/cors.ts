@@ -59,6 +59,12 @@ export function withCors(
   return withHeaders(response, headers)
 }
 
+/** What to type, so that pages of this origin may use the service. */
+export function describeBlocked(text: string): string {
+  const origin = parseOrigin(text)
+  return `Pages from ${origin ?? text.slice(0, 100)} may not use this service; --cors ${origin ?? "'*'"} would allow them.`
+}
+
 const maxReportedOrigins = 100
 
 /** Reports each origin that is not allowed once. */
@@ -68,6 +74,6 @@ export function originReporter(report: (message: string) => void): (origin: stri
     const origin = parseOrigin(text)
     if (origin === undefined || reported.has(origin) || reported.size >= maxReportedOrigins) return
     reported.add(origin)
-    report(`Pages from ${origin} may not use this service; --cors ${origin} would allow them.`)
+    report(describeBlocked(origin))
   }
 }

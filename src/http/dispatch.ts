@@ -8,7 +8,7 @@ import { isJson, parseJson } from './json-body.ts'
 import { isAuthority } from './proxy.ts'
 import type { Delay, Request, Space } from './request.ts'
 import { empty, type Response, withHeaders } from './response.ts'
-import { type Match, type Route, router } from './router.ts'
+import { type Match, nearestPath, type Route, router } from './router.ts'
 
 /** What is served: the routes, and what a client sees of an error. */
 export interface Api {
@@ -107,7 +107,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     context.route = route
     context.record = hooks?.begin?.(context)
     const early = respondToHead(context, match)
-    if (early || !route || typeof match !== 'object') finish(context, early ?? new Rejection('path-unknown'))
+    if (early || !route || typeof match !== 'object') finish(context, early ?? unknownPath(context))
     else if (!route.secured || hooks?.isExempt?.(context)) readInput(context, route, match.segment)
     else
       authenticate(request, verifyToken).then((result) => {
@@ -141,6 +141,11 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     return { ...empty(405, { allow }), reason: `This path offers ${allow}.` }
   }
 
+  function unknownPath({ path }: RequestContext): Rejection {
+    const meant = hooks && nearestPath(path, api.routes)
+    return new Rejection('path-unknown', undefined, meant && `did you mean ${meant}?`)
+  }
+
   function readInput(context: RequestContext, route: Route, segment: string | undefined): void {
     const { request } = context
     const refused = enterSpace?.(context)
@@ -156,7 +161,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
       }
     }
     if (route.readBody && !isJson(request.header('content-type')))
-      finish(context, new Rejection('media-type-unsupported'))
+      finish(context, new Rejection('media-type-unsupported', undefined, describeType(request)))
     else if (!route.readBody && !request.hasBody) execute(context, route)
     // A request takes effect only once it is complete, so an unexpected body is read, too.
     else
@@ -238,7 +243,10 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     // What a page contains is for this origin alone.
     if (hasCors && !context.isPage) response = withCors(response, context, cors, hooks !== undefined)
     const origin = context.request.header('origin')
-    if (origin !== undefined && !isOriginAllowed(origin, cors) && !isOwnOrigin(origin, context)) reportOrigin(origin)
+    if (origin !== undefined && !isOriginAllowed(origin, cors) && !isOwnOrigin(origin, context)) {
+      context.blockedOrigin = origin
+      reportOrigin(origin)
+    }
     if (hooks?.headers) response = withHeaders(response, hooks.headers)
     if (date !== undefined) response = withHeaders(response, { date })
     if (context.fault) response = applyFault(context, context.fault, response)
@@ -297,6 +305,11 @@ function afterDelay(fault: AppliedFault, how: Parameters<Delay['done']>[0]): App
   const reason = 'the requests that are delayed take too much memory'
   const outcome = how === 'ended' ? 'reset' : new Rejection('overloaded', undefined, reason)
   return { ...fault, delayMs: 0, outcome, simulatedBy: undefined }
+}
+
+function describeType(request: Request): string {
+  const type = request.header('content-type')
+  return type === undefined ? 'there was no Content-Type.' : `the Content-Type was ${type.slice(0, 100)}.`
 }
 
 /** Characters of a query (RFC 3986), and those that clients leave unencoded. */

@@ -1,3 +1,4 @@
+import { nearestWord } from '../common/nearest-word.ts'
 import type { Awaitable } from '../store/store.ts'
 import type { ErrorCode, Rejection } from './errors.ts'
 import type { HandlerInput } from './request.ts'
@@ -141,6 +142,28 @@ export function router(routes: readonly Route[]): (path: string) => Match | 'mal
     return matchNormalized(path)
   }
 }
+
+/** The path that was probably meant: misspelt, with another plural, with hyphens or underscores, or without `/api`. */
+export function nearestPath(sent: string, routes: readonly Route[]): string | undefined {
+  const id = sent.replace(/\/+$/, '').split('/').at(-1) ?? ''
+  const paths = routes.filter(({ docs }) => docs).map(({ path }) => path.replace('{id}', () => id))
+  const byWords = new Map(paths.map((path) => [wordsOf(path), path]))
+  const words = wordsOf(sent)
+  const known = [...byWords.keys()]
+  const isBeginning = (one: string) => words.length >= minBeginning && one.startsWith(words)
+  const meant = nearestWord(words, known) ?? known.find(isBeginning)
+  return meant && byWords.get(meant)
+}
+
+const minBeginning = 4
+
+const wordsOf = (path: string) =>
+  path
+    .toLowerCase()
+    .split('/')
+    .map((segment) => segment.replace(/[-_]|s$/g, ''))
+    .filter((word) => word !== '' && word !== 'api')
+    .join('/')
 
 function resourceAt(path: string, routes: readonly Route[]): Resource {
   const methods = new Map<string, Route>()

@@ -140,7 +140,6 @@ export const profileA: Profile<'a'> = {
       ifMatch,
     ),
   rules: {
-    'path-unknown': 'G6',
     'id-malformed': 'A12',
     'media-type-unsupported': 'A14',
     'body-too-large': 'A14',
@@ -148,10 +147,6 @@ export const profileA: Profile<'a'> = {
     'body-invalid': { isComplete: 'A6', name: 'A5', id: 'A8' },
     'value-unstorable': 'G5',
     'ids-differ': 'A8',
-    'item-missing': { getItem: 'A2', updateItem: 'A8', deleteItem: 'A9' },
-    'store-unavailable': 'A15',
-    'store-full': 'A15',
-    internal: 'A15',
   },
   met: {
     listItems: { 200: ['A1'] },
@@ -160,7 +155,6 @@ export const profileA: Profile<'a'> = {
     updateItem: { 204: ['A7'] },
     deleteItem: { 204: ['A9'] },
   },
-  errorBodyRule: 'A13',
   errorResponse({ code, members }, _operation, { traceId }) {
     const { status } = errors[code]
     const headers = hasRetryAfter(status) ? retryHeaders : problemHeaders

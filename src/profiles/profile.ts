@@ -30,41 +30,26 @@ export interface Profile<Name extends ProfileName> {
     items: readonly FromSchema<ObjectSchema>[],
     ifMatch?: IfMatch,
   ): Awaitable<ReplaceOutcome>
-  /** The rule behind each error, for people who look for it; where it differs, by operation or by member of the body. */
+  /** The rule that a client broke by each error that is its mistake; where it differs, by member of the body. */
   readonly rules: Partial<Record<ErrorCode, string | Readonly<Record<string, string>>>>
-  /** The rules that a response without an error shows. */
+  /** The rules that a client keeps whose request succeeds. */
   readonly met: MetRules
-  /** The rule about the body of an error. */
-  readonly errorBodyRule: string
   readonly errorResponse: Api['errorResponse']
 }
 
-/** What a client sent breaks the rule. Other errors are as the contract demands: they show the rule. */
-const brokenBy: ReadonlySet<ErrorCode> = new Set([
-  ...(['id-malformed', 'id-too-long', 'ids-differ', 'media-type-unsupported', 'body-too-large'] as const),
-  ...(['body-malformed', 'body-invalid', 'value-unstorable'] as const),
-])
-
-/** The rules of the contract that a request broke, and those that its response has shown. */
+/** The rules of the contract that a request broke, and those that its client has kept. */
 export function rulesOf(
-  profile: Pick<Profile<ProfileName>, 'rules' | 'met' | 'errorBodyRule'>,
+  profile: Pick<Profile<ProfileName>, 'rules' | 'met'>,
   { method, path, route, request }: Pick<RequestContext, 'method' | 'path' | 'route' | 'request'>,
-  { status, headers = {}, body, error }: Response,
+  { status, headers = {}, error }: Response,
 ): { rules: string[]; met: string[] } {
-  const operation = route?.operation ?? `Allow: ${headers.allow}`
-  if (error) {
-    const found = rulesOfError(profile, error, operation)
-    const bodyRule = body ? [profile.errorBodyRule] : []
-    return brokenBy.has(error.code) ? { rules: found, met: bodyRule } : { rules: [], met: [...found, ...bodyRule] }
-  }
-  if (status === 401) return { rules: [], met: ['S6'] }
-  const byOperation = { ...profile.met, ...samplesMet }[operation]?.[status] ?? []
-  if (status === 405 || (method === 'OPTIONS' && status === 204)) return { rules: [], met: ['G6', ...byOperation] }
+  if (error) return { rules: rulesOfError(profile, error), met: [] }
+  if (method === 'OPTIONS' && status === 204) return { rules: [], met: ['G6'] }
   if (!route || status >= 300) return { rules: [], met: [] }
   const literal = route.path.replace('{id}', '')
   const sent = path.slice(0, literal.length)
   const met = [
-    ...(method === 'HEAD' ? ['G6'] : byOperation),
+    ...(method === 'HEAD' ? ['G6'] : ({ ...profile.met, ...samplesMet }[route.operation]?.[status] ?? [])),
     ...(sent !== literal && sent.toLowerCase() === literal ? ['G1'] : []),
     ...(path.length > 1 && path.endsWith('/') ? ['G2'] : []),
     ...(headers['content-type'] === jsonType ? ['G3'] : []),
@@ -72,14 +57,9 @@ export function rulesOf(
   return { rules: [], met: met.filter((rule) => rule !== 'S7' || request.header('authorization') === undefined) }
 }
 
-function rulesOfError(
-  { rules }: Pick<Profile<ProfileName>, 'rules'>,
-  { code, members = {} }: Rejection,
-  operation: string,
-) {
+function rulesOfError({ rules }: Pick<Profile<ProfileName>, 'rules'>, { code, members = {} }: Rejection): string[] {
   const rule = rules[code] ?? {}
-  if (typeof rule === 'string') return [rule]
-  return [...new Set([operation, ...Object.keys(members)].flatMap((name) => rule[name] ?? []))]
+  return typeof rule === 'string' ? [rule] : [...new Set(Object.keys(members).flatMap((name) => rule[name] ?? []))]
 }
 
 /** Store outcomes that are no success. */

@@ -24,7 +24,7 @@ const nameOf = ({ unique_name, name, sub }: Claims) =>
   [unique_name, name, sub].find((claim) => typeof claim === 'string') ?? ''
 const secretGreeting = (name: unknown) => `Hello ${name}. My secret is a well-kept list.`
 
-/** Rules by operation, or by Allow where the method is not offered, and by status. */
+/** Rules by operation and status. */
 export type MetRules = Readonly<Record<string, Readonly<Record<number, readonly string[]>>>>
 
 /** The rules that a response of these, and of the document, shows. */
