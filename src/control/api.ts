@@ -1,3 +1,4 @@
+import { checkOf, type SchemaMembers } from '../common/schema.ts'
 import { ifMatch, respondWith } from '../http/conditional.ts'
 import type { RequestContext } from '../http/context.ts'
 import type { Api, DispatchHooks } from '../http/dispatch.ts'
@@ -16,6 +17,8 @@ import { type Journal, maxSubscriptions } from './journal.ts'
 import {
   activeFaultSchema,
   activeFaultsSchema,
+  type CodeQuery,
+  codeQueryMembers,
   entriesSchema,
   type Fault,
   faultSchema,
@@ -209,7 +212,7 @@ function controlRoutes(api: Api, settings: ControlApiSettings): Route[] {
       parameters: journalParameters,
       errors: ['query-invalid'],
       execute(input) {
-        const wanted = readJournalQuery(input.query)
+        const wanted = readQuery<JournalQuery>(input.query, journalParameters)
         return wanted instanceof Rejection ? wanted : json(200, JSON.stringify(spaceOf(input).journal.list(wanted)))
       },
     }),
@@ -301,6 +304,14 @@ const exampleSpaceUse: SpaceUse = {
   rejected: 2,
   met: ['A1', 'A3'],
   broken: ['A6'],
+  mistake: {
+    time: '2026-01-01T00:00:00.000Z',
+    method: 'POST',
+    path: '/api/todoitems',
+    status: 400,
+    rules: ['A6'],
+    reason: 'isComplete is missing.',
+  },
 }
 
 /** The space that the token of a request was made for; undefined where it controls all. */
@@ -331,10 +342,17 @@ const signedToken: ObjectSchema = {
 function tokenRoutes(codes: Codes, signToken: SignToken): Route[] {
   return [
     controlRoute('createCode', 'POST', '/codes', {
-      summary: 'A code for one token, valid for 5 minutes',
+      summary: 'A code for one token',
       status: 201,
       body: { schema: objectSchema(newCode, true) },
-      execute: ({ space }) => json(201, JSON.stringify(codes.create(space.name))),
+      parameters: codeParameters,
+      errors: ['query-invalid', 'too-many-codes'],
+      execute({ space, query }) {
+        const wanted = readQuery<CodeQuery>(query, codeParameters)
+        if (wanted instanceof Rejection) return wanted
+        const code = codes.create(space.name, wanted.validForSeconds)
+        return code ? json(201, JSON.stringify(code)) : new Rejection('too-many-codes')
+      },
     }),
     controlRoute<FromSchema<typeof sentCode>>('createToken', 'POST', '/tokens', {
       summary: 'A token that controls the space of a code',
@@ -368,24 +386,28 @@ function respondToReplace(outcome: ReplaceOutcome, items: ItemBodies): Response 
   return new Rejection('value-unstorable', Object.fromEntries(messages))
 }
 
-const journalParameters = Object.entries(journalQueryMembers).map(([name, { description, ...schema }]) => {
-  return { name, in: 'query', description, schema }
-})
+type Parameters = ReturnType<typeof parametersOf>
+const parametersOf = (members: SchemaMembers) =>
+  Object.entries(members).map(([name, { description, ...schema }]) => ({ name, in: 'query', description, schema }))
 
-function readJournalQuery(text: string): JournalQuery | Rejection {
-  const names = Object.keys(journalQueryMembers).join(', ')
-  const query: Record<string, number | boolean> = {}
+const journalParameters = parametersOf(journalQueryMembers)
+const codeParameters = parametersOf(codeQueryMembers)
+
+function readQuery<Query extends object>(text: string, parameters: Parameters): Query | Rejection {
+  const names = parameters.map(({ name }) => name).join(', ')
+  const query: Record<string, unknown> = {}
   const messages: Record<string, string[]> = {}
   for (const [name, value] of new URLSearchParams(text)) {
-    const parameter = journalParameters.find((one) => one.name === name)
+    const parameter = parameters.find((one) => one.name === name)
+    const read = wholeNumberText.test(value) ? Number(value) : value === 'true' || (value === 'false' ? false : value)
     if (!parameter) messages[name] = [`There is no parameter ${name}: use ${names}.`]
-    else if (parameter.schema.type === 'boolean') {
-      if (value !== 'true' && value !== 'false') messages[name] = [`${name} must be true or false.`]
-      query[name] = value === 'true'
-    } else if (wholeNumberText.test(value)) query[name] = Number(value)
-    else messages[name] = [`${name} must be a whole number.`]
+    else {
+      const mistake = checkOf(parameter.schema)(read)
+      if (mistake) messages[name] = [`${name} ${mistake.message}.`]
+    }
+    query[name] = read
   }
-  return Object.keys(messages).length > 0 ? new Rejection('query-invalid', messages) : query
+  return Object.keys(messages).length > 0 ? new Rejection('query-invalid', messages) : (query as Query)
 }
 
 function eventStream(journal: Journal, lastEventId = ''): Response {

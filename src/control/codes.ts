@@ -11,7 +11,7 @@ export interface CodeSettings {
 /** The alphabet lacks 0, O, 1, I and L, which look alike. */
 const alphabet = '23456789ABCDEFGHJKMNPQRSTUVWXYZ'
 const codeLength = 10
-const validMs = 5 * 60_000
+const defaultValidSeconds = 5 * 60
 /** Of a space. */
 const maxCodes = 20
 const maxWrongPerSecond = 10
@@ -20,16 +20,17 @@ export type Codes = ReturnType<typeof createCodes>
 
 /** Codes that somebody types or scans on another machine, each good for one token. */
 export function createCodes({ randomInt, now, monotonicNow }: CodeSettings) {
-  /** By the hash of a code: the time that a lookup takes says nothing about it. The oldest is the first. */
+  /** By the hash of a code: the time that a lookup takes says nothing about it. */
   const codes = new Map<string, { readonly space: string; readonly expiresAt: number }>()
   const allowWrong = rateLimiter(maxWrongPerSecond, monotonicNow)
   return {
-    /** A code for a token that controls this space. */
-    create(space: string): { readonly code: string; readonly expiresAt: Date } {
+    /** A code for a token that controls this space; undefined where too many wait for their use. */
+    create(space: string, validForSeconds = defaultValidSeconds) {
+      for (const [key, { expiresAt }] of codes) if (expiresAt <= monotonicNow()) codes.delete(key)
+      if ([...codes.values()].filter((one) => one.space === space).length >= maxCodes) return undefined
+      const validMs = 1_000 * validForSeconds
       const code = Array.from({ length: codeLength }, () => alphabet[randomInt(alphabet.length)]).join('')
       codes.set(hash(code), { space, expiresAt: monotonicNow() + validMs })
-      const ofSpace = [...codes].filter(([, one]) => one.space === space)
-      for (const [oldest] of ofSpace.slice(0, -maxCodes)) codes.delete(oldest)
       return { code: code.replace(/^.{5}/, '$&-'), expiresAt: new Date(now().getTime() + validMs) }
     },
     /**

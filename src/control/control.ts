@@ -231,7 +231,7 @@ export class Control implements HttpHandler {
       .filter((name) => only === undefined || name === only)
       .map((name) => {
         const space = name === defaultSpace ? this.defaultSpace : this.#spaces.get(name)
-        const { lastUsed, requests = 0, rejected = 0, met = [], broken = [] } = space?.journal.use ?? {}
+        const { lastUsed, requests = 0, rejected = 0, met = [], broken = [], mistake } = space?.journal.use ?? {}
         return {
           name,
           items: counts.get(name) ?? this.#options.startingCount,
@@ -240,6 +240,7 @@ export class Control implements HttpHandler {
           rejected,
           met: [...met].sort(),
           broken: [...broken].sort(),
+          ...(mistake && { mistake }),
         }
       })
   }

@@ -2,7 +2,7 @@ import { StringDecoder } from 'node:string_decoder'
 import type { RequestContext } from '../http/context.ts'
 import { isPreflight } from '../http/cors.ts'
 import { byteLengthOf, type Response } from '../http/response.ts'
-import type { ControlEvent, ItemChange, JournalEntry, JournalQuery, Message } from './schema.ts'
+import type { ControlEvent, ItemChange, JournalEntry, JournalQuery, Message, Mistake } from './schema.ts'
 
 /** A journal keeps this of an entry. Time and messages are formatted when somebody looks at it, which is rare. */
 interface Recorded {
@@ -81,11 +81,26 @@ export class Use {
   rejected = 0
   readonly met = new Set<string>()
   readonly broken = new Set<string>()
+  mistake: Mistake | undefined
 
-  add(time: Date, status = 0, { rules, met }: ReturnType<RulesOf> = { rules: [], met: [] }): void {
+  add(
+    { time, shown: { method, path } }: Pick<Recorded, 'time' | 'shown'>,
+    { status, reason, isSimulated }: RequestOutcome,
+    { rules, met }: ReturnType<RulesOf> = { rules: [], met: [] },
+  ): void {
     this.lastUsed = time
     this.requests++
-    if (status >= 400) this.rejected++
+    if (status !== null && status >= 400 && !isSimulated) {
+      this.rejected++
+      this.mistake = {
+        time: time.toISOString(),
+        method,
+        path: path.slice(0, 200),
+        status,
+        rules,
+        ...(reason && { reason }),
+      }
+    }
     for (const rule of rules) this.broken.add(rule)
     for (const rule of met) this.met.add(rule)
   }
@@ -178,7 +193,7 @@ export class Journal {
     const sent = state === 'sent' ? response : undefined
     const members = isSimulated ? undefined : sent?.error?.members
     const rules = sent && !isSimulated ? this.#rulesOf(context, sent) : undefined
-    this.use.add(entry.time, isSimulated ? undefined : sent?.status, rules)
+    this.use.add(entry, outcome, rules)
     entry.shown = {
       ...shown,
       ...outcome,

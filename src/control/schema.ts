@@ -140,6 +140,16 @@ export const journalQueryMembers = {
 /** The parameters of GET /__admin/requests. */
 export interface JournalQuery extends Partial<ObjectOf<typeof journalQueryMembers>> {}
 
+export const codeQueryMembers = {
+  validForSeconds: integer('How long it is valid: 300, where absent.', {
+    minimum: 1,
+    maximum: 43_200,
+  }),
+}
+
+/** The parameters of POST /__admin/codes. */
+export interface CodeQuery extends Partial<ObjectOf<typeof codeQueryMembers>> {}
+
 /** The items were replaced, the journal was emptied, or the faults have changed. */
 export type ControlEvent = 'reset' | 'clear' | 'faults'
 
@@ -179,6 +189,17 @@ export interface SpaceInfo extends ProfileInfo {
   readonly hasChanged: boolean
 }
 
+const mistake = object(
+  {
+    time: text(undefined, { format: 'date-time' }),
+    method: text(),
+    path: text('At most 200 characters.'),
+    status: integer(),
+    rules: arrayOf(text('A rule of the contract that the request broke.')),
+  },
+  { reason: text('Why the request was rejected.') },
+)
+
 const spaceUse = object(
   {
     name: text('Empty for the default space.'),
@@ -188,8 +209,12 @@ const spaceUse = object(
     met: arrayOf(text('A rule of the contract that a client has kept.')),
     broken: arrayOf(text('A rule of the contract that a request broke.')),
   },
-  { lastUsed: text('The time of the last request; absent where there was none.', { format: 'date-time' }) },
+  {
+    lastUsed: text('The time of the last request; absent where there was none.', { format: 'date-time' }),
+    mistake: { ...mistake, description: 'The last request that was rejected.' },
+  },
 )
+export type Mistake = ValueOf<typeof mistake>
 /** A space, and what its clients did. */
 export interface SpaceUse extends ValueOf<typeof spaceUse> {}
 

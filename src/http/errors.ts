@@ -28,11 +28,16 @@ export const errors = {
   'query-invalid': { status: 400, title: 'One or more parameters of the query are invalid.' },
   'origin-forbidden': { status: 403, title: 'Pages of another origin may not use this API.' },
   /** Only in the control API. */
-  'code-invalid': { status: 403, title: 'The code is wrong, or was used, or is older than 5 minutes: get a new one.' },
+  'code-invalid': { status: 403, title: 'The code is wrong, or was used, or has expired: get a new one.' },
   /** Only in the control API. */
   'too-many-wrong-codes': {
     status: 429,
     title: 'The code is not valid, and neither were many before it: try again in a second.',
+  },
+  /** Only in the control API. */
+  'too-many-codes': {
+    status: 409,
+    title: 'This space has 20 codes that nobody has used: use one of them, or wait until they expire.',
   },
   'ids-differ': { status: 400, title: 'The id in the path differs from the id in the body.' },
   /** Only in the control API. */

@@ -515,7 +515,7 @@ const newCode = (client: Client, headers = {}) => client.send('POST', '/__admin/
 
 suite('codes for tokens', { concurrency: true }, () => {
   const elsewhere = { host: '192.168.1.5:5080' }
-  const invalidCode = 'The code is wrong, or was used, or is older than 5 minutes: get a new one.'
+  const invalidCode = 'The code is wrong, or was used, or has expired: get a new one.'
 
   async function codeOf(client: Client): Promise<string> {
     const { status, text, headers } = await newCode(client)
@@ -577,7 +577,7 @@ suite('codes for tokens', { concurrency: true }, () => {
     assert.equal((await redeem(client, code, { origin: `http://${elsewhere.host}` })).status, 201)
   })
 
-  test('a code expires after 5 minutes', async (t) => {
+  test('a code expires after 5 minutes, or when its maker wants', async (t) => {
     let now = 1_000
     const { url } = await serveWith(
       t,
@@ -587,20 +587,33 @@ suite('codes for tokens', { concurrency: true }, () => {
     )
     const client = createClient(url)
     const [first, second] = [await codeOf(client), await codeOf(client)]
+    const { status, text } = await client.send('POST', '/__admin/codes?validForSeconds=7200')
+    assert.equal(status, 201, text)
+    const { code, expiresAt } = JSON.parse(text)
+    assert.ok(Date.parse(expiresAt) - Date.now() > 7_100_000, expiresAt)
+    for (const query of ['validForSeconds=0', 'validForSeconds=43201', 'validForSeconds=x', 'minutes=5'])
+      assert.equal((await client.send('POST', `/__admin/codes?${query}`)).status, 400, query)
     now += 5 * 60_000 - 1
     assert.equal((await redeem(client, first)).status, 201)
     now += 1
     await assertRefused(client, second)
+    now += 6_000_000
+    assert.equal((await redeem(client, code)).status, 201)
   })
 
-  test('there are at most 20 codes: the oldest goes', async (t) => {
-    const client = createClient((await serve(t, [])).url)
+  test('a space has at most 20 unused codes: the next one is refused until one is used, and voids none', async (t) => {
+    const { url } = await serve(t, [])
+    const client = createClient(url)
     const codes: string[] = []
-    for (let count = 0; count < 21; count++) codes.push(await codeOf(client))
-    assert.equal(new Set(codes).size, 21)
-    const [oldest = '', ...others] = codes
-    await assertRefused(client, oldest)
-    for (const code of others) assert.equal((await redeem(client, code)).status, 201)
+    for (let count = 0; count < 20; count++) codes.push(await codeOf(client))
+    const refused = await newCode(client)
+    assert.deepEqual(
+      [refused.status, problemOf(refused).title],
+      [409, 'This space has 20 codes that nobody has used: use one of them, or wait until they expire.'],
+    )
+    await codeOf(createClient(`${url}/~ada`))
+    for (const code of codes) assert.equal((await redeem(client, code)).status, 201)
+    await codeOf(client)
   })
 
   test('more than ten wrong codes in a second get 429 with Retry-After, and a valid one its token', async (t) => {

@@ -236,7 +236,7 @@ suite('end of a space', { concurrency: true }, () => {
     const { text } = await service.send('GET', '/__admin/spaces')
     const [main, first, second] = JSON.parse(text)
     assert.deepEqual([main.name, main.items, main.requests], ['', 0, 0])
-    const { lastUsed, ...seen } = first
+    const { lastUsed, mistake, ...seen } = first
     assert.deepEqual(seen, {
       name: 'ada',
       items: 1,
@@ -246,7 +246,16 @@ suite('end of a space', { concurrency: true }, () => {
       broken: ['A6'],
     })
     assert.ok(Math.abs(Date.parse(lastUsed) - Date.now()) < 60_000)
-    assert.deepEqual([second.name, second.items, second.requests], ['bob', 0, 1])
+    const { time, ...newest } = mistake
+    assert.deepEqual(newest, {
+      method: 'POST',
+      path: itemsPath,
+      status: 400,
+      rules: ['A6'],
+      reason: 'isComplete is missing.',
+    })
+    assert.equal(time, lastUsed)
+    assert.deepEqual([second.name, second.items, second.requests, second.mistake], ['bob', 0, 1, undefined])
   })
 
   test('when there are too many, the least recently used is dropped', async (t) => {
