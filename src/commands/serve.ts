@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
 import { StartError } from '../common/start-error.ts'
 import { type Config, readConfig, serveOptions } from '../config/config.ts'
-import { optionsHelp, withFlags } from '../config/options.ts'
+import { findFlagsTakenByNpm, optionsHelp, withFlags } from '../config/options.ts'
 import { configDirectory } from '../config-directory.ts'
 import { jsonLog, type Log, readableLog } from '../log.ts'
 import { runtime } from '../server/runtime.ts'
@@ -37,6 +37,8 @@ Examples
 `,
 
   async run(args, process) {
+    const taken = findFlagsTakenByNpm(serveOptions, args, process.env)
+    if (taken.length > 0) return { problems: taken }
     const config = readConfig(args, process.env, new Date(), runtime)
     if ('problems' in config) return config
     const { worker } = cluster
@@ -46,8 +48,9 @@ Examples
     const clock = createClock(config)
     // Not loaded in production.
     const control = config.control && (await import('../service/profile-control.ts'))
-    const problems = control?.findFaultProblems(config, clock) ?? []
+    const { problems = [], notes = [] } = control?.findFaultProblems(config, clock) ?? {}
     if (problems.length > 0) return { problems }
+    if (!worker) for (const note of notes) log.notice(note)
     const count = config.workers === 'auto' ? availableParallelism() : config.workers
     const options = { config, log, clock, stop }
     const suggestions = {

@@ -58,6 +58,19 @@ export function unknownVariables(options: Options, env: NodeJS.ProcessEnv): stri
   })
 }
 
+/** Without `--`, npm takes the flags of `npm start` for its own, and tells only its scripts by variables. */
+export function findFlagsTakenByNpm(options: Options, args: readonly string[], env: NodeJS.ProcessEnv): string[] {
+  if (env.npm_lifecycle_event !== 'start' || env.npm_package_name !== 'todo-item-service') return []
+  const taken = Object.keys(options).flatMap((name) => {
+    const value = env[`npm_config_${name.replace(/^no-/, '').replaceAll('-', '_')}`]
+    if (value === undefined || (value === '') !== name.startsWith('no-')) return []
+    // The value that is not behind an equals sign is an argument.
+    return `--${name}${options[name]?.takes ? ` ${value === 'true' ? (args[0] ?? '…') : value}` : ''}`
+  })
+  if (taken.length === 0) return []
+  return [`npm takes flags in front of -- for its own. Type: npm start -- ${taken.join(' ')}`]
+}
+
 /** Flags win over environment variables. Reports every mistake, not just the first. */
 export function readOptions<O extends Options>(
   options: O,

@@ -206,10 +206,10 @@ export class Faults {
   /** Unknown preferences are ignored (RFC 7240). */
   #preferred(header: string, context: RequestContext, route: Route): Preferred | Response {
     const preferences = parsePreferences(header)
-    const [wait = '', code, connection, rate] = ['wait', 'code', 'connection', 'rate'].map((name) =>
-      preferences.get(name),
-    )
-    const seconds = /^\d{1,9}$/.test(wait) ? Math.min(Number(wait), maxWaitSeconds) : undefined
+    const [wait, code, connection, rate] = ['wait', 'code', 'connection', 'rate'].map((name) => preferences.get(name))
+    if (wait !== undefined && !/^\d{1,9}$/.test(wait))
+      return rejectedPreference('wait must be a whole number of seconds.')
+    const seconds = wait === undefined ? undefined : Math.min(Number(wait), maxWaitSeconds)
     const applied = seconds === undefined ? [] : [`wait=${seconds}`]
     let outcome: AppliedFault['outcome'] | undefined
     let simulatedBy: string | undefined

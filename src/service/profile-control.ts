@@ -88,23 +88,30 @@ export function controlledProfile<Name extends ProfileName>(
   return control
 }
 
-/** What is wrong with --fault and --delay: no operation of the profiles that are served can fail in this way. */
+/**
+ * What is wrong with --fault and --delay where no operation of the profiles that are served can fail in this way, and what
+ * has no effect in one of them.
+ */
 export function findFaultProblems(
   { profiles: names, requireAuth, control: settings }: Pick<Config, 'profiles' | 'requireAuth' | 'control'>,
   clock: Pick<Clock, 'now' | 'random'>,
-): string[] {
+): { problems: string[]; notes: string[] } {
   const { faults = [] } = settings ?? {}
+  const found: { problems: string[]; notes: string[] } = { problems: [], notes: [] }
   const apis = names.map((name) => profileApi(profiles[name], { ...clock, requireAuth }))
-  return faults.flatMap(({ flag, ...fault }) => {
-    const name = [fault.method, fault.code].filter((part) => part !== undefined).join(':')
-    const problems = apis.map((api) => {
+  for (const { flag, ...fault } of faults) {
+    const name = [flag, [fault.method, fault.code].filter((part) => part !== undefined).join(':')].join(' ').trim()
+    const mistakes = apis.map((api) => {
       const none = new Faults(api, { ...clock, faults: [], countFaults: () => 0 })
-      return faultErrors(fault, none).map(
-        (error) => `${`${flag} ${name}`.trim()} is not possible in ${api.title}: ${error}`,
-      )
+      return { title: api.title, errors: faultErrors(fault, none) }
     })
-    return problems.some((errors) => errors.length === 0) ? [] : problems.flat()
-  })
+    const isPossible = mistakes.some(({ errors }) => errors.length === 0)
+    for (const { title, errors } of mistakes)
+      for (const error of errors)
+        if (isPossible) found.notes.push(`${name} has no effect in ${title}: ${error}`)
+        else found.problems.push(`${name} is not possible in ${title}: ${error}`)
+  }
+  return found
 }
 
 /** Leaves out the private key, which is in the same file. */

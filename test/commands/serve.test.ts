@@ -262,6 +262,22 @@ suite('serve flags and variables', { concurrency: 4 }, () => {
     ])
   })
 
+  test('flags of npm start that npm took for its own are a usage error that says what to type', async (t) => {
+    const npm = { npm_lifecycle_event: 'start', npm_package_name: 'todo-item-service' }
+    for (const [args, taken, typed] of [
+      [[], { npm_config_profile: 'b', npm_config_admin: '' }, '--profile b --no-admin'],
+      [['b'], { npm_config_profile: 'true' }, '--profile b'],
+      [['5005'], { npm_config_port_b: 'true' }, '--port-b 5005'],
+    ] as const) {
+      const { code, stderr } = await run(t, ['serve', ...args], { ...npm, ...taken })
+      assert.equal(code, 2)
+      assert.equal(
+        stderr.split('\n')[0],
+        `todo-service: npm takes flags in front of -- for its own. Type: npm start -- ${typed}`,
+      )
+    }
+  })
+
   test('runs in production mode if NODE_ENV is neither empty, development nor test', async (t) => {
     for (const [NODE_ENV, mode] of [
       ['', 'development'],

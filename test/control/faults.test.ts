@@ -8,7 +8,7 @@ import type { Request } from '../../src/http/request.ts'
 import type { Route } from '../../src/http/router.ts'
 import { start } from '../../src/index.ts'
 import { cleanUp } from '../support/cleanup.ts'
-import { run, type Service, serve, sharedService } from '../support/cli.ts'
+import { run, type Service, serve, sharedService, start as startCommand } from '../support/cli.ts'
 import { createClient } from '../support/client.ts'
 import {
   developmentToken,
@@ -265,15 +265,7 @@ suite('Prefer', { concurrency: true }, () => {
 
   test('unknown preferences and parameters are ignored; of two equal ones the first counts', async () => {
     const client = newSpace(a)
-    for (const prefer of [
-      'return=minimal',
-      'respond-async, foo="code=503, x"',
-      'foo; code=503',
-      'wait=x',
-      'wait',
-      '',
-      ',,=;',
-    ])
+    for (const prefer of ['return=minimal', 'respond-async, foo="code=503, x"', 'foo; code=503', '', ',,=;'])
       assert.deepEqual(applied(await create(client, prefer)), [201, undefined], prefer)
     for (const prefer of [
       'return=minimal, CODE=503',
@@ -287,11 +279,14 @@ suite('Prefer', { concurrency: true }, () => {
     assert.deepEqual([status, headers['preference-applied']], [500, 'wait=0, code=500'])
   })
 
-  test('an unknown fault, a fault and a code, or no rate, gets 400 with a sentence', async () => {
+  test('an unknown fault, a fault and a code, no rate, or no time to wait, gets 400 with a sentence', async () => {
     const client = newSpace(a)
     for (const [prefer, title] of [
       ['connection=explode', 'Prefer: connection must be reset, truncate, lost.'],
       ['connection=lost, code=503', 'Prefer: code and connection exclude each other.'],
+      ...['wait=abc', 'wait', 'wait=1.5', 'wait=-1', 'wait=x, code=503'].map(
+        (wait) => [wait, 'Prefer: wait must be a whole number of seconds.'] as const,
+      ),
       ...['', '0', '-1', '1.5', 'x', '10000001'].map(
         (rate) => [`rate=${rate}`, 'Prefer: rate must be an integer from 1 to 10000000.'] as const,
       ),
@@ -825,6 +820,15 @@ suite('--delay and --fault', { concurrency: true }, () => {
       forBoth.stderr,
       /Profile A: .*400, 401, 413, 415, 429, 500, 503\.\n.*Profile B: .*400, 401, 409, 429\.\n/,
     )
+  })
+
+  test('a failure that one of two profiles cannot have is said at the start', async (t) => {
+    const running = startCommand(t, ['serve', '--port-a', '0', '--port-b', '0', '--fault', 'POST:503:100%'])
+    await running.prints(
+      /^--fault POST:503 has no effect in Profile B: code must be a failure of these operations: 400, 401, 409, 429\.$/m,
+    )
+    const [, url = ''] = await running.prints(/Profile A {2}(http:\/\/localhost:\d+)/)
+    assert.equal((await create(createClient(url))).status, 503)
   })
 
   test('values that cannot be read are usage errors', startTimeout, async (t) => {
