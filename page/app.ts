@@ -3,8 +3,8 @@ import type { Info, JournalEntry, ServiceEvent, SpaceUse } from '../src/control/
 import { admin, base, mainBase, messageOf, readEvents, useToken } from './client.ts'
 import { connectView } from './connect.ts'
 import { contractView } from './contract.ts'
-import { button, field, h, openDialog, perFrame, setText, withCode } from './dom.ts'
-import { describeFault, faultsView, isUsedUp } from './faults.ts'
+import { atMostEvery, button, field, h, openDialog, setText, withCode } from './dom.ts'
+import { faultsView, isUsedUp } from './faults.ts'
 import { counted } from './format.ts'
 import { itemsView } from './items.ts'
 import { trafficView } from './traffic.ts'
@@ -19,6 +19,8 @@ function byId(id: string): HTMLElement {
 const main = byId('main')
 const reconnectIntervalMs = 1000
 const toastForMs = 8000
+/** However fast requests come, the page is drawn no more often. */
+const refreshIntervalMs = 100
 /** The service keeps as many. */
 const maxEntries = 1000
 
@@ -48,7 +50,7 @@ function setParameters(view: string, parameters: Readonly<Record<string, string>
 function route() {
   if (!app || !views) return
   const [, name, query = ''] = /^#\/(\w+)\??(.*)$/s.exec(location.hash) ?? []
-  current = name !== undefined && views[name] ? name : 'items'
+  current = name !== undefined && views[name] ? name : 'traffic'
   const shown = views[current] as View
   for (const view of Object.values(views)) view.element.hidden = view !== shown
   for (const link of document.querySelectorAll<HTMLAnchorElement>('nav a'))
@@ -163,7 +165,7 @@ async function loadEntries() {
   tell('entriesChanged')
 }
 
-const tellEntries = perFrame(() => tell('entriesChanged'))
+const tellEntries = atMostEvery(refreshIntervalMs, () => tell('entriesChanged'))
 
 function putEntry(entry: JournalEntry) {
   entries.set(entry.id, entry)
@@ -183,10 +185,10 @@ async function loadFaults() {
   const chip = byId('active')
   chip.hidden = active.length === 0
   setText(chip, `${counted(active.length, 'fault')}`)
-  chip.title = active.map((fault) => `${describeFault(fault)}${fault.flag ? `, by ${fault.flag}` : ''}`).join('\n')
+  chip.title = active.map(({ description }) => description).join('\n')
 }
 
-const refreshFaults = perFrame(loadFaults)
+const refreshFaults = atMostEvery(refreshIntervalMs, loadFaults)
 
 function onEvent({ event, id, data }: ServiceEvent) {
   if (event === 'request') {

@@ -40,16 +40,163 @@ function setProperties(element: HTMLElement, properties: Properties) {
   }
 }
 
-/** Calls `action` once before the next frame, however often it is called. */
-export function perFrame(action: () => unknown): () => void {
-  let isPending = false
+/** Calls `action` at once, then at most once in so many milliseconds, however often it is called. */
+export function atMostEvery(milliseconds: number, action: () => unknown): () => void {
+  let isWaiting = false
+  let isWanted = false
+  function run() {
+    isWanted = false
+    isWaiting = true
+    setTimeout(() => {
+      isWaiting = false
+      if (isWanted) run()
+    }, milliseconds)
+    action()
+  }
   return () => {
-    if (isPending) return
-    isPending = true
-    requestAnimationFrame(() => {
-      isPending = false
-      action()
+    if (isWaiting) isWanted = true
+    else run()
+  }
+}
+
+/** How far beyond the visible part of a list rows are in the document, in pixels. */
+const overscan = 400
+
+/**
+ * A list of which only the visible rows are in the document, and the one that has the focus or is edited. What is in view stays
+ * where it is when rows come, go or change their height above it.
+ */
+export class VirtualList<Key> {
+  keys: readonly Key[] = []
+  readonly element: HTMLElement
+  readonly #scroller: HTMLElement
+  readonly #rowOf: (key: Key) => HTMLElement
+  /** The height of a row that was not measured. */
+  readonly #estimate: () => number
+  readonly #drawn = new Map<Key, HTMLElement>()
+  readonly #heights = new Map<Key, number>()
+  #tops: number[] = [0]
+  #width = 0
+
+  constructor(scroller: HTMLElement, element: HTMLElement, rowOf: (key: Key) => HTMLElement, estimate: () => number) {
+    this.#scroller = scroller
+    this.element = element
+    this.#rowOf = rowOf
+    this.#estimate = estimate
+    scroller.addEventListener('scroll', () => this.#draw())
+    new ResizeObserver(() => this.draw()).observe(scroller)
+  }
+
+  /** Shows these rows. The caller has brought the elements up to date. */
+  draw(keys: readonly Key[] = this.keys): void {
+    if (this.#scroller.clientHeight === 0) {
+      this.keys = keys
+      return
+    }
+    const { offsetWidth } = this.element
+    if (offsetWidth !== this.#width) this.#heights.clear()
+    this.#width = offsetWidth
+    const from = this.#visibleFrom()
+    // Without a scrolled part there is nothing to keep in its place.
+    const first = from > 0 ? this.keys[this.#indexAt(from)] : undefined
+    const distance = first === undefined ? 0 : this.#topOf(first) - from
+    this.keys = keys
+    this.#layOut()
+    const isKept = first !== undefined && keys.includes(first)
+    if (isKept) this.#scrollBy(this.#topOf(first) - distance - from)
+    this.#draw()
+  }
+
+  /** Brings a row into view. */
+  reveal(key: Key, block: 'nearest' | 'center' = 'nearest'): void {
+    const top = this.#topOf(key) - this.#visibleFrom()
+    const { clientHeight } = this.#scroller
+    const height = this.#heightOf(key)
+    if (block === 'center') this.#scrollBy(top - (clientHeight - height) / 2)
+    else if (top < 0) this.#scrollBy(top)
+    else if (top + height > clientHeight) this.#scrollBy(top + height - clientHeight)
+    this.#draw()
+    this.#drawn.get(key)?.scrollIntoView({ block })
+  }
+
+  #scrollBy(distance: number) {
+    if (Math.abs(distance) >= 1) this.#scroller.scrollTop += distance
+  }
+
+  /** Where the visible part begins, from the top of the list. */
+  #visibleFrom(): number {
+    return this.#scroller.getBoundingClientRect().top - this.element.getBoundingClientRect().top
+  }
+
+  #heightOf(key: Key): number {
+    return this.#heights.get(key) ?? this.#estimate()
+  }
+
+  #topOf(key: Key): number {
+    return this.#tops[this.keys.indexOf(key)] ?? 0
+  }
+
+  #layOut() {
+    const estimate = this.#estimate()
+    let top = 0
+    this.#tops = this.keys.map((key) => {
+      const own = top
+      top += this.#heights.get(key) ?? estimate
+      return own
     })
+    this.#tops.push(top)
+    this.element.style.height = `${top}px`
+  }
+
+  /** The index of the row at this distance from the top. */
+  #indexAt(distance: number): number {
+    let [low, high] = [0, this.keys.length - 1]
+    while (low < high) {
+      const middle = (low + high + 1) >> 1
+      if ((this.#tops[middle] ?? 0) <= distance) low = middle
+      else high = middle - 1
+    }
+    return Math.max(0, low)
+  }
+
+  #draw() {
+    // The rows that come into view may be higher than was estimated.
+    for (let attempt = 0; attempt < 4; attempt++) if (!this.#drawOnce()) return
+  }
+
+  /** Returns whether a row has another height than before. */
+  #drawOnce(): boolean {
+    const from = this.#visibleFrom()
+    const start = this.#indexAt(from - overscan)
+    const end = this.#indexAt(from + this.#scroller.clientHeight + overscan)
+    const shown = new Set(this.keys.slice(start, end + 1))
+    for (const [key, element] of this.#drawn)
+      if (element.contains(document.activeElement) || element.classList.contains('is-edited')) shown.add(key)
+    const known = new Map([...shown].map((key) => [key, this.keys.indexOf(key)]))
+    for (const [key, element] of this.#drawn)
+      if ((known.get(key) ?? -1) < 0 || this.#rowOf(key) !== element) {
+        element.remove()
+        this.#drawn.delete(key)
+      }
+    let next = this.element.firstElementChild
+    for (const [key, index] of [...known].sort(([, one], [, other]) => one - other)) {
+      if (index < 0) continue
+      const element = this.#rowOf(key)
+      this.#drawn.set(key, element)
+      element.style.top = `${this.#tops[index]}px`
+      element.ariaPosInSet = `${index + 1}`
+      element.ariaSetSize = `${this.keys.length}`
+      if (element === next) next = next.nextElementSibling
+      else this.element.insertBefore(element, next)
+    }
+    let isChanged = false
+    for (const [key, { offsetHeight }] of this.#drawn) {
+      if (offsetHeight === this.#heightOf(key)) continue
+      this.#heights.set(key, offsetHeight)
+      isChanged = true
+    }
+    if (isChanged) this.#layOut()
+    return isChanged
   }
 }
 

@@ -69,34 +69,6 @@ function additionsOf(fault: Fault): string {
   return parts.filter(Boolean).join(', ')
 }
 
-/** A fault as a sentence. */
-export function describeFault(fault: ShownFault): string {
-  const { times, share, code, connection, bytesPerSecond = 0, used = 0 } = fault
-  const kind = kindOf(fault)
-  const requests = requestsOf(fault)
-  const noun = (isPlural: boolean) => nounOf(kind, requests, isPlural)
-  const next = (count: number) => {
-    if (isUsedUp(fault)) return `${count} ${noun(count > 1)}`
-    if (used > 0) return `the next ${count - used} of ${count} ${noun(true)}`
-    return count === 1 ? `the next ${noun(false)}` : `the next ${count} ${noun(true)}`
-  }
-  const which =
-    share !== undefined
-      ? `${percent(share)} % of ${requests ? '' : 'all '}${noun(true)}`
-      : times === undefined
-        ? `every ${noun(false)}`
-        : next(times)
-  // A fault for all requests applies a status only to operations that have it.
-  const status = code === undefined ? '' : ` with ${code}${requests.includes('/') ? '' : ' where possible'}`
-  const how = {
-    fail: status,
-    delay: ` by ${timeOf(fault)} ms`,
-    slow: ` at ${rateOf(bytesPerSecond)}`,
-    drop: ` ${connection && drops[connection]}`,
-  }[kind]
-  return [`${verbs[kind]} ${which}${how}`, additionsOf(fault)].filter(Boolean).join(', ')
-}
-
 /** A sentence with its operation as code. */
 const marked = (sentence: string) =>
   sentence
@@ -392,7 +364,7 @@ function createFaultChanges(app: App) {
       if (response.status !== 201) break
       added.push(JSON.parse(response.text))
     }
-    if (added.length > 0) say(`${what}: ${added.map(describeFault).join('; ')}`, () => remove(added))
+    if (added.length > 0) say(`${what}: ${added.map(({ description }) => description).join('; ')}`, () => remove(added))
   }
 
   const remove = async (faults: readonly ActiveFault[]) =>
@@ -411,7 +383,7 @@ function createFaultChanges(app: App) {
   }
 
   async function removeOne(fault: ActiveFault) {
-    if (await remove([fault])) sayRemoved(`Removed: ${describeFault(fault)}`, [fault])
+    if (await remove([fault])) sayRemoved(`Removed: ${fault.description}`, [fault])
   }
 
   async function removeAll() {
@@ -435,7 +407,7 @@ function faultRow(changes: FaultChanges, edit: (fault: ActiveFault) => void) {
     element,
     update(fault: ActiveFault) {
       current = fault
-      const text = describeFault(fault)
+      const text = fault.description
       if (sentence.textContent !== text) sentence.replaceChildren(...marked(text))
       editButton.ariaLabel = `Edit: ${text}`
       removal.ariaLabel = `Remove: ${text}`
@@ -621,7 +593,8 @@ export function faultsView(app: App): View {
   return {
     title: 'Faults',
     element,
-    show(given) {
+    show({ id, ...given }) {
+      if (id) list.mark(Number(id))
       // A link without a sentence, such as that of the bar, leaves what is being written.
       if (sentences.length > 0 && ['{}', shown].includes(JSON.stringify(given))) return changed()
       const all = [draftIn(given, 0)]

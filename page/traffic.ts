@@ -7,10 +7,10 @@ import {
   download,
   h,
   type Options,
-  perFrame,
   select,
   setText,
   tabs,
+  VirtualList,
   withCode,
 } from './dom.ts'
 import {
@@ -18,7 +18,7 @@ import {
   describeStatus,
   formatBody,
   formatDuration,
-  formatTime,
+  formatExactTime,
   methodMark,
   outcomeClass,
   outcomeGroup,
@@ -52,21 +52,24 @@ function clientName(entry: JournalEntry): string {
 /** The fault or preference that made the response. */
 const simulatedBy = ({ reason = '' }: JournalEntry) => reason.replace(/^simulated by /, '')
 
-/** Durations differ by orders of magnitude. */
-const barLength = (milliseconds: number) => Math.log1p(milliseconds)
-
 /** A line of the list. Its button stays when the entry changes: it may have the focus. */
 class RequestRow {
   entry: JournalEntry
   readonly own: string | undefined
+  /** Whether the filter leaves it in the list. */
+  isShown = false
   readonly button = h('button', { type: 'button', tabindex: '-1' })
-  readonly element = h('li', this.button)
-  readonly #duration = h('span')
-  /** When the request began, by the clock of this page. */
+  readonly #element = h('li', this.button)
+  readonly #duration = h('span.of-duration')
+  /** When the request began, by the clock of the service, and by that of this page. */
+  readonly begin: number
   readonly #startedAt: number
+  /** What the element shows. */
+  #drawn: JournalEntry | undefined
 
   constructor(entry: JournalEntry) {
-    const age = Date.now() - Date.parse(entry.time)
+    this.begin = Date.parse(entry.time)
+    const age = Date.now() - this.begin
     this.#startedAt = Date.now() - (age >= 0 && age < maxPendingMs ? age : 0)
     this.entry = entry
     this.own = ownKind(entry)
@@ -85,23 +88,38 @@ class RequestRow {
     return this.isPending ? `${(this.elapsed / 1000).toFixed(1)} s` : formatDuration(this.entry.milliseconds)
   }
 
-  show(entry: JournalEntry): void {
-    this.entry = entry
-    this.button.className = `row ${outcomeClass(entry)}`
-    this.button.replaceChildren(
-      h('span.of-time', formatTime(entry.time)),
-      methodMark(entry.method),
-      h('span.of-path', h('b', `${entry.path}${entry.query}`), noteOf(entry)),
-      h('span.of-status', outcomeOf(entry)),
-      h('span.of-duration', h('span.took'), this.#duration),
-      h('span.of-client', clientName(entry)),
-    )
-    this.showElapsed()
+  /** What a search looks through. */
+  get text(): string {
+    const { method, path, query, request, response, client } = this.entry
+    const note = noteOf(this.entry)?.textContent
+    return [`${method} ${path}${query}`, outcomeOf(this.entry), note, clientName(this.entry), client]
+      .concat(request.body ?? '', response.body ?? '')
+      .join('\n')
+  }
+
+  /** The element as the entry is now. */
+  get element(): HTMLElement {
+    const { entry } = this
+    if (this.#drawn !== entry) {
+      this.#drawn = entry
+      const isWrong = entry.rules.length > 0 && !entry.isSimulated
+      this.button.className = `row ${outcomeClass(entry)}${isWrong ? ' is-wrong' : ''}`
+      this.button.replaceChildren(
+        h('span.of-time', formatExactTime(entry.time)),
+        methodMark(entry.method),
+        h('b', `${entry.path}${entry.query}`),
+        noteOf(entry) ?? h('i'),
+        h('span.of-status', outcomeOf(entry)),
+        this.#duration,
+        h('span.of-client', clientName(entry)),
+      )
+      this.showElapsed()
+    }
+    return this.#element
   }
 
   showElapsed(): void {
     setText(this.#duration, this.formatElapsed())
-    this.button.style.setProperty('--length', `${barLength(this.elapsed)}`)
   }
 }
 
@@ -197,10 +215,9 @@ class RequestFilter {
     return this.parameters.own !== '' || kind === undefined
   }
 
-  matches({ entry, own, button }: RequestRow): boolean {
+  matches(row: RequestRow): boolean {
+    const { entry, own } = row
     const { text, status, method, client, rule, simulated } = this.parameters
-    const { request, response } = entry
-    const searched = () => [button.textContent, request.body, response.body, entry.client].join('\n').toLowerCase()
     return (
       this.includes(own) &&
       (method === '' || entry.method === method) &&
@@ -208,7 +225,7 @@ class RequestFilter {
       (client === '' || clientName(entry) === client) &&
       (rule === '' || entry.rules.includes(rule)) &&
       (simulated === '' || entry.fault !== undefined) &&
-      (text === '' || searched().includes(text.toLowerCase()))
+      (text === '' || row.text.toLowerCase().includes(text.toLowerCase()))
     )
   }
 }
@@ -223,9 +240,10 @@ class RequestList {
   /** Oldest first. */
   rows: RequestRow[] = []
   isPaused = false
+  #tabStop: RequestRow | undefined
 
   get visible(): RequestRow[] {
-    return this.rows.filter(({ element }) => !element.hidden)
+    return this.rows.filter(({ isShown }) => isShown)
   }
 
   /** The entries without a row. */
@@ -245,9 +263,7 @@ class RequestList {
       this.#show(row, entry)
       return true
     }
-    if (this.isPaused && !row.isPending) return true
-    row.element.remove()
-    return false
+    return this.isPaused && !row.isPending
   }
 
   /** Entries come in the order of events: a request may end before an older one is announced. */
@@ -255,47 +271,38 @@ class RequestList {
     const row = new RequestRow(entry)
     this.#show(row, entry)
     const index = 1 + this.rows.findLastIndex((one) => one.entry.id < entry.id)
-    this.element.insertBefore(row.element, this.rows[index]?.element ?? null)
     this.rows.splice(index, 0, row)
   }
 
   #show(row: RequestRow, entry: JournalEntry): void {
-    row.show(entry)
+    row.entry = entry
     this.filter.offer(entry)
-    row.element.hidden = !this.filter.matches(row)
+    row.isShown = this.filter.matches(row)
   }
 
   setFilter(given: Partial<TrafficParameters>): void {
     this.filter.set(given)
-    for (const row of this.rows) row.element.hidden = !this.filter.matches(row)
-  }
-
-  clear(): void {
-    this.element.replaceChildren()
-    this.rows = []
+    for (const row of this.rows) row.isShown = this.filter.matches(row)
   }
 
   /** The tab key stops at one row of the list. */
-  setTabStop({ button }: RequestRow): void {
-    this.element.querySelector('[tabindex="0"]')?.setAttribute('tabindex', '-1')
-    button.setAttribute('tabindex', '0')
+  setTabStop(row: RequestRow): void {
+    this.#tabStop?.button.setAttribute('tabindex', '-1')
+    this.#tabStop = row
+    row.button.setAttribute('tabindex', '0')
   }
 
   /** Where the stop is hidden or gone, the first row becomes it. */
-  keepTabStop(): void {
-    const stop = this.element.querySelector('li:not([hidden]) > [tabindex="0"]')
-    const [first] = this.visible
-    if (!stop && first) this.setTabStop(first)
+  keepTabStop(visible: readonly RequestRow[]): void {
+    const [first] = visible
+    if (first && !(this.#tabStop && visible.includes(this.#tabStop))) this.setTabStop(first)
   }
 
-  /** Returns the row that has the focus then. */
-  moveFocus(step: number): RequestRow | undefined {
+  /** Returns the row at so many steps from the one that has the focus. */
+  rowAt(step: number): RequestRow | undefined {
     const { visible } = this
-    const at = visible.findIndex(({ element }) => element.contains(document.activeElement))
-    const row = visible[Math.max(0, Math.min(visible.length - 1, at + step))]
-    if (row) this.setTabStop(row)
-    row?.button.focus()
-    return row
+    const at = visible.findIndex(({ button }) => button === document.activeElement)
+    return visible[Math.max(0, Math.min(visible.length - 1, at + step))]
   }
 }
 
@@ -308,8 +315,18 @@ const focusSteps: Partial<Record<string, number>> = {
   PageUp: -10,
 }
 
+/** Each profile by its name, at the host by which this page was reached. */
+function addressesOf({ profiles, space }: App['info']): [title: string, url: string][] {
+  return profiles.map(({ title, urls }) => {
+    const url = new URL(urls.find((one) => one.startsWith(location.protocol)) ?? urls[0] ?? baseUrl)
+    url.hostname = location.hostname
+    return [title, `${url.origin}${space ? `/~${space}` : ''}`]
+  })
+}
+
 /** The names of the columns. */
-const columns = ['Time', 'Method', 'Path', 'Status', 'Duration', 'Client']
+const columns = ['Time', 'Method', 'Status', 'Path', 'Note', 'Client', 'Duration']
+const maxPathLength = 60
 
 export function trafficView(app: App): View {
   const list = new RequestList()
@@ -322,6 +339,13 @@ export function trafficView(app: App): View {
   const hiddenCount = h('span.count')
   const empty = h('div.empty.stack')
   const scroller = h('div.scroller', list.element, empty)
+  const virtual = new VirtualList<RequestRow>(
+    scroller,
+    list.element,
+    (row) => row.element,
+    () => (scroller.offsetWidth > 760 ? 37 : 57),
+  )
+  const timeline = new Timeline(open)
   const details = new RequestDetails(app, close)
   const toolbar = h(
     'div.toolbar',
@@ -347,6 +371,7 @@ export function trafficView(app: App): View {
     { 'aria-label': 'Traffic' },
     h('h1.offscreen', 'Traffic'),
     toolbar,
+    timeline.element,
     h('div.split', h('div.table', head, scroller), details.element),
   )
   list.element.addEventListener('click', openClicked)
@@ -364,7 +389,7 @@ export function trafficView(app: App): View {
     text.focus()
   }
 
-  const update = perFrame(() => {
+  function update() {
     const isAtEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 40
     list.update(app.entries)
     if (details.row && !list.isPaused && !list.rows.includes(details.row)) close()
@@ -373,7 +398,7 @@ export function trafficView(app: App): View {
     if (isAtEnd) scroller.scrollTop = scroller.scrollHeight
     const { open: id } = filter.parameters
     if (id && details.row?.entry.id !== Number(id)) open(Number(id))
-  })
+  }
 
   function setFilter(given: Partial<TrafficParameters>) {
     list.setFilter(given)
@@ -394,6 +419,10 @@ export function trafficView(app: App): View {
 
   function showState() {
     const { rows, visible, isPaused } = list
+    virtual.draw(visible)
+    timeline.draw(visible, details.row)
+    const longest = Math.max(8, ...visible.map(({ entry: { path, query } }) => path.length + query.length))
+    element.style.setProperty('--path', `${Math.min(maxPathLength, longest)}`)
     const hidden = rows.flatMap(({ own }) => (filter.includes(own) ? [] : (own ?? [])))
     const total = rows.length - hidden.length
     const all = counted(total, 'request')
@@ -403,7 +432,7 @@ export function trafficView(app: App): View {
     setText(hiddenCount, hidden.length > 0 ? `${hidden.length} hidden: ${[...new Set(hidden)].join(', ')}` : '')
     empty.hidden = visible.length > 0
     if (visible.length === 0) showEmpty(total > 0)
-    list.keepTabStop()
+    list.keepTabStop(visible)
     showTimes()
   }
 
@@ -415,7 +444,14 @@ export function trafficView(app: App): View {
     else
       empty.replaceChildren(
         h('h2', 'No requests yet'),
-        h('p', 'Send one from your client or a terminal, and it appears here at once.'),
+        h(
+          'p',
+          'This page shows each request that a client sends to this service as it comes, what was wrong with it, and the rule of the contract behind that. Point a client at',
+        ),
+        ...addressesOf(app.info).map(([title, url]) =>
+          h('div.address', h('span', title), copyLine(url, `Copy the address of ${title}`)),
+        ),
+        h('p', 'or try it from a terminal:'),
         copyLine(`curl -i ${baseUrl}/api/todoitems`, 'Copy'),
       )
   }
@@ -427,15 +463,9 @@ export function trafficView(app: App): View {
 
   /** The clock runs while there is a pending request to look at. */
   function showTimes() {
-    const rows = list.rows.filter((row) => !row.element.hidden || row === details.row)
-    const pending = rows.filter((row) => row.isPending)
+    const pending = list.rows.filter((row) => row.isPending && (row.isShown || row === details.row))
     for (const row of pending) row.showElapsed()
     if (details.row && pending.includes(details.row)) details.showOutcome()
-    const slowest = Math.max(0, ...rows.map((row) => row.elapsed))
-    const longest = (Math.ceil(10 * barLength(slowest)) / 10 || 1).toFixed(1)
-    const { style } = list.element
-    // Each change of it is one of the style of all rows.
-    if (style.getPropertyValue('--longest') !== longest) style.setProperty('--longest', longest)
     clearInterval(clock)
     if (pending.length > 0 && !element.hidden && !document.hidden) clock = setInterval(tick, clockIntervalMs)
   }
@@ -456,7 +486,7 @@ export function trafficView(app: App): View {
     const response = await admin('DELETE', 'requests')
     if (response.status !== 204) app.notify(messageOf(response))
     else if (list.isPaused) {
-      list.clear()
+      list.rows = []
       if (details.row) close()
       update()
     }
@@ -481,7 +511,9 @@ export function trafficView(app: App): View {
     if (!row) return
     list.setTabStop(row)
     details.open(row)
-    row.button.scrollIntoView({ block: 'nearest' })
+    virtual.draw()
+    virtual.reveal(row)
+    timeline.draw(list.visible, row)
     setOpen(`${id}`)
     showTimes()
   }
@@ -497,8 +529,12 @@ export function trafficView(app: App): View {
     const step = focusSteps[event.key]
     if (step === undefined) return
     event.preventDefault()
-    const row = list.moveFocus(step)
-    if (row && details.row) open(row.entry.id)
+    const row = list.rowAt(step)
+    if (!row) return
+    list.setTabStop(row)
+    virtual.reveal(row)
+    row.button.focus()
+    if (details.row) open(row.entry.id)
   }
 
   return {
@@ -513,6 +549,82 @@ export function trafficView(app: App): View {
       scroller.scrollTop = scroller.scrollHeight
     },
     entriesChanged: update,
+  }
+}
+
+/** So many of the newest requests are in the timeline. */
+const maxBars = 200
+const barHeight = 6
+const maxLanes = 6
+const barColours = { '2xx': 'green', '3xx': 'blue', '4xx': 'orange', '5xx': 'red', none: 'red' }
+
+interface Bar {
+  readonly x: number
+  readonly end: number
+  readonly y: number
+  readonly row: RequestRow
+}
+
+/** When requests began and ended, overlapping ones below each other; time without requests is cut short. */
+class Timeline {
+  readonly element = h('canvas.timeline', { 'aria-hidden': 'true' })
+  #bars: Bar[] = []
+
+  constructor(open: (id: number) => void) {
+    const barAt = ({ offsetX, offsetY }: MouseEvent) => {
+      const distanceOf = ({ x, end, y }: Bar) =>
+        Math.max(x - offsetX, offsetX - end, 0) + Math.max(y - offsetY, offsetY - y - barHeight, 0)
+      return [...this.#bars].sort((one, other) => distanceOf(one) - distanceOf(other))[0]?.row
+    }
+    this.element.addEventListener('click', (event) => {
+      const row = barAt(event)
+      if (row) open(row.entry.id)
+    })
+    this.element.addEventListener('mousemove', (event) => {
+      const row = barAt(event)
+      if (!row) return
+      const { method, path, query } = row.entry
+      this.element.title = `${method} ${path}${query}, ${outcomeOf(row.entry)}, ${row.formatElapsed()}`
+    })
+  }
+
+  draw(visible: readonly RequestRow[], opened: RequestRow | undefined): void {
+    const { element } = this
+    const rows = visible.slice(-maxBars)
+    element.hidden = rows.length === 0
+    const { clientWidth: width, clientHeight: height } = element
+    const context = element.getContext('2d')
+    if (!context || width === 0) return
+    element.width = width * devicePixelRatio
+    element.height = height * devicePixelRatio
+    context.scale(devicePixelRatio, devicePixelRatio)
+    const styles = getComputedStyle(element)
+    const colour = (name: string) => styles.getPropertyValue(`--${name}`)
+    const durations = rows.map((row) => row.elapsed).sort((one, other) => one - other)
+    const longestGap = Math.max(5, 2 * (durations[durations.length >> 1] ?? 0))
+    let [cut, busyUntil] = [0, rows[0]?.begin ?? 0]
+    const spans = rows.map((row) => {
+      cut += Math.max(0, row.begin - busyUntil - longestGap)
+      busyUntil = Math.max(busyUntil, row.begin + row.elapsed)
+      return { row, start: row.begin - cut, end: row.begin + row.elapsed - cut }
+    })
+    const from = spans[0]?.start ?? 0
+    const scale = (width - 2 * barHeight) / Math.max(longestGap, busyUntil - cut - from)
+    const lanes: number[] = []
+    this.#bars = spans.map(({ row, start, end }) => {
+      const x = barHeight + (start - from) * scale
+      const right = Math.max(x + 3, barHeight + (end - from) * scale)
+      const free = lanes.findIndex((until) => until < x)
+      const lane = free < 0 ? Math.min(lanes.length, maxLanes - 1) : free
+      lanes[lane] = right
+      return { x, end: right, y: 4 + lane * (barHeight + 2), row }
+    })
+    for (const { x, end, y, row } of this.#bars) {
+      const group = outcomeGroup(row.entry) as keyof typeof barColours
+      context.fillStyle = colour(row.entry.isSimulated ? 'simulated' : (barColours[group] ?? 'muted'))
+      context.globalAlpha = !opened || opened === row ? 1 : 0.45
+      context.fillRect(x, y, end - x - 1, barHeight)
+    }
   }
 }
 
@@ -580,7 +692,7 @@ function detailsOf(row: RequestRow, app: App, look: RequestDetails, close: () =>
     factsOf(row),
     copyButtons(entry, app),
     isSimulated && simulation(entry),
-    !isSimulated && fault && h('div.callout.warning', h('h3', 'Fault'), h('p', fault)),
+    !isSimulated && fault && h('div.callout.warning', h('h3', 'Slowed by a fault'), h('p', fault), faultLink(entry)),
     isRejected && wrongWith(entry, app),
     ...exchangeOf(entry, look),
     met.length > 0 && rulesMet(met),
@@ -594,7 +706,7 @@ function factsOf(row: RequestRow): HTMLElement {
     'p.line.facts',
     h('strong', { class: `badge outcome ${outcomeClass(entry)}` }, describeOutcome(row)),
     marksOf(entry),
-    h('span', formatTime(time), state !== 'pending' && `, ${formatDuration(milliseconds)}`),
+    h('span', formatExactTime(time), state !== 'pending' && `, ${formatDuration(milliseconds)}`),
     h('span', `${clientName(entry)} at ${client}`),
     item && changeOf(item),
   )
@@ -671,10 +783,13 @@ function simulation(entry: JournalEntry): HTMLElement {
     'div.callout.simulated',
     h('h3', 'Simulated'),
     h('p', 'What the client got was decided by ', h('code', by), ', not by its request.'),
-    entry.fault && !by.startsWith(entry.fault) && h('p', 'Fault: ', entry.fault),
-    !by.startsWith('Prefer') && h('p', h('a', { href: '#/faults' }, 'Show the faults')),
+    entry.fault && entry.fault !== by && h('p', 'In all: ', entry.fault),
+    faultLink(entry),
   )
 }
+
+const faultLink = ({ faultIds = [] }: JournalEntry) =>
+  faultIds.length > 0 && h('p', h('a', { href: `#/faults?id=${faultIds[0]}` }, 'Show the fault'))
 
 function wrongWith({ reason, errors = {}, rules, state }: JournalEntry, app: App): HTMLElement {
   const members = Object.entries(errors)

@@ -30,6 +30,6 @@ export interface View {
   itemsChanged?(): void
   /** Called when the faults have changed, or the information about the service. */
   faultsChanged?(): void
-  /** Called at most once per frame, when entries came, ended or went. */
+  /** Called at most ten times a second, when entries came, ended or went. */
   entriesChanged?(): void
 }

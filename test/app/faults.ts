@@ -92,26 +92,24 @@ suite('/app: faults', { concurrency: 3 }, () => {
     await send(`${url}/weatherforecast`)
     const page = await openView(t, url, 'faults')
     const texts = () => page.locator('.faults li p').allTextContents()
-    await faultRow(page, 'Fail the next 2 of 3 POST').waitFor()
+    await faultRow(page, 'POST /api/todoitems: 503').waitFor()
     assert.deepEqual(await texts(), [
-      'Fail the next 2 of 3 POST /api/todoitems with 503',
-      'Fail 1 GET /weatherforecast with 500',
-      'Send every response to GET /api/todoitems/7 at 2.048 kB/s',
-      'Drop the connection of 50 % of PUT requests after half of the response, after 10 ms, at most 2 times',
-      'Fail 20 % of POST requests',
-      'Delay every request by 1 to 2 ms',
+      'POST /api/todoitems: 503, 3 times',
+      'GET /weatherforecast: 500, once',
+      'GET /api/todoitems/7: body at 2048 bytes/s',
+      'PUT requests: connection closed after half of the body, delayed by 10 ms, 50 % of them, twice',
+      'POST requests: failure of the store, 20 % of them (--fault)',
+      'all requests: delayed by 1 to 2 ms (--delay)',
     ])
-    await faultRow(page, 'Fail the next 2 of 3').getByText('used 1 time').waitFor()
+    await faultRow(page, 'POST /api/todoitems: 503').getByText('used 1 time').waitFor()
     await page.locator('.faults li.used-up', { hasText: 'weatherforecast' }).getByText('used up').waitFor()
-    await faultRow(page, 'Fail 20 %').getByText('by --fault').waitFor()
-    await faultRow(page, 'Delay every request').getByText('by --delay').waitFor()
     const chip = page.getByRole('link', { name: '5 faults' })
     await chip.waitFor()
-    assert.match(`${await chip.getAttribute('title')}`, /^Fail the next 2 of 3 POST.*Delay every.*ms, by --delay$/s)
+    assert.match(`${await chip.getAttribute('title')}`, /^POST .*503, 3 times.*delayed by 1 to 2 ms \(--delay\)$/s)
 
-    await page.getByRole('button', { name: 'Remove: Delay every request by 1 to 2 ms' }).click()
+    await page.getByRole('button', { name: /^Remove: .* delayed by 1 to 2 ms/ }).click()
     await page.getByRole('link', { name: '4 faults' }).waitFor()
-    await page.getByRole('button', { name: 'Remove: Send every response to GET' }).click()
+    await page.getByRole('button', { name: /^Remove: .* body at 2048/ }).click()
     await page.getByRole('link', { name: '3 faults' }).waitFor()
     assert.deepEqual(
       (await faultsOf(url)).map(({ used, flag }) => [used, flag]),
@@ -127,7 +125,7 @@ suite('/app: faults', { concurrency: 3 }, () => {
     assert.deepEqual(await faultsOf(url), [])
     await page.getByRole('button', { name: 'Undo' }).last().click()
     await page.getByRole('link', { name: '3 faults' }).waitFor()
-    assert.deepEqual((await texts())[0], 'Fail the next 2 POST /api/todoitems with 503')
+    assert.deepEqual((await texts())[0], 'POST /api/todoitems: 503, twice')
   })
 
   test('Add adds a fault and leaves the others; editing changes one', async (t) => {
@@ -141,14 +139,14 @@ suite('/app: faults', { concurrency: 3 }, () => {
     await page.getByRole('button', { name: 'Delay', exact: true }).click()
     await page.getByLabel('Milliseconds', { exact: true }).fill('1')
     await add(page)
-    await faultRow(page, 'Delay every request by 1 ms').waitFor()
+    await faultRow(page, 'all requests: delayed by 1 ms').waitFor()
     const used = { ...post, times: 1, code: 409, id: 1, used: 1 }
     assert.deepEqual(await faultsOf(base), [
       used,
       { ...post, times: 5, code: 400, delay: 1, id: 2, used: 2 },
       { delay: 1, id: 3, used: 0 },
     ])
-    await page.getByRole('button', { name: 'Edit: Fail the next 3 of 5 POST' }).click()
+    await page.getByRole('button', { name: /^Edit: .* 5 times/ }).click()
     assert.equal(await page.getByLabel('Number of requests').inputValue(), '3')
     await page.getByText('Also: after 1 ms.').waitFor()
     // Another view in between changes nothing, whichever link leads back.
@@ -164,13 +162,13 @@ suite('/app: faults', { concurrency: 3 }, () => {
     await page.getByLabel('With', { exact: true }).selectOption('409')
     await page.getByLabel('How many').selectOption('every')
     await page.getByRole('button', { name: 'Apply' }).click()
-    await faultRow(page, 'Fail every POST /api/todoitems with 409, after 1 ms').waitFor()
+    await faultRow(page, 'POST /api/todoitems: 409, delayed by 1 ms').waitFor()
     assert.deepEqual(await faultsOf(base), [
       used,
       { ...post, code: 409, delay: 1, id: 2, used: 0 },
       { delay: 1, id: 3, used: 0 },
     ])
-    await page.getByRole('button', { name: 'Edit: Delay every' }).click()
+    await page.getByRole('button', { name: /^Edit: all requests: delayed/ }).click()
     await send(`${base}/__admin/faults/3`, 'DELETE')
     await page.getByText('The fault that you were changing is gone').waitFor()
     await page.getByRole('button', { name: 'Add', exact: true }).waitFor()
@@ -212,7 +210,7 @@ suite('/app: faults', { concurrency: 3 }, () => {
       { id: 2, ...fault },
     ])
     assert.equal((await createItem(base, 'b', 'milk')).text, 'TodoItemIDInUse')
-    await faultRow(page, 'Fail the next 2 of 3 POST /api/todoitems with 409').waitFor()
+    await faultRow(page, 'POST /api/todoitems: 409, 3 times').getByText('used 1 time').waitFor()
   })
 
   test('each kind of sentence, by its button and by its command', async (t) => {
@@ -220,9 +218,9 @@ suite('/app: faults', { concurrency: 3 }, () => {
     const page = await openView(t, base, 'faults')
     const kind = (name: string) => page.getByRole('button', { name, exact: true }).click()
     const sentences: [sentence: string, fault: object, fill: () => Promise<unknown>][] = [
-      ['Fail the next 2 requests', { times: 2 }, async () => {}],
+      ['failure of the store, twice', { times: 2 }, async () => {}],
       [
-        'Fail 12.5 % of all requests with 404 where possible',
+        '404 where possible, 12.5 % of them',
         { share: 0.125, code: 404 },
         async () => {
           await page.getByLabel('How many').selectOption('share')
@@ -232,7 +230,7 @@ suite('/app: faults', { concurrency: 3 }, () => {
         },
       ],
       [
-        'Delay every GET /api/todoitems by 100 to 800 ms',
+        'GET /api/todoitems: delayed by 100 to 800 ms',
         { method: 'GET', path: '/api/todoitems', delay: 100, maxDelay: 800 },
         async () => {
           await kind('Delay')
@@ -244,7 +242,7 @@ suite('/app: faults', { concurrency: 3 }, () => {
         },
       ],
       [
-        'Send every response to GET /api/todoitems at 0.5 kB/s',
+        'GET /api/todoitems: body at 500 bytes/s',
         { method: 'GET', path: '/api/todoitems', bytesPerSecond: 500 },
         async () => {
           await kind('Slow down')
@@ -254,7 +252,7 @@ suite('/app: faults', { concurrency: 3 }, () => {
         },
       ],
       [
-        'Drop the connection of the next GET /api/todoitems without any effect',
+        'GET /api/todoitems: connection reset, once',
         { method: 'GET', path: '/api/todoitems', times: 1, connection: 'reset' },
         async () => {
           await kind('Drop the connection')
@@ -266,7 +264,7 @@ suite('/app: faults', { concurrency: 3 }, () => {
     for (const [index, [sentence, fault, fill]] of sentences.entries()) {
       await fill()
       await add(page)
-      await faultRow(page, sentence).waitFor()
+      await faultRow(page, sentence).first().waitFor()
       await page.getByRole('button', { name: 'Copy', exact: true }).click()
       assert.equal((await execute(await clipboard(page))).status, 201)
       const faults = await faultsOf(base)
@@ -284,12 +282,12 @@ suite('/app: faults', { concurrency: 3 }, () => {
     await page.getByLabel('With', { exact: true }).selectOption('429')
     await page.getByLabel('Number of requests').fill('1')
     await add(page)
-    await faultRow(page, 'Fail the next POST /api/todoitems with 429').waitFor()
+    await faultRow(page, 'POST /api/todoitems: 429, once').waitFor()
     assert.equal((await createItem(base, 'b', 'milk')).status, 429)
     await page.getByRole('button', { name: 'Expired tokens' }).click()
     await page.getByText('Only these can have 401: GET /api/todoitems, POST /api/todoitems, ').waitFor()
     await add(page)
-    await faultRow(page, 'Fail every request with 401 where possible').waitFor()
+    await faultRow(page, '401 where possible').waitFor()
     assert.equal((await createItem(base, 'b', 'milk')).status, 401)
     assert.equal((await send(`${base}/weatherforecast`)).status, 200)
   })
@@ -348,7 +346,7 @@ suite('/app: faults', { concurrency: 3 }, () => {
       await page.getByRole('button', { name: 'Slow network' }).click()
       await page.getByRole('button', { name: 'Add both' }).waitFor()
       await assertAccessible(page, 'A preset')
-      await page.getByRole('button', { name: 'Edit: Drop' }).click()
+      await page.getByRole('button', { name: /^Edit: .* connection closed/ }).click()
       await page.getByText('Also: after 5 ms, at most').waitFor()
       await assertAccessible(page, 'A change')
     })

@@ -177,7 +177,7 @@ export function testLook(profile: Profile, look: Look): void {
     await page.getByLabel('Which requests').selectOption('DELETE /api/todoitems/{id}')
     await page.getByLabel('With', { exact: true }).selectOption(`${statuses[0]}`)
     await page.getByRole('button', { name: 'Add', exact: true }).click()
-    await page.locator('.faults').getByText(`Fail the next DELETE /api/todoitems/{id} with ${statuses[0]}`).waitFor()
+    await page.locator('.faults').getByText(`DELETE /api/todoitems/{id}: ${statuses[0]}, once`).waitFor()
     await page.getByRole('link', { name: '1 fault' }).waitFor()
     await assertAccessible(page, 'Faults')
 

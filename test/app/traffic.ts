@@ -169,7 +169,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
     await detailsOf(page).getByText('The client did not wait for it.').waitFor()
     await page.getByRole('button', { name: 'Resume' }).click()
     await assert.rejects(send(`${base}/api/todoitems?second`, 'GET', undefined, { prefer: 'connection=reset' }))
-    await row(page, /second.*connection closed/).click()
+    await row(page, /second.*no response/).click()
     await detailsOf(page).getByText('Connection closed', { exact: true }).waitFor()
     await detailsOf(page).getByText('None: the connection was closed.').waitFor()
     await page.getByLabel('Filter by status').selectOption('none')
