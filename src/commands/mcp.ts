@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio'
 import { readCommandLine, readServerUrl } from '../config/config.ts'
@@ -19,7 +20,8 @@ const options = {
 
 export const mcp: Command = {
   help: `Serves coding agents over the Model Context Protocol, on standard input and output. An agent starts it.
-Tools: read_contract, service, items, reset, requests, faults, token, verify. Resources: the OpenAPI documents, the contract.
+Tools: read_contract, read_openapi, service, items, reset, requests, wait_for_request, rules_met, faults, token, verify.
+Resources: the OpenAPI documents, the contract.
 
 Usage
   todo-service mcp [flags]
@@ -27,8 +29,8 @@ Usage
 Flags, defaults in brackets
 ${optionsHelp(options)}
 It uses the service that runs on the default ports, as todo-service reset does. For a profile that none serves it
-starts one in this process, on a free port, with items in memory, until the agent disconnects. Items in a file or a
-database are never deleted. Servers elsewhere are verified only if --url names them.
+starts one in this process, on a free port, with items in memory, until the agent disconnects. Items that a service
+keeps in a file or a database are only read: to change something it starts one too, or uses a space of its own. Servers elsewhere are verified only if --url names them.
 
 Examples, in a checkout or in a project with this package
   claude mcp add todo-service -- npx --no todo-service mcp
@@ -53,7 +55,7 @@ const maxEndMs = 3_000
 
 /** Serves the client at standard input and output until it leaves, or until a signal. Returns the exit code. */
 export async function serveAgent(
-  serviceSettings: Omit<ServiceSettings, 'directory' | 'tokenCommand'>,
+  serviceSettings: Omit<ServiceSettings, 'directory' | 'tokenCommand' | 'ownSpace'>,
   process: Omit<Process, 'on'>,
 ): Promise<number> {
   const { env, stdin, stdout, stderr } = process
@@ -65,6 +67,7 @@ export async function serveAgent(
     ...serviceSettings,
     directory,
     tokenCommand: commandLine(process, 'token', '--scope', 'control', '-o', 'token'),
+    ownSpace: `agent-${randomUUID().slice(0, 8)}`,
   })
   const running = new Set<Promise<unknown>>()
   const ended = new Promise<void>((resolve) => {
@@ -72,7 +75,12 @@ export async function serveAgent(
     for (const event of ['end', 'close']) stdin.once(event, resolve)
     stdout.once('error', () => resolve())
   })
-  const settings = { services, directory, commandLine: commandLine.bind(undefined, process) }
+  const settings = {
+    services,
+    directory,
+    commandLine: commandLine.bind(undefined, process),
+    sleep: (milliseconds: number, signal: AbortSignal) => setTimeout(milliseconds, undefined, { signal }),
+  }
   const connection = serveStdio(() => mcpServer(tools(settings), running), {
     transport: new StdioServerTransport(stdin, stdout),
     onerror: ({ message }) => report(message),

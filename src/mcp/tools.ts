@@ -8,17 +8,15 @@ import {
   faultSchema,
   type JournalEntry,
   journalEntry,
+  type SpaceUse,
   spaceName as space,
 } from '../control/schema.ts'
+import type { ProfileName } from '../profiles/profile.ts'
+import type { ControlClient } from '../service/control-client.ts'
+import { openApiDocumentOf } from '../service/document.ts'
 import { createDevToken, maxValidForSeconds } from '../service/tokens.ts'
 import { matchesRule } from '../verify/engine/waivers.ts'
-import {
-  rules as contractRules,
-  profiles as contracts,
-  type Outcome,
-  type Verification,
-  verify as verifyServer,
-} from '../verify/index.ts'
+import { rules as contractRules, profiles as contracts, type Outcome, verify as verifyServer } from '../verify/index.ts'
 import { pretty } from '../verify/report/pretty.ts'
 import { isLocal, type Services } from './services.ts'
 import { firstOf, tool } from './tool.ts'
@@ -50,19 +48,18 @@ const describe = ({ rule, name, sentence, failure }: Outcome) => ({ rule, name, 
 /** The service returns at most this many entries of its journal, which keeps a response small. */
 const maxJournalEntries = 200
 
-/** The report, without advice to add flags of the command. */
-const withoutFlags = (verification: Verification) =>
-  pretty({
-    ...verification,
-    unobservable: [],
-    outcomes: verification.outcomes.map((one) =>
-      one.reason === undefined ? one : { ...one, reason: one.reason.replace(/ \(--[\w-]+\)$/, '') },
-    ),
-  })
+/** Advice to add flags of the command becomes that of the tool's arguments, where it has them. */
+const withoutFlags = (text: string) =>
+  text
+    .replace(/ \(--[^)]*\)/g, '')
+    .replaceAll('--fresh or --reset', 'fresh')
+    .replace('; --wait N waits for it', '')
+    .replace('pass --token, or other credentials as --header', 'pass token')
     .replace(/^(Notes are deviations from choices): .*/m, '$1.')
     .replace(/^(Rule and requests of further failures): .*/m, '$1: in the structured content.')
 
-const isRejected = ({ state, status }: JournalEntry) => state !== 'pending' && (status === null || status >= 400)
+const isRejected = ({ state, status, blockedOrigin }: JournalEntry) =>
+  state !== 'pending' && (status === null || status >= 400 || blockedOrigin !== undefined)
 
 /** Leaves out the headers and the body of the response. */
 const summarize = ({ request, response, met, client, query, ...entry }: JournalEntry) => ({
@@ -78,9 +75,38 @@ export interface ToolSettings {
   /** The user's configuration directory, with the key of development tokens. */
   readonly directory: string | undefined
   commandLine(...args: readonly string[]): string
+  /** Rejects when the signal is aborted. */
+  sleep(milliseconds: number, signal: AbortSignal): Promise<unknown>
 }
 
-export const tools = ({ services, directory, commandLine }: ToolSettings) => [
+/** What one operation needs of the document of a profile; undefined where there is no such operation. */
+function documentOfOperation(name: ProfileName, operation: string) {
+  const { paths, components, ...document } = openApiDocumentOf(name) as object as OpenApi
+  for (const [path, methods] of Object.entries(paths))
+    for (const [method, described] of Object.entries(methods)) {
+      if (![described.operationId, `${method.toUpperCase()} ${path}`].includes(operation)) continue
+      const text = JSON.stringify(described)
+      const isUsed = ([schema]: [string, unknown]) => text.includes(`"#/components/schemas/${schema}"`)
+      const schemas = Object.fromEntries(Object.entries(components.schemas).filter(isUsed))
+      return { ...document, paths: { [path]: { [method]: described } }, components: { ...components, schemas } }
+    }
+  return undefined
+}
+
+interface OpenApi {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, { operationId: string; summary: string }>>>>
+  readonly components: { readonly schemas: object }
+}
+
+const pollIntervalMs = 100
+const maxFoundRules = 10
+
+const readJournal = async (service: ControlClient, query: string) =>
+  parseBounded((await service.send('GET', `/requests?${query}`)).text) as readonly JournalEntry[]
+
+const lastIdOf = async (service: ControlClient) => (await readJournal(service, 'limit=1')).at(-1)?.id ?? 0
+
+export const tools = ({ services, directory, commandLine, sleep }: ToolSettings) => [
   tool({
     name: 'read_contract',
     title: 'Read the contract',
@@ -89,19 +115,48 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
     input: partial({
       rules: ruleIds,
       profile: { ...profile, description: `Only the rules of this profile. ${profile.description}` },
-      search: text('Words that the rule has, in any case, such as: put missing id.'),
+      search: text(`Words, such as: put missing id. The ${maxFoundRules} rules that have most of them, those first.`),
     }),
     output: object({ rules: arrayOf(contractRule) }),
     annotations: { readOnlyHint: true, openWorldHint: false },
     async run({ rules: ids, profile: name, search = '' }) {
-      const words = search.toLowerCase().split(/\s+/)
-      const found = (name ? contracts[name].rules : contractRules).filter(({ id, basis, sentence }) => {
+      const words = new Set(search.toLowerCase().match(/[^\s,]+/g))
+      const named = (name ? contracts[name].rules : contractRules).filter(
+        ({ id }) => listOf(ids)?.some((pattern) => matchesRule(pattern, id)) ?? true,
+      )
+      const countOf = ({ id, basis, sentence }: (typeof named)[number]) => {
         const content = `${id} ${basis} ${sentence}`.toLowerCase()
-        const isNamed = listOf(ids)?.some((pattern) => matchesRule(pattern, id)) ?? true
-        return isNamed && words.every((word) => content.includes(word))
-      })
+        return [...words].filter((word) => content.includes(word)).length
+      }
+      const ranked = named.filter((rule) => countOf(rule) > 0).sort((one, other) => countOf(other) - countOf(one))
+      const found = words.size === 0 ? named : ranked.slice(0, maxFoundRules)
       if (found.length > 0) return { data: { rules: found } }
       throw new Error(`No rule matches all of this. Without arguments you get all ${contractRules.length} rules.`)
+    },
+  }),
+
+  tool({
+    name: 'read_openapi',
+    title: 'Read the OpenAPI document',
+    description:
+      'Returns the OpenAPI 3.0.1 document of one operation, with the schemas that it uses; without an operation, the list of them.',
+    input: object({ profile }, { operation: text('Such as POST /api/todoitems, or createItem.') }),
+    output: partial({
+      operations: arrayOf(object({ operation: text(), request: text(), summary: text() })),
+      document: { type: 'object' },
+    }),
+    annotations: { readOnlyHint: true, openWorldHint: false },
+    async run({ profile: name, operation }) {
+      const { paths } = openApiDocumentOf(name) as object as OpenApi
+      const operations = Object.entries(paths).flatMap(([path, methods]) =>
+        Object.entries(methods).map(([method, { operationId, summary }]) => {
+          return { operation: operationId, request: `${method.toUpperCase()} ${path}`, summary }
+        }),
+      )
+      if (operation === undefined) return { data: { operations } }
+      const document = documentOfOperation(name, operation)
+      if (document) return { data: { document } }
+      throw new Error(`There is no operation ${operation}: use ${operations.map(({ request }) => request).join(', ')}.`)
     },
   }),
 
@@ -109,23 +164,27 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
     name: 'service',
     title: 'Find or start the service',
     description:
-      'Returns the base URL for a client of the profile, and which failures each operation can have. Uses the service that runs on this machine, or starts one for this session, with items in memory. Call it before you run a client.',
+      'Returns the base URL for a client of the profile, and which failures each operation can have. Uses the service that runs on this machine; where none runs, or it keeps its items, starts one for this session, with items in memory. Call it before you run a client.',
     input: partial(ofService),
-    output: object({
-      url,
-      isStartedHere: boolean('It was started for this session, and stops with it.'),
-      store: text('Where the items are.'),
-      operations: arrayOf(
-        object({ method: text(), path: text(), needsToken: boolean(), failures: arrayOf(integer()) }),
-      ),
-    }),
-    annotations: { readOnlyHint: true, openWorldHint: false },
+    output: object(
+      {
+        url,
+        isStartedHere: boolean('It was started for this session, and stops with it.'),
+        store: text('Where the items are.'),
+        operations: arrayOf(
+          object({ method: text(), path: text(), needsToken: boolean(), failures: arrayOf(integer()) }),
+        ),
+      },
+      { note: text('Why it is not the service that runs, or only a space of it.') },
+    ),
+    annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: true, openWorldHint: false },
     async run(input) {
-      const { service, baseUrl, isStartedHere } = await services.connect(input.profile, input.space)
+      const { service, baseUrl, isStartedHere, note } = await services.connect(input.profile, input.space, 'change')
       const operations = service.operations.map(({ method, path, secured, statuses }) => {
         return { method, path, needsToken: secured, failures: statuses }
       })
-      return { data: { url: baseUrl, isStartedHere, store: service.store, operations } }
+      services.lastIds.set(baseUrl, await lastIdOf(service))
+      return { data: { url: baseUrl, isStartedHere, store: service.store, ...(note && { note }), operations } }
     },
   }),
 
@@ -148,7 +207,7 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
     output: object({ url, total: wholeNumber, items: arrayOf<object>({ type: 'object' }) }, { more }),
     annotations: { destructiveHint: true, idempotentHint: true, openWorldHint: false },
     async run({ profile: name, space: box, put, offset = 0, limit: count = 50 }) {
-      const { service, baseUrl } = await services.connect(name, box)
+      const { service, baseUrl } = await services.connect(name, box, put ? 'change' : 'read')
       if (put) {
         const loss = await service.findLoss([])
         if (loss)
@@ -180,7 +239,7 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
     output: object({ url, message: text() }),
     annotations: { destructiveHint: true, idempotentHint: true, openWorldHint: false },
     async run(input) {
-      const { service, baseUrl } = await services.connect(input.profile, input.space)
+      const { service, baseUrl } = await services.connect(input.profile, input.space, 'change')
       const loss = await service.findLoss()
       if (loss)
         throw new Error(
@@ -199,7 +258,7 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
       ...ofService,
       since: integer('Only requests after the one with this id: pass lastId of the last call.', { minimum: 0 }),
       before: integer('Only requests before the one with this id.', { minimum: 1 }),
-      rejected: boolean('Only those with a status of 400 or more, or without a response.'),
+      rejected: boolean('Only those with a status of 400 or more, without a response, or blocked by CORS.'),
       preflights: boolean('CORS preflights too.'),
       id: integer('Only this request, with all headers and bodies.', { minimum: 1 }),
       limit: limit(100, 20),
@@ -220,11 +279,10 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
     annotations: { readOnlyHint: true, openWorldHint: false },
     async run({ profile: name, space: box, since = 0, before = Number.POSITIVE_INFINITY, ...input }) {
       const { id, rejected = false, preflights = id !== undefined, limit: count = 20 } = input
-      const { service, baseUrl } = await services.connect(name, box)
+      const { service, baseUrl } = await services.connect(name, box, 'read')
       const start = id === undefined ? since : id - 1
       const query = `since=${start}&limit=${maxJournalEntries}&preflights=${preflights}`
-      const response = await service.send('GET', `/requests?${query}`)
-      const entries: readonly JournalEntry[] = parseBounded(response.text) as JournalEntry[]
+      const entries = await readJournal(service, query)
       if (id !== undefined && entries[0]?.id !== id)
         throw new Error(`The journal has no request ${id}, or more than ${maxJournalEntries} after it.`)
       const chosen = entries.filter((entry) => entry.id < before && (!rejected || isRejected(entry)))
@@ -233,8 +291,70 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
       const broken = new Set(shown.flatMap(({ rules }) => rules))
       const rules = contractRules.filter((rule) => broken.has(rule.id)).map((rule) => [rule.id, rule.sentence])
       const data = { rules: Object.fromEntries(rules), lastId: entries.at(-1)?.id ?? start }
+      if (id === undefined) services.lastIds.set(baseUrl, data.lastId)
       const rest = left > 0 && { more: `${left} earlier ones: before ${shown.at(-1)?.id}.` }
       return { data: { url: baseUrl, requests: shown.reverse(), ...data, ...rest } }
+    },
+  }),
+
+  tool({
+    name: 'wait_for_request',
+    title: 'Wait for a request',
+    description:
+      'Waits until a client has sent a request that matches, and returns it as requests does. Without since, the first one after the last call of service, requests or this tool.',
+    input: partial({
+      ...ofService,
+      method: text('Such as POST; any, where absent.'),
+      path: text('How the path begins, such as /api/todoitems; any, where absent.'),
+      since: integer('Only a request after the one with this id.', { minimum: 0 }),
+      seconds: integer('How long to wait, 1 to 300; 30, where absent.', { minimum: 1, maximum: 300 }),
+    }),
+    output: object({ url, lastId: integer('For since.') }, { request: { type: 'object' } }),
+    annotations: { readOnlyHint: true, openWorldHint: false },
+    async run({ profile: name, space: box, method, path = '', since, seconds = 30 }, { signal }) {
+      const { service, baseUrl } = await services.connect(name, box, 'read')
+      const isWanted = (entry: JournalEntry) =>
+        entry.state !== 'pending' &&
+        entry.path.toLowerCase().startsWith(path.toLowerCase()) &&
+        (method === undefined || entry.method === method.toUpperCase())
+      const lastId = since ?? services.lastIds.get(baseUrl) ?? (await lastIdOf(service))
+      for (let waitedMs = 0; waitedMs < 1000 * seconds; waitedMs += pollIntervalMs) {
+        const entries = await readJournal(service, `since=${lastId}&preflights=false`)
+        const found = entries.find(isWanted)
+        if (found) {
+          services.lastIds.set(baseUrl, found.id)
+          return { data: { url: baseUrl, lastId: found.id, request: firstOf([summarize(found)], 1, 300).shown[0] } }
+        }
+        await sleep(pollIntervalMs, signal)
+      }
+      return { data: { url: baseUrl, lastId } }
+    },
+  }),
+
+  tool({
+    name: 'rules_met',
+    title: 'Rules met and broken',
+    description:
+      'Returns which rules of the contract the requests of clients have met, which they have broken, and which they have not touched, since the start or the last reset.',
+    input: partial(ofService),
+    output: object({
+      url,
+      requests: wholeNumber,
+      met: arrayOf(text()),
+      broken: arrayOf(contractRule),
+      untouched: arrayOf(text()),
+    }),
+    annotations: { readOnlyHint: true, openWorldHint: false },
+    async run({ profile: name, space: box }) {
+      const { service, baseUrl } = await services.connect(name, box, 'read')
+      const used = new URL(baseUrl).pathname.replace(/^\/~?/, '')
+      const spaces = parseBounded((await service.send('GET', '/spaces')).text) as readonly SpaceUse[]
+      const { requests = 0, met = [], broken = [] } = spaces.find((one) => one.name === used) ?? {}
+      const { rules } = contracts[service.profile]
+      const untouched = rules.filter(({ id }) => !met.includes(id) && !broken.includes(id)).map(({ id }) => id)
+      return {
+        data: { url: baseUrl, requests, met, broken: rules.filter(({ id }) => broken.includes(id)), untouched },
+      }
     },
   }),
 
@@ -257,7 +377,7 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
     ),
     annotations: { destructiveHint: false, idempotentHint: false, openWorldHint: false },
     async run({ profile: name, space: box, add, clear }) {
-      const { service, baseUrl } = await services.connect(name, box)
+      const { service, baseUrl } = await services.connect(name, box, add || clear ? 'change' : 'read')
       if (clear) await service.send('PUT', '/faults', add ? [add] : [])
       else if (add) await service.send('POST', '/faults', add)
       const all: readonly ActiveFault[] = parseBounded((await service.send('GET', '/faults')).text) as ActiveFault[]
@@ -301,6 +421,9 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
       {
         quick: boolean('Check only what is specified, in about half the time.'),
         only: { ...ruleIds, description: `Check only these rules. ${ruleIds.description}` },
+        fresh: boolean(
+          'The server was started for this run and may lose all its items: check what it starts with, too.',
+        ),
         strict: boolean('Count deviations from choices as failures; otherwise they are notes.'),
         token: text(
           'A bearer token that the server accepts, for the rules about tokens (S3, S4, S6); that of the tool token for this service.',
@@ -341,6 +464,8 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
         // The development certificate is self-signed.
         insecure: target.startsWith('https:') && isLocal(target),
         onOutcome: ({ rule }, done, total) => reportProgress(done, total, rule),
+      }).catch((cause) => {
+        throw cause instanceof Error ? new Error(withoutFlags(cause.message), { cause }) : cause
       })
       const { ok, complete, passed, failed, deviations, skipped, outcomes, leftovers } = verification
       const withStatus = (status: Outcome['status']) => outcomes.filter((one) => one.status === status).map(describe)
@@ -353,7 +478,7 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
       const lists = { failures: failures.shown, notes: notes.shown, leftovers: firstOf(leftovers, 10).shown }
       return {
         data: { ok, complete, passed, failed, deviations, skipped, ...lists, ...rest },
-        text: withoutFlags(verification),
+        text: withoutFlags(pretty({ ...verification, unobservable: [] })),
       }
     },
   }),

@@ -14,8 +14,9 @@ interface ControlClientOptions {
 }
 
 /** A service in development mode, by its control API. */
-export interface ControlClient extends Pick<Info, 'store' | 'operations'> {
+export interface ControlClient extends Pick<Info, 'store' | 'isPersistent' | 'operations'> {
   readonly profile: ProfileName
+  readonly spaces: Info['spaces'] | undefined
   /** Which service, and which of its spaces. */
   readonly name: string
   /** Throws a `ControlError` for a response that is no success. */
@@ -97,10 +98,17 @@ export async function connectControl(
 
 /** Returns what GET /__admin/info of this service says; undefined for what another program sends. */
 function readInfo(text: string) {
-  const { profile, title, store, isPersistent, operations = [] }: Partial<Info> = Object(tryParse(text, parseBounded))
+  const {
+    profile,
+    title,
+    store,
+    isPersistent,
+    spaces,
+    operations = [],
+  }: Partial<Info> = Object(tryParse(text, parseBounded))
   if (typeof profile !== 'string' || !Object.hasOwn(profiles, profile)) return undefined
   // Where a service does not say it, its items may be in a file.
-  const place = { title: printable(title), store: printable(store), isPersistent: isPersistent !== false }
+  const place = { title: printable(title), store: printable(store), isPersistent: isPersistent !== false, spaces }
   return { profile: profile as ProfileName, operations, ...place }
 }
 

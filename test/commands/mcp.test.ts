@@ -102,7 +102,10 @@ suite('mcp', { concurrency: 4 }, () => {
     const { client, tools } = await connect(t)
     assert.deepEqual(
       tools.map(({ name }) => name),
-      ['read_contract', 'service', 'items', 'reset', 'requests', 'faults', 'token', 'verify'],
+      [
+        ...['read_contract', 'read_openapi', 'service', 'items', 'reset', 'requests', 'wait_for_request', 'rules_met'],
+        ...['faults', 'token', 'verify'],
+      ],
     )
     for (const { name, title, description, inputSchema, outputSchema, annotations } of tools) {
       assert.ok(title && description && outputSchema && annotations?.openWorldHint === false, name)
@@ -116,9 +119,11 @@ suite('mcp', { concurrency: 4 }, () => {
     )
     const hinted = (hint: 'readOnlyHint' | 'destructiveHint') =>
       tools.filter(({ annotations }) => annotations?.[hint]).map(({ name }) => name)
-    assert.deepEqual(hinted('readOnlyHint'), ['read_contract', 'service', 'requests'])
+    assert.deepEqual(hinted('readOnlyHint'), [
+      ...['read_contract', 'read_openapi', 'requests', 'wait_for_request', 'rules_met'],
+    ])
     assert.deepEqual(hinted('destructiveHint'), ['items', 'reset'])
-    assert.ok(JSON.stringify(tools).length < 17_000, `${JSON.stringify(tools).length}`)
+    assert.ok(JSON.stringify(tools).length < 20_000, `${JSON.stringify(tools).length}`)
     assert.match(client.getInstructions() ?? '', /read_contract.*verify/s)
   })
 
@@ -181,7 +186,9 @@ suite('mcp', { concurrency: 4 }, () => {
       (await call('read_contract', args)).data.rules.map(({ id }: { id: string }) => id).join()
     assert.equal(await ids({}), rules.map(({ id }) => id).join())
     assert.equal(await ids({ rules: 'a8, B1*' }), 'A8,B1,B10,B11,B12')
-    assert.equal(await ids({ profile: 'b', search: 'PUT 404' }), 'B7')
+    assert.match(await ids({ profile: 'b', search: 'PUT 404 RecordNotFound elephant' }), /^B7,/)
+    assert.equal((await ids({ search: 'the' })).split(',').length, 10)
+    assert.match(await refusal('read_contract', { search: 'elephant' }), /^No rule matches/)
     assert.deepEqual((await call('read_contract', { rules: 'A8' })).data.rules[0], {
       ...rules.find(({ id }) => id === 'A8'),
     })
@@ -189,6 +196,54 @@ suite('mcp', { concurrency: 4 }, () => {
       await refusal('read_contract', { rules: 'A99' }),
       `No rule matches all of this. Without arguments you get all ${rules.length} rules.`,
     )
+  })
+
+  test('read_openapi has one operation with its schemas, and lists them', async (t) => {
+    const { call, refusal } = await connect(t)
+    const { operations } = (await call('read_openapi', { profile: 'b' })).data
+    assert.deepEqual(operations[1], { ...operations[1], operation: 'createItem', request: `POST ${itemsPath}` })
+    const [byRequest, byName] = await Promise.all(
+      [`DELETE ${itemsPath}/{id}`, 'deleteItem'].map((operation) => call('read_openapi', { profile: 'a', operation })),
+    )
+    assert.deepEqual(byRequest, byName)
+    const { openapi, paths, components } = byName?.data.document ?? {}
+    assert.deepEqual([openapi, Object.keys(paths)], ['3.0.1', [`${itemsPath}/{id}`]])
+    assert.deepEqual(Object.keys(paths[`${itemsPath}/{id}`]), ['delete'])
+    assert.deepEqual(Object.keys(components.schemas), ['Problem'])
+    assert.match(
+      await refusal('read_openapi', { profile: 'a', operation: 'PATCH /' }),
+      /^There is no operation PATCH \/: use GET \/api/,
+    )
+  })
+
+  test('wait_for_request returns the first one that matches, or none in time', async (t) => {
+    const { call } = await connect(t)
+    const where = { profile: 'a', space: 'me' }
+    const { url } = (await call('service', where)).data
+    await post(url, { name: 'walk the dog' })
+    const first = (await call('wait_for_request', { ...where, method: 'post' })).data
+    assert.deepEqual([first.url, first.request.status, first.request.rules], [url, 400, ['A6']])
+    const waiting = call('wait_for_request', { ...where, path: itemsPath, method: 'DELETE' })
+    await fetch(`${url}/weatherforecast`)
+    await fetch(`${url}${itemsPath}/7`, { method: 'DELETE' })
+    const { request, lastId } = (await waiting).data
+    assert.deepEqual([request.method, request.path, request.id], ['DELETE', `${itemsPath}/7`, lastId])
+    const none = (await call('wait_for_request', { ...where, seconds: 1 })).data
+    assert.deepEqual(none, { url, lastId })
+    assert.equal((await call('wait_for_request', { ...where, since: 0 })).data.request.id, first.request.id)
+  })
+
+  test('rules_met has the rules that clients have met, broken and not touched', async (t) => {
+    const { call } = await connect(t)
+    const where = { profile: 'a', space: 'me' }
+    const { url } = (await call('service', where)).data
+    await post(url, { name: 'walk the dog' })
+    await post(url, { name: 'walk the dog', isComplete: false })
+    await fetch(`${url}${itemsPath}/7`)
+    const { met, broken, untouched, requests } = (await call('rules_met', where)).data
+    assert.deepEqual([requests, met], [3, ['A3', 'A4', 'G3']])
+    assert.deepEqual(broken, [rules.find(({ id }) => id === 'A6')])
+    assert.ok(untouched.includes('A2') && !untouched.includes('A3') && !untouched.includes('B1'))
   })
 
   test('starts a service in memory where none runs, and stops it when the client leaves', async (t) => {
@@ -333,31 +388,69 @@ suite('mcp', { concurrency: 4 }, () => {
     assert.equal((await server.items()).length, 3)
   })
 
-  test('refuses to delete items in a file, as reset without a terminal does', async (t) => {
+  test('reads the items of a service that keeps them, and changes only those of a service that it starts', async (t) => {
     const file = join(temporaryFolder(t), 'todo.db')
     const { url } = await serve(t, ['--data', file])
-    const { call, refusal } = await connect(t, [url])
+    await post(url, { name: 'keep me', isComplete: false })
+    const { call, refusal } = await connect(t, [], [url])
+    assert.equal((await call('items', { profile: 'a' })).data.total, 1)
+    assert.equal((await call('requests', { profile: 'a' })).data.requests.length, 1)
+    assert.equal((await call('faults', { profile: 'a' })).data.url, url)
+    assert.equal(await refusal('items', { profile: 'b' }), 'No service of Profile B runs. The tool service starts one.')
+    const service = (await call('service', { profile: 'a' })).data
+    assert.deepEqual(
+      [service.isStartedHere, service.note],
+      [true, `Profile A at ${url} keeps its items: the file ${file}. This one was started for this session.`],
+    )
+    for (const [tool, args] of [
+      ['items', { put: [] }],
+      ['reset', {}],
+      ['faults', { add: { code: 503 } }],
+      ['requests', {}],
+    ] as const)
+      assert.equal((await call(tool, { profile: 'a', ...args })).data.url, service.url, tool)
+    const items = await (await fetch(url + itemsPath)).json()
+    assert.deepEqual(items, [{ id: 1, name: 'keep me', isComplete: false }])
+  })
+
+  test('with --url of a service that keeps its items, changes only a space of its own, which ends with the session', async (t) => {
+    const file = join(temporaryFolder(t), 'todo.db')
+    const { url } = await serve(t, ['--data', file])
+    await post(url, { name: 'keep me', isComplete: false })
+    const { call, refusal, end } = await connect(t, [url])
+    assert.deepEqual((await call('items', { profile: 'a' })).data.total, 1)
     const put = [{ id: 1, name: 'walk the dog', isComplete: true }]
-    assert.equal((await call('items', { profile: 'a', put })).data.total, 1, 'there is nothing to delete')
-    const sentence = `Profile A at ${url} has 1 item in the file ${file}. Nothing was changed: only the user may `
+    const { data } = await call('items', { profile: 'a', put })
+    assert.match(data.url, /\/~agent-[\da-f]{8}$/)
+    const service = (await call('service', { profile: 'a' })).data
+    assert.deepEqual([service.url, service.isStartedHere], [data.url, false])
+    const sentence = `Space ${data.url.split('~')[1]} of Profile A at ${url} has 1 item in the file ${file}. Nothing was changed: only the user may `
     assert.equal(
       await refusal('reset', { profile: 'a' }),
       `${sentence}delete it, with node dist/src/cli.js reset at a terminal.`,
     )
     assert.equal(
       await refusal('items', { profile: 'a', put: [] }),
-      `${sentence}replace it, with PUT ${url}/__admin/items.`,
+      `${sentence}replace it, with PUT ${data.url}/__admin/items.`,
     )
-    assert.equal((await call('items', { profile: 'a' })).data.total, 1)
     assert.equal((await call('reset', { profile: 'a', space: 'me' })).data.url, `${url}/~me`)
+    await end()
+    const spaces = await (await fetch(`${url}/__admin/spaces`)).json()
+    assert.deepEqual(
+      (spaces as { name: string; items: number }[]).map(({ name, items }) => [name, items]).slice(0, 1),
+      [['', 1]],
+    )
+    assert.ok(!JSON.stringify(spaces).includes('agent-'))
   })
 
-  test('items does not replace saved items that are those of the start; reset restores them', async (t) => {
-    const { url } = await serve(t, ['--data', join(temporaryFolder(t), 'todo.db')], {}, 'b')
+  test('with --url of a service that keeps its items and has no spaces by path, changes nothing', async (t) => {
+    const { url } = await serve(t, ['--data', join(temporaryFolder(t), 'todo.db'), '--spaces', 'none'], {}, 'b')
     const { call, refusal } = await connect(t, [url])
-    assert.match(await refusal('items', { profile: 'b', put: [] }), /has 3 items in the file .* Nothing was changed: /)
     assert.equal((await call('items', { profile: 'b' })).data.total, 3)
-    assert.ok(!(await call('reset', { profile: 'b' })).isError)
+    assert.match(
+      await refusal('reset', { profile: 'b' }),
+      /keeps its items: the file .* It has no spaces by path: ask the user/,
+    )
   })
 
   test('a service that requires a token: the message has the command that makes one', async (t) => {
@@ -412,6 +505,10 @@ suite('mcp', { concurrency: 4 }, () => {
     assert.match(data.failures[0].request, /^id1=\$\(curl .*\ncurl -i --path-as-is -X DELETE /)
     assert.match(text, /^FAILED {2}A9 .*passed, \d+ failed/s)
     assert.equal(progress.length, data.passed + data.failed + data.skipped)
+    // It advises arguments of the tool, not flags of the command.
+    const skipped = await call('verify', { url, profile: 'a', only: 'A4,S6' })
+    assert.match(skipped.text, /only with fresh$/m)
+    assert.doesNotMatch(skipped.text, / --(?!path-as-is|head|data)/)
     const passed = (await call('verify', { url, profile: 'a', only: 'A1' })).data
     assert.deepEqual([passed.ok, passed.failures, passed.notes, passed.more], [true, [], [], undefined])
   })
@@ -421,6 +518,7 @@ suite('mcp', { concurrency: 4 }, () => {
     const closed = `http://127.0.0.1:${await freePort()}`
     const verify = (args: object) => refusal('verify', { url: closed, profile: 'a', ...args })
     assert.match(await verify({}), /^http:\S+ cannot be checked: .*ECONNREFUSED/)
+    assert.doesNotMatch(await verify({}), /--/)
     assert.match(await verify({ only: 'B1' }), /^No rule of Profile A matches B1\./)
     assert.match(await verify({ url: `${closed}${itemsPath}` }), /without \/api\/todoitems/)
     assert.equal(
