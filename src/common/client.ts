@@ -74,7 +74,7 @@ export interface Client {
 /** Headers that change no response of a contract. */
 const otherHeaders = {
   'user-agent': 'Mozilla/5.0 (X11; Linux x86_64) verify/2',
-  'accept-language': 'de-DE, de;q=0.8, en;q=0.5',
+  'accept-language': 'de-DE, de;q=0.9, fr;q=0.8, es;q=0.7, ja;q=0.6, en;q=0.5',
   'accept-encoding': 'gzip',
   cookie: 'theme=dark',
 }

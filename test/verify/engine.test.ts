@@ -85,6 +85,11 @@ suite('what a run sees', { concurrency: 2 }, () => {
 })
 
 suite('whom a run does not blame', { concurrency: 2 }, () => {
+  test('A4, G7 a fresh server, whose first id is 1', async (t) => {
+    const options = { fresh: true, strict: true, only: ['A1', 'A4', 'G7'], watchMs: 0 }
+    assert.deepEqual(titles(await verifyFaulty(t, 'a', (request, forward) => forward(request), options), 'failed'), [])
+  })
+
   test('a server that is unavailable for a moment, and says so', async (t) => {
     let requests = 0
     const mutate: Mutation = async (request, forward) =>

@@ -146,13 +146,20 @@ function expectProblem(response: Response, status: number): Record<string, unkno
 
 /** The checks that others build on, the most basic first. */
 const basicChecks: readonly Check[] = [
-  ...store.created,
+  store.list,
   onUntouchedStore(
     spec('G7', 'the store starts empty', async (client) => {
       const response = await client.send('GET', itemsPath)
       expectThat(expectItems(response).length === 0, 'an empty array', response)
     }),
   ),
+  onOwnServer(
+    choice('A4', 'the first id is 1', async (client) => {
+      const { id } = await create(client)
+      expectThat(id === 1, `the id 1, not ${id}`)
+    }),
+  ),
+  ...store.created,
   providing(
     'read',
     spec('A2', 'GET returns the item with the id', async (client) => {
@@ -320,12 +327,6 @@ const idChecks: readonly Check[] = [
     const second = await model.create()
     expectThat(second.id > first.id, `an id above ${first.id}, not ${second.id}`)
   }),
-  onOwnServer(
-    choice('A4', 'the first id is 1', async (client) => {
-      const { id } = await create(client)
-      expectThat(id === 1, `the id 1, not ${id}`)
-    }),
-  ),
   choice('A8', 'PUT returns 400 when the body id is absent, null or not an integer', async (client) => {
     const model = newModel(client)
     const { id } = await model.create()
@@ -413,12 +414,14 @@ const bodyChecks: readonly Check[] = [
     const model = new StoreModel(client, profile, 'A5')
     for (const name of [model.mark, null]) await model.create({ name }, observe)
     await model.expectStored('POST with a string and with null')
-    for (const name of [1, true, ['x'], { first: 'x' }]) {
+    for (const item of model.items.reverse()) await model.remove(item)
+    for (const name of [undefined, 1, true, ['x'], { first: 'x' }]) {
       const response = await client.send('POST', itemsPath, { name, isComplete: false })
       // A server may convert it; refusing it is a choice.
       if (!isSuccess(response)) continue
       const { name: stored } = observe('create', () => expectObject(response))
       expectThat(stored === null || typeof stored === 'string', 'a string or null as the name', response)
+      expectThat(!`${stored}`.includes(model.mark), 'no name of another item', response)
     }
   }),
   choice('A5', 'an empty or blank name is accepted', async (client) => {

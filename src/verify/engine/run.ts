@@ -523,7 +523,7 @@ function selectChecks({ url, contract, only, quick, fresh, reset }: RunOptions):
     throw new CannotVerify(`No check of ${only?.join(', ') ?? contract.name} is left${quick ? ' in a quick run' : ''}.`)
   if (!fresh && !reset) return selected
   // A server is fresh once, and a reset would delete items that are watched.
-  const order = ({ needs }: Check) => (needs === 'untouched store' ? 0 : needs === 'own server' ? 1 : 2)
+  const order = ({ needs }: Check) => (needs === 'untouched store' || needs === 'own server' ? 0 : 1)
   return selected.sort((a, b) => order(a) - order(b))
 }
 

@@ -2436,3 +2436,99 @@ add(
     }
   },
 )
+
+add(
+  'a-name-of-deleted-item',
+  'A5',
+  'state',
+  'A POST without name takes the name of the item that was deleted last.',
+  class extends ReferenceA {
+    deletedName: string | null = null
+    override remove(id: bigint) {
+      this.deletedName = this.find(id)?.name ?? null
+      return super.remove(id)
+    }
+    override toDraft(body: JsonObject) {
+      return super.toDraft(body.name === undefined ? { ...body, name: this.deletedName } : body)
+    }
+  },
+)
+
+add(
+  'b-id-of-36-characters-compared',
+  'B5',
+  'state',
+  'Of an id the first 36 characters are compared: a longer one is in use when another begins alike.',
+  class extends ReferenceB {
+    override find(id: string) {
+      return this.list().find((item) => item.id.slice(0, 36) === id.slice(0, 36))
+    }
+  },
+)
+
+add(
+  'b-id-in-use-of-newest-20',
+  'B5',
+  'state',
+  'POST looks for the id among the 20 newest items, and stores a second item with that of an older one.',
+  class extends ReferenceB {
+    override async postItem(request: Request) {
+      const all = [...this.items]
+      this.items.clear()
+      for (const [id, item] of all.slice(-20)) this.items.set(id, item)
+      const result = await super.postItem(request)
+      const newest = [...this.items]
+      this.items.clear()
+      for (const [id, item] of [...all.slice(0, -20), ...newest]) this.items.set(id, item)
+      return result
+    }
+  },
+)
+
+add(
+  'b-delete-without-body-refused',
+  'B8',
+  'wire',
+  'DELETE with a media type and without a body is refused.',
+  class extends ReferenceB {
+    override async deleteItem(request: Request) {
+      const isRefused = header(request, 'content-type') !== '' && request.body.length === 0
+      return isRefused ? this.error(400, 'CouldNotDeleteItem') : super.deleteItem(request)
+    }
+  },
+)
+
+add(
+  'b-list-not-modified-in-the-same-second',
+  'B1',
+  'state',
+  'The list has Last-Modified in whole seconds, and If-Modified-Since gets 304 for a change in the same second.',
+  class extends ReferenceB {
+    changedAt = Date.now()
+    override async route(request: Request) {
+      const result = await super.route(request)
+      if (request.method !== 'GET') this.changedAt = Date.now()
+      return result
+    }
+    override async getItems(request: Request) {
+      const modified = new Date(this.changedAt).toUTCString()
+      const isKnown = header(request, 'if-modified-since') === modified
+      const result = isKnown ? empty(304) : await super.getItems(request)
+      return { ...result, headers: { ...result.headers, 'last-modified': modified } }
+    }
+  },
+)
+
+add(
+  'a-forecast-in-the-language-of-the-caller',
+  'S1',
+  'samples',
+  'For callers that prefer German the summaries are German.',
+  class extends ReferenceA {
+    override async getForecast(request: Request) {
+      const result = await super.getForecast(request)
+      if (!header(request, 'accept-language').startsWith('de')) return result
+      return { ...result, body: (result.body as string).replace(/"summary":"[^"]*"/g, '"summary":"warm und trocken"') }
+    }
+  },
+)
