@@ -594,12 +594,14 @@ export function faultsView(app: App): View {
     title: 'Faults',
     element,
     show({ id, ...given }) {
-      if (id) list.mark(Number(id))
       // A link without a sentence, such as that of the bar, leaves what is being written.
-      if (sentences.length > 0 && ['{}', shown].includes(JSON.stringify(given))) return changed()
-      const all = [draftIn(given, 0)]
-      for (let index = 1; given[`kind${index + 1}`]; index++) all.push(draftIn(given, index))
-      draft(all)
+      if (sentences.length > 0 && ['{}', shown].includes(JSON.stringify(given))) changed()
+      else {
+        const all = [draftIn(given, 0)]
+        for (let index = 1; given[`kind${index + 1}`]; index++) all.push(draftIn(given, index))
+        draft(all)
+      }
+      if (id) list.mark(Number(id))
     },
     faultsChanged() {
       list.update(app.faults)

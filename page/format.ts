@@ -28,14 +28,15 @@ const statuses: Partial<Record<number, string>> = {
 
 export const describeStatus = (status: Status) => `${status} ${statuses[status ?? 0] ?? ''}`.trim()
 
-type ShownOutcome = Pick<JournalEntry, 'state' | 'status'>
+type ShownOutcome = Pick<JournalEntry, 'state' | 'status' | 'blockedOrigin'>
 
 /** 2xx to 5xx; `none` without a response, `pending` without one so far. */
 export const outcomeGroup = ({ state, status }: ShownOutcome) =>
   status ? `${Math.floor(status / 100)}xx` : state === 'pending' ? state : 'none'
 
 /** The class that gives an outcome its colour. */
-export const outcomeClass = (outcome: ShownOutcome) => outcomeGroup(outcome).replace(/^\d/, 's$&')
+export const outcomeClass = (outcome: ShownOutcome) =>
+  outcome.blockedOrigin === undefined ? outcomeGroup(outcome).replace(/^\d/, 's$&') : 'none'
 
 export const methodMark = (method: string) => h('span', { class: `method ${method.toLowerCase()}` }, method)
 
@@ -104,7 +105,7 @@ interface SentRequest {
 }
 
 /** Origin is repeated, because a preflight without it is none. */
-const repeatedHeaders = ({ headers = {} }: SentRequest) =>
+export const repeatedHeaders = ({ headers = {} }: SentRequest) =>
   Object.entries(headers).filter(
     ([name]) => !ownHeaders.test(name) || (name === 'origin' && headers['access-control-request-method'] !== undefined),
   )
@@ -245,8 +246,8 @@ const sizeOf = ({ headers, body, isTruncated }: Message) =>
 
 const jsonTokens = /"(?:[^"\\]+|\\.)*"|-?\d[\d.eE+-]*|true|false|null|[[\]{},:]/g
 
-/** JSON, indented and coloured, every digit as it was sent; other text as it is. */
-export function formatBody(text: string): HTMLElement {
+/** JSON, indented and coloured, every digit as it was sent, with members that are `wrong` marked; other text as it is. */
+export function formatBody(text: string, wrong: readonly string[] = []): HTMLElement {
   const block = h('pre.body', { tabindex: '0' })
   if (!isJson(text)) {
     block.textContent = text
@@ -256,6 +257,7 @@ export function formatBody(text: string): HTMLElement {
   let previous = ''
   const indent = () => `\n${'  '.repeat(depth)}`
   const tokens = text.match(jsonTokens) ?? []
+  let isWrong = false
   for (const [index, token] of tokens.entries()) {
     const isClosing = token === ']' || token === '}'
     if (isClosing) depth--
@@ -269,7 +271,9 @@ export function formatBody(text: string): HTMLElement {
       : /^[-\dtfn]/.test(token)
         ? 'literal'
         : ''
-    block.append(kind ? h('span', { class: kind }, token) : token === ':' ? ': ' : token)
+    if (kind === 'key') isWrong = depth === 1 && wrong.includes(JSON.parse(token))
+    const part = kind ? h('span', { class: kind }, token) : token === ':' ? ': ' : token
+    block.append(isWrong && kind ? h('mark', part) : part)
     previous = token
   }
   return block

@@ -1,12 +1,14 @@
-import type { JournalEntry, Message } from '../src/control/schema.ts'
-import { admin, baseUrl, messageOf } from './client.ts'
+import type { ActiveFault, JournalEntry, Message } from '../src/control/schema.ts'
+import { admin, baseUrl, currentToken, messageOf } from './client.ts'
 import {
   button,
   copyButton,
   copyLine,
   download,
+  field,
   h,
   type Options,
+  openDialog,
   select,
   setText,
   tabs,
@@ -25,6 +27,7 @@ import {
   outcomeOf,
   preflight,
   programName,
+  repeatedHeaders,
   toCSharp,
   toCurl,
   toFetch,
@@ -102,7 +105,7 @@ class RequestRow {
     const { entry } = this
     if (this.#drawn !== entry) {
       this.#drawn = entry
-      const isWrong = entry.rules.length > 0 && !entry.isSimulated
+      const isWrong = (entry.rules.length > 0 || entry.blockedOrigin !== undefined) && !entry.isSimulated
       this.button.className = `row ${outcomeClass(entry)}${isWrong ? ' is-wrong' : ''}`
       this.button.replaceChildren(
         h('span.of-time', formatExactTime(entry.time)),
@@ -123,7 +126,8 @@ class RequestRow {
   }
 }
 
-const marksOf = ({ isPreflight, isSimulated }: JournalEntry) => [
+const marksOf = ({ isPreflight, isSimulated, blockedOrigin }: JournalEntry) => [
+  blockedOrigin !== undefined && h('span.badge.none', 'blocked by CORS'),
   isPreflight && h('span.badge', preflight),
   isSimulated && h('span.badge.simulated', 'simulated'),
 ]
@@ -620,7 +624,7 @@ class Timeline {
       return { x, end: right, y: 4 + lane * (barHeight + 2), row }
     })
     for (const { x, end, y, row } of this.#bars) {
-      const group = outcomeGroup(row.entry) as keyof typeof barColours
+      const group = (row.entry.blockedOrigin ? 'none' : outcomeGroup(row.entry)) as keyof typeof barColours
       context.fillStyle = colour(row.entry.isSimulated ? 'simulated' : (barColours[group] ?? 'muted'))
       context.globalAlpha = !opened || opened === row ? 1 : 0.45
       context.fillRect(x, y, end - x - 1, barHeight)
@@ -691,6 +695,7 @@ function detailsOf(row: RequestRow, app: App, look: RequestDetails, close: () =>
     ),
     factsOf(row),
     copyButtons(entry, app),
+    repeatButtons(entry, app),
     isSimulated && simulation(entry),
     !isSimulated && fault && h('div.callout.warning', h('h3', 'Slowed by a fault'), h('p', fault), faultLink(entry)),
     isRejected && wrongWith(entry, app),
@@ -730,12 +735,75 @@ function copyButtons({ method, path, query, status, request }: JournalEntry, app
   )
 }
 
+type RepeatedRequest = Pick<JournalEntry, 'method' | 'path' | 'query'> & { readonly request: Message }
+
+/** Sends it as another client, so that the list shows it. */
+async function sendAgain(sent: RepeatedRequest, app: App) {
+  const { method, path, query, request } = sent
+  const headers = new Headers(
+    repeatedHeaders({ method, path, query, ...request }).map(([name, value]) => [name, value]),
+  )
+  if (request.headers.authorization !== undefined) headers.set('authorization', `Bearer ${currentToken()}`)
+  const init = { method, headers, ...(request.body !== null && { body: new Blob([request.body]) }) }
+  await fetch(`${baseUrl}${path}${query}`, init).catch(() =>
+    app.notify(`${method} ${path} was sent and got no response.`),
+  )
+}
+
+/** What can be done with a request like this one. */
+function repeatButtons(entry: JournalEntry, app: App): HTMLElement {
+  const { method, path, request } = entry
+  async function failNext() {
+    const response = await admin('POST', 'faults', JSON.stringify({ method, path, times: 1 }))
+    if (response.status !== 201) return app.notify(messageOf(response))
+    const { id, description }: ActiveFault = JSON.parse(response.text)
+    app.notify(`Added: ${description}`, { label: 'Undo', run: () => admin('DELETE', `faults/${id}`) })
+  }
+  const isComplete = !request.isTruncated && !noBody(request).startsWith('The service')
+  const small = { class: 'small' }
+  return h(
+    'div.line',
+    isComplete && button('Send again', () => sendAgain(entry, app), small),
+    button('Edit and send', () => editRequest(entry, app), small),
+    button('Fail the next one', failNext, { ...small, title: 'The next request with this method and path fails' }),
+  )
+}
+
+function editRequest({ method, path, query, request }: JournalEntry, app: App) {
+  const verb = h('input', { value: method, class: 'mono', required: true, pattern: '[A-Z]+' })
+  const target = h('input', { value: `${path}${query}`, class: 'mono', required: true, pattern: '/.*' })
+  const body = h('textarea', { rows: '10', class: 'mono', spellcheck: 'false' }, request.body ?? '')
+  const dialog: HTMLDialogElement = h(
+    'dialog.edit-request',
+    { 'aria-label': 'Edit and send' },
+    h(
+      'form.stack',
+      { onsubmit },
+      h('h2', 'Edit and send'),
+      h('div.line', field('Method', verb), field('Path', target)),
+      field('Body', body),
+      h(
+        'p.actions',
+        button('Cancel', () => dialog.close()),
+        h('button.primary', 'Send'),
+      ),
+    ),
+  )
+  function onsubmit(event: Event) {
+    event.preventDefault()
+    dialog.close()
+    const [, path = '', query = ''] = /^([^?]*)(.*)$/s.exec(target.value) ?? []
+    sendAgain({ method: verb.value, path, query, request: { ...request, body: body.value || null } }, app)
+  }
+  openDialog(dialog, body)
+}
+
 /** Request and response; tabs choose one of them where there is no room for both. */
 function exchangeOf(entry: JournalEntry, look: RequestDetails): HTMLElement[] {
   const { request, response } = entry
   const sides = h(
     'div.sides',
-    partOf('Request', request, look, noBody(request)),
+    partOf('Request', request, look, noBody(request), Object.keys(entry.errors ?? {})),
     partOf('Response', response, look, noResponse(entry)),
   )
   const choice = tabs('Part', { Request: 'Request', Response: 'Response' }, (part) => {
@@ -791,16 +859,22 @@ function simulation(entry: JournalEntry): HTMLElement {
 const faultLink = ({ faultIds = [] }: JournalEntry) =>
   faultIds.length > 0 && h('p', h('a', { href: `#/faults?id=${faultIds[0]}` }, 'Show the fault'))
 
-function wrongWith({ reason, errors = {}, rules, state }: JournalEntry, app: App): HTMLElement {
+function wrongWith({ reason, errors = {}, rules, state, blockedOrigin }: JournalEntry, app: App): HTMLElement {
   const members = Object.entries(errors)
   return h(
     'div.callout.error',
-    h('h3', state === 'sent' ? 'What was wrong' : 'What happened'),
+    h('h3', state !== 'sent' ? 'What happened' : blockedOrigin ? 'Blocked by the browser' : 'What was wrong'),
     reason && members.length === 0 && h('p', reason),
     members.length > 0 &&
       h(
-        'dl.members',
-        members.flatMap(([name, messages]) => [h('dt', h('code', name || 'body')), h('dd', messages.join(' '))]),
+        'ul.members',
+        members.flatMap(([name, messages]) =>
+          messages.map((message) =>
+            name && message.startsWith(`${name} `)
+              ? h('li', h('code', name), message.slice(name.length))
+              : h('li', name && h('code', name), name && ': ', message),
+          ),
+        ),
       ),
     rules.map((id) => {
       const { basis, sentence = '' } = app.info.rules.find((one) => one.id === id) ?? {}
@@ -832,10 +906,11 @@ function partOf(
   { headers, body, isTruncated }: Message,
   look: RequestDetails,
   remark: string,
+  wrong: readonly string[] = [],
 ): HTMLElement {
   const all = Object.entries(headers)
   const telling = all.filter(([name]) => tellingHeader.test(name))
-  const block = body ? formatBody(body) : h('p.hint', remark)
+  const block = body ? formatBody(body, wrong) : h('p.hint', remark)
   if (body) block.ariaLabel = `Body of the ${part.toLowerCase()}`
   if (isTruncated) block.append('…')
   const unfold: HTMLDetailsElement = h(

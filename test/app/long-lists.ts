@@ -28,12 +28,12 @@ test('/app shows 1,000 items and 1,000 requests, and nothing moves as more come'
   const top = () =>
     page.locator('.rows').evaluate(`(list) =>
     [...list.children].find((row) => row.getBoundingClientRect().top >= 300).firstElementChild.dataset.id`)
-  await page.waitForFunction(`document.querySelector('.rows li')?.ariaPosInSet > 10`)
+  await page.locator('.rows li[aria-posinset="90"]').waitFor({ state: 'attached' })
   const before = await top()
   const position = `Number(document.querySelector('[data-id="${before}"]').parentElement.ariaPosInSet)`
   const last = Number(await page.evaluate(position)) - 30
   await Promise.all(Array.from({ length: 30 }, (_, index) => send(`${base}/api/todoitems/${index + 1}`)))
-  await page.waitForFunction(`${position} === ${last}`)
+  await page.locator(`.rows li[aria-posinset="${last}"] [data-id="${before}"]`).waitFor()
   assert.equal(await top(), before)
   assert.equal(await page.evaluate('shift'), 0)
   assert.ok((await page.locator('.rows li').count()) < 60)

@@ -29,6 +29,7 @@ suite('the view Traffic', { concurrency: 3 }, () => {
     await details.getByText('isComplete is missing.', { exact: true }).waitFor()
     await details.getByText('name is a string or null. Absent means null').waitFor()
     assert.equal(await details.locator('pre').first().textContent(), '{\n  "name": 7\n}')
+    assert.deepEqual(await details.locator('pre mark').allTextContents(), ['"name"', '7'])
     assert.match((await details.locator('pre').last().textContent()) ?? '', /"status": 400,/)
     await details.getByRole('button', { name: 'Copy as curl' }).click()
     const command = `curl -i -X POST '${base}/api/todoitems?page=2' -H 'content-type: application/json' --data-raw '{"name":7}'`
@@ -49,6 +50,37 @@ suite('the view Traffic', { concurrency: 3 }, () => {
     await details.waitFor()
     const other = await open(t, link)
     await other.getByText('isComplete is missing.').last().waitFor()
+  })
+
+  test('a request is sent again, as it was or edited, and the next one like it fails', async (t) => {
+    const base = newSpace('a')
+    await send(`${base}/api/todoitems`, 'POST', { name: 'milk' })
+    const page = await openView(t, base, 'traffic')
+    await rows(page).click()
+    const details = detailsOf(page)
+    await details.getByRole('button', { name: 'Send again' }).click()
+    await rows(page).nth(1).getByText('isComplete is missing').waitFor()
+    await details.getByRole('button', { name: 'Edit and send' }).click()
+    await page.getByRole('dialog').locator('textarea').fill('{"name":"milk","isComplete":false}')
+    await page.getByRole('dialog').getByRole('button', { name: 'Send' }).click()
+    await row(page, '201').click()
+    await details.getByText('201 Created').waitFor()
+    await details.getByRole('button', { name: 'Fail the next one' }).click()
+    await page.getByText('Added: POST /api/todoitems: failure of the store, once').waitFor()
+    await details.getByRole('button', { name: 'Send again' }).click()
+    await row(page, '503').getByText('POST /api/todoitems: failure of the store').click()
+    await details.getByRole('link', { name: 'Show the fault' }).click()
+    await page.locator('.faults li.edited', { hasText: 'used up' }).waitFor()
+  })
+
+  test('a response that a browser may not show to its page is marked, with what to do', async (t) => {
+    const base = newSpace('a')
+    // A page of another site may not create the space.
+    await send(`${base}/api/todoitems`)
+    await send(`${base}/api/todoitems`, 'GET', undefined, { origin: 'https://page.example' })
+    const page = await openView(t, base, 'traffic')
+    await row(page, '--cors https://page.example').getByText('blocked by CORS').click()
+    await detailsOf(page).getByRole('heading', { name: 'Blocked by the browser' }).waitFor()
   })
 
   test('filters by text, status and method, in its address too; pauses; clears in each tab', async (t) => {
