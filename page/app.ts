@@ -1,5 +1,6 @@
 import type { ProfileUrls } from '../src/common/profile-urls.ts'
 import type { Info, JournalEntry, ServiceEvent, SpaceUse } from '../src/control/schema.ts'
+import { classView } from './class.ts'
 import { admin, base, mainBase, messageOf, readEvents, useToken } from './client.ts'
 import { connectView } from './connect.ts'
 import { contractView } from './contract.ts'
@@ -30,12 +31,16 @@ let views: Readonly<Record<string, View>> | undefined
 const entries = new Map<number, JournalEntry>()
 let current: string
 
+/** Who is in a space sees no other. */
+const hasClass = ({ spaces, space }: Info) => spaces !== 'none' && !space
+
 const createViews = (shared: App): Readonly<Record<string, View>> => ({
   items: itemsView(shared),
   traffic: trafficView(shared),
   faults: faultsView(shared),
   connect: connectView(shared),
   contract: contractView(shared),
+  ...(hasClass(shared.info) && { class: classView(shared) }),
 })
 
 function setParameters(view: string, parameters: Readonly<Record<string, string>>) {
@@ -66,6 +71,7 @@ function start(shared: App) {
   chip.hidden = spaces === 'none'
   chip.textContent = space ? `Space ${space}` : 'Default space'
   chip.onclick = chooseSpace
+  byId('class').hidden = !hasClass(shared.info)
   const [other] = profiles.filter((profile) => profile.title !== title)
   if (other) {
     const link = h('a', { href: pageOf(other), title: `This page of ${other.title}` }, other.title)

@@ -140,7 +140,7 @@ function profileUrls({ profiles, title }: Info): ProfileUrls {
 }
 
 /** Origins that such a client reaches, the best first. */
-function urlsFor(kind: ClientKind, info: Info): readonly string[] {
+export function urlsFor(kind: ClientKind, info: Info): readonly string[] {
   const { urls, emulatorUrls, networkUrls = urls.filter((url) => !isLoopback(url)) } = profileUrls(info)
   if (kind === 'emulator') return emulatorUrls ?? urls.map((url) => (isLoopback(url) ? atHost(url, '10.0.2.2') : url))
   if (kind === 'usb') return urls.filter(isLoopback).map((url) => atHost(url, 'localhost'))
@@ -328,7 +328,7 @@ const codeBlock = (title: string, text: string) =>
 const quietZone = 4
 
 /** Dark on light in both colour schemes, as scanners want it; undefined where the text is too long. */
-function qrImage(text: string): HTMLElement | undefined {
+export function qrImage(text: string): HTMLElement | undefined {
   const rows = qrCode(text)
   if (!rows) return undefined
   const svg = (name: string, attributes: Readonly<Record<string, string | number>>) => {

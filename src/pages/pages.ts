@@ -50,8 +50,10 @@ export const appPageRoutes = (): Route[] => [
   }),
   ...fileRoutes('/app', {
     ...pageFiles('app.js', 'client.js', 'dom.js', 'format.js', 'qr.js', 'icon.svg'),
-    ...pageFiles('items.js', 'item-tools.js', 'traffic.js', 'faults.js', 'connect.js', 'contract.js'),
-    'app.css': ['design', 'items', 'traffic', 'faults', 'connect', 'contract'].map((name) => pageFile(`${name}.css`)),
+    ...pageFiles('items.js', 'item-tools.js', 'traffic.js', 'faults.js', 'connect.js', 'contract.js', 'class.js'),
+    'app.css': ['design', 'items', 'traffic', 'faults', 'connect', 'contract', 'class'].map((name) =>
+      pageFile(`${name}.css`),
+    ),
   }),
 ]
 

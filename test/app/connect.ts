@@ -4,7 +4,16 @@ import { suite, test } from 'node:test'
 import type { Page } from 'playwright-core'
 import type { ProfileUrls } from '../../src/common/profile-urls.ts'
 import type { Info } from '../../src/control/schema.ts'
-import { appPages, appServices, assertAccessible, clipboard, live, send, show } from '../support/app-page.ts'
+import {
+  appPages,
+  appServices,
+  assertAccessible,
+  clipboard,
+  live,
+  send,
+  show,
+  unreachable,
+} from '../support/app-page.ts'
 import { sharedBrowser } from '../support/browser.ts'
 import { serve } from '../support/cli.ts'
 import { controlToken } from '../support/control.ts'
@@ -181,6 +190,60 @@ suite('the view Connect', { concurrency: 3 }, () => {
     await setNetwork(page, { isListeningOnNetwork: true, networkUrls: ['http://10.1.2.3:5080'] })
     await choose(page, 'Look again')
     await page.getByRole('img', { name: /^QR code of http:\/\/10\.1\.2\.3:5080\/~.*\/app#\/connect\?code=/ }).waitFor()
+  })
+
+  test('Class shows what each space does, opens one, and makes a sheet of addresses with codes to print', async (t) => {
+    const { url } = await serve(t, [])
+    const base = url
+    await send(`${base}/~ada/api/todoitems`, 'POST', { name: 'milk', isComplete: false })
+    await send(`${base}/~ada/api/todoitems`, 'POST', { name: 'milk' })
+    const page = await openView(t, base, 'class')
+    const ada = page.getByRole('row', { name: /^ada / })
+    await ada.getByText('POST /api/todoitems 400: isComplete is missing.').waitFor()
+    assert.deepEqual((await ada.getByRole('cell').allTextContents()).toSpliced(1, 1).slice(0, 5), [
+      '1',
+      '2',
+      '1',
+      '3',
+      'A6',
+    ])
+    await send(`${base}/~bob/api/todoitems`)
+    await page.getByRole('row', { name: /^bob / }).waitFor()
+    await page.getByText('npm start -- --data class.db --host 0.0.0.0').waitFor()
+    await setNetwork(page, {
+      isListeningOnNetwork: true,
+      networkUrls: ['http://172.17.0.1:5080', 'http://192.168.1.20:5080'],
+    })
+    await page.reload()
+    await live(page)
+    await page.getByLabel('reach this machine').selectOption('http://192.168.1.20:5080')
+    const names = page.getByLabel('names of the students')
+    await names.fill('ada\nada')
+    await choose(page, 'Make addresses')
+    await page.getByText('There are two of ada.').waitFor()
+    await names.fill('Ada Lovelace\nZoë\n')
+    await choose(page, 'Make addresses')
+    const card = page.getByRole('region', { name: 'Ada-Lovelace' })
+    await page.getByRole('region', { name: 'Zoe' }).waitFor()
+    const code = `${await card.locator('b').textContent()}`
+    const address = 'http://192.168.1.20:5080/~Ada-Lovelace'
+    await card.getByText(address, { exact: true }).waitFor()
+    await card.getByRole('img', { name: `QR code of ${address}/app#/connect?code=${code}`, exact: true }).waitFor()
+    assert.equal((await send(`${base}/__admin/tokens`, 'POST', { code })).status, 201)
+    await assertAccessible(page, 'Class')
+    assert.deepEqual(await unreachable(page, [320, 820, 960, 1140], ['wide']), [])
+    await names.fill('30')
+    await choose(page, 'Make addresses')
+    await page.getByRole('region', { name: 'student-30' }).waitFor()
+    assert.equal(await page.getByText(/^\w{5}-\w{5}$/).count(), 30)
+    await page.emulateMedia({ media: 'print' })
+    assert.deepEqual([await ada.isVisible(), await page.getByRole('navigation').count()], [false, 0])
+    assert.equal(await page.getByRole('heading', { name: 'student-30' }).isVisible(), true)
+    await page.emulateMedia({ media: 'screen' })
+    await page.getByRole('link', { name: 'ada', exact: true }).click()
+    await page.waitForURL(`${base}/~ada/app#/traffic`)
+    await live(page)
+    assert.equal(await page.getByRole('link', { name: 'Class' }).isVisible(), false)
   })
 
   test('on another machine shows its own origin first, and a code only on demand', async (t) => {

@@ -1,0 +1,183 @@
+import type { SpaceUse } from '../src/control/schema.ts'
+import { admin, baseUrl, messageOf, send } from './client.ts'
+import { qrImage, urlsFor } from './connect.ts'
+import { button, copyLine, field, h, select, setText } from './dom.ts'
+import { formatDate, formatTime } from './format.ts'
+import type { App, View } from './view.ts'
+
+const refreshIntervalMs = 2_000
+const maxStudents = 100
+/** A day at school. */
+const codeSeconds = 8 * 3_600
+
+/** The columns behind the name. */
+const columns: readonly (readonly [title: string, text: (use: SpaceUse) => string])[] = [
+  ['Items', ({ items }) => `${items}`],
+  ['Last seen', ({ lastUsed }) => (lastUsed ? formatTime(lastUsed) : 'never')],
+  ['Requests', ({ requests }) => `${requests}`],
+  ['Rejected', ({ rejected }) => `${rejected}`],
+  ['Rules met', ({ met }) => `${met.length}`],
+  ['Rules broken', ({ broken }) => broken.join(', ')],
+  [
+    'Newest mistake',
+    ({ mistake }) =>
+      mistake
+        ? `${mistake.method} ${mistake.path} ${mistake.status}${mistake.reason ? `: ${mistake.reason}` : ''}`
+        : '',
+  ],
+]
+
+/** All spaces of a service that has them: what each student does, and an address for each. */
+export function classView(app: App): View {
+  const rows = new Map<string, { readonly element: HTMLElement; readonly cells: readonly HTMLElement[] }>()
+  const body = h('tbody')
+  const names = h('textarea', { rows: '4', spellcheck: 'false', required: true })
+  const choice = h('div')
+  const message = h('p', { role: 'alert', class: 'error' })
+  const sheet = h('div.sheet')
+  const print = button('Print', () => window.print(), { hidden: true })
+  const form = h(
+    'form.card.stack',
+    { onsubmit: handOut },
+    h('h2', 'Hand out addresses'),
+    field('The names of the students, one in each line, or how many there are', names),
+    choice,
+    message,
+    h('p.line', h('button.primary', 'Make addresses'), print),
+  )
+  const element = h(
+    'section.view.wide.stack.class',
+    { 'aria-label': 'Class' },
+    h('h1', 'Class'),
+    h(
+      'div.card',
+      h(
+        'table',
+        h(
+          'thead',
+          h('tr', [h('th', { scope: 'col' }, 'Who'), ...columns.map(([title]) => h('th', { scope: 'col' }, title))]),
+        ),
+        body,
+      ),
+    ),
+    form,
+    sheet,
+  )
+  const timer = setInterval(() => {
+    if (!element.isConnected) clearInterval(timer)
+    else if (!element.hidden && !document.hidden && app.isOnline) refresh()
+  }, refreshIntervalMs)
+
+  async function refresh() {
+    const { status, text } = await admin('GET', 'spaces')
+    if (status !== 200) return
+    const uses: readonly SpaceUse[] = JSON.parse(text)
+    const sorted = [...uses].sort((one, other) => one.name.localeCompare(other.name, undefined, { numeric: true }))
+    for (const [name, { element }] of rows) if (!uses.some((use) => use.name === name)) element.remove()
+    const shown = sorted.map((use) => rowOf(use.name))
+    if (shown.some((element, index) => body.children[index] !== element)) body.replaceChildren(...shown)
+    for (const use of uses)
+      for (const [index, cell] of (rows.get(use.name)?.cells ?? []).entries())
+        setText(cell, columns[index]?.[1](use) ?? '')
+  }
+
+  function rowOf(name: string): HTMLElement {
+    const known = rows.get(name)
+    if (known) return known.element
+    const cells = columns.map(() => h('td'))
+    const href = `${name && `~${encodeURIComponent(name)}/`}app#/traffic`
+    const link = h('a', { href: `${baseUrl}/${href}` }, name || 'Default space')
+    const element = h('tr', h('th', { scope: 'row' }, link), cells)
+    rows.set(name, { element, cells })
+    return element
+  }
+
+  /** The address that others reach: somebody may have chosen it. */
+  function address(): string | undefined {
+    return choice.querySelector('select')?.value ?? urlsFor('phone', app.info)[0]
+  }
+
+  function drawChoice() {
+    const urls = urlsFor('phone', app.info)
+    form.hidden = app.info.spaces !== 'path'
+    if (choice.dataset.urls === `${urls}`) return
+    choice.dataset.urls = `${urls}`
+    choice.replaceChildren(
+      urls.length > 0
+        ? field('The students reach this machine at', select({}, Object.fromEntries(urls.map((url) => [url, url]))))
+        : h(
+            'div.stack',
+            h('p.callout', 'The service listens on this machine only. For a class, start it with:'),
+            copyLine('npm start -- --data class.db --host 0.0.0.0'),
+          ),
+    )
+  }
+
+  async function handOut(event: Event) {
+    event.preventDefault()
+    const origin = address()
+    const students = studentsOf(names.value)
+    setText(message, problemOf(students))
+    if (!origin || message.textContent) return
+    const cards: HTMLElement[] = []
+    for (const name of students) cards.push(await cardOf(origin, name))
+    sheet.replaceChildren(...cards)
+    print.hidden = false
+    refresh()
+  }
+
+  return {
+    title: 'Class',
+    element,
+    show() {
+      drawChoice()
+      refresh()
+    },
+    faultsChanged: drawChoice,
+  }
+}
+
+/** Names of spaces. */
+function studentsOf(text: string): readonly string[] {
+  const count = /^\s*(\d{1,3})\s*$/.exec(text)?.[1]
+  const names =
+    count === undefined
+      ? text.split('\n').map((line) =>
+          line
+            .normalize('NFKD')
+            .replace(/\p{M}/gu, '')
+            .trim()
+            .replace(/[^\w-]+/g, '-'),
+        )
+      : Array.from({ length: Number(count) }, (_, index) => `student-${index + 1}`)
+  return names.filter((name) => name !== '')
+}
+
+function problemOf(students: readonly string[]): string {
+  const twice = students.find((name, index) => students.indexOf(name) !== index)
+  const bad = students.find((name) => !/^[\w-]{1,64}$/.test(name) || /^-+$/.test(name))
+  if (students.length === 0 || students.length > maxStudents) return `Enter 1 to ${maxStudents} students.`
+  if (bad !== undefined) return `An address has letters from a to z, digits, - and _, at most 64: not ${bad}.`
+  return twice === undefined ? '' : `There are two of ${twice}.`
+}
+
+/** What a student gets: the base address for a client, and this page of the space, with a code that opens it once. */
+async function cardOf(origin: string, name: string): Promise<HTMLElement> {
+  const url = `${origin}/~${name}`
+  const answer = await send('POST', `~${name}/__admin/codes?validForSeconds=${codeSeconds}`)
+  const { code = '', expiresAt = '' } = answer.status === 201 ? JSON.parse(answer.text) : {}
+  const page = `${url}/app`
+  return h(
+    'section',
+    { 'aria-label': name },
+    h('h3', name),
+    h('p', 'Base address of your client'),
+    h('p', h('code', url)),
+    qrImage(code ? `${page}#/connect?code=${code}` : page),
+    h('p', 'Your requests, and what was wrong with them: scan, or open'),
+    h('p', h('code', page)),
+    code
+      ? h('p', 'with the code ', h('b.mono', code), `, once, until ${formatDate(expiresAt)}`)
+      : h('p.error', `There is no code: ${messageOf(answer)}`),
+  )
+}
