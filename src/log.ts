@@ -81,19 +81,20 @@ export function readableLog(writeLine: WriteLine, level: LogLevel, worker?: numb
     },
     request(profile, request, { status, reason }, milliseconds) {
       if (!shows(levelOf(status))) return
-      const { method, path } = request
-      const space = request.space.name && `, space ${shorten(request.space.name)}`
+      const { method, path, space } = request
       const trace = levelOf(status) === 'warn' ? `, trace ${request.traceId}` : ''
       const why = reason ? `: ${escapeText(reason)}` : ''
-      write(`${method} ${shorten(path)} ${status} ${milliseconds.toFixed(1)} ms (${profile}${space}${trace})${why}\n`)
+      write(
+        `${method} ${shorten(path)} ${status} ${milliseconds.toFixed(1)} ms (${profile}${inSpace(space)}${trace})${why}\n`,
+      )
     },
     malformedRequest(profile, status, reason) {
       if (shows('warn')) write(`Malformed request: ${status} (${profile}): ${escapeText(reason)}\n`)
     },
-    requestFailed(profile, { traceId, method, path }, cause) {
+    requestFailed(profile, { traceId, method, path, space }, cause) {
       if (shows('error'))
         write(
-          `${method} ${shorten(path)} failed (${profile}, trace ${traceId}): ${escapeText(describe(cause), 'lines')}\n`,
+          `${method} ${shorten(path)} failed (${profile}${inSpace(space)}, trace ${traceId}): ${escapeText(describe(cause), 'lines')}\n`,
         )
     },
     error(message, cause) {
@@ -180,5 +181,7 @@ const levelOf = (status: LoggedResponse['status']): LogLevel =>
 
 /** A path can have thousands of characters. */
 const shorten = (path: string) => escapeText(path.length > 200 ? `${path.slice(0, 199)}…` : path)
+
+const inSpace = ({ name }: LoggedRequest['space']) => name && `, space ${shorten(name)}`
 
 const describe = (cause: unknown) => (cause instanceof Error ? (cause.stack ?? cause.message) : String(cause))

@@ -11,11 +11,11 @@ test('text of a client cannot control the terminal, forge a line or change the d
   const request = { traceId: 't', method: 'GET', path: `/${characters}`, client: '', space: { name: '' } }
   log.request('a', request, { status: 404, reason: `no ${characters}` }, 1)
   log.malformedRequest('a', 400, characters, '')
-  log.requestFailed('a', request, 'cause')
+  log.requestFailed('a', { ...request, space: { name: 'ada' } }, 'cause')
   assert.deepEqual(lines, [
     `GET /${shown} 404 1.0 ms (a, trace t): no ${shown}\n`,
     `Malformed request: 400 (a): ${shown}\n`,
-    `GET /${shown} failed (a, trace t): cause\n`,
+    `GET /${shown} failed (a, space ada, trace t): cause\n`,
   ])
 })
 
