@@ -50,8 +50,10 @@ export function contractView(app: App): View {
       'ol',
       members.map(({ element }) => element),
     )
-    return { members, element: h('section.card', { 'aria-label': title }, h('h2', title), list) }
+    return { members, list, element: h('section.card', { 'aria-label': title }, h('h2', title), list) }
   })
+  const brokenList = h('ol')
+  const brokenCard = h('section.card', { 'aria-label': 'Broken', hidden: true }, h('h2', 'Broken'), brokenList)
   const nothing = h('p.empty', { hidden: true }, 'No rule matches these filters.')
 
   const summary = h('p.summary', { role: 'status' })
@@ -72,7 +74,13 @@ export function contractView(app: App): View {
         withCode(' without simulated ones; it proves nothing about a server, which `todo-service verify` does.'),
       ),
     ),
-    h('div.line.filters', filter, basisTabs.element, stateTabs.element),
+    h(
+      'div.line.filters',
+      filter,
+      h('div.line', h('span.hint', 'Basis'), basisTabs.element),
+      h('div.line', h('span.hint', 'Your requests'), stateTabs.element),
+    ),
+    brokenCard,
     groups.map((group) => group.element),
     nothing,
     h('p.hint', 'Specified: the specification says so. Our choice: it is silent, and this is what we answer.'),
@@ -99,8 +107,22 @@ export function contractView(app: App): View {
       row.element.hidden = !isShown(row)
       row.element.classList.toggle('is-current', row.id === rule)
     }
-    for (const { members, element: card } of groups) card.hidden = members.every((row) => row.element.hidden)
-    nothing.hidden = groups.some(({ element: card }) => !card.hidden)
+    const isEmpty = (list: Element) => !list.querySelector('li:not([hidden])')
+    for (const { list, element: card } of groups) card.hidden = isEmpty(list)
+    brokenCard.hidden = isEmpty(brokenList)
+    nothing.hidden = rows.some(({ element: row }) => !row.hidden)
+  }
+
+  /** Broken rules come first, out of their groups. */
+  function arrange() {
+    const isBroken = (row: Row) => row.evidence.broken > 0
+    const elementsOf = (some: readonly Row[]) => some.map(({ element: row }) => row)
+    const put = (list: HTMLElement, elements: readonly HTMLElement[]) => {
+      const isSame = list.children.length === elements.length && elements.every((one, at) => list.children[at] === one)
+      if (!isSame) list.replaceChildren(...elements)
+    }
+    put(brokenList, elementsOf(rows.filter(isBroken)))
+    for (const { list, members } of groups) put(list, elementsOf(members.filter((row) => !isBroken(row))))
   }
 
   function count() {
@@ -121,6 +143,7 @@ export function contractView(app: App): View {
       }
     }
     for (const row of rows) showEvidence(row, found.get(row.id) ?? row.evidence)
+    arrange()
     const inState = (state: string) => rows.filter(({ evidence }) => stateOf(evidence) === state).length
     const [met, broken] = [inState('met'), inState('broken')]
     setText(summary, `${met} of ${rows.length} rules met, ${broken} broken, by ${counted(requests, 'request')}`)

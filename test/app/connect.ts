@@ -306,6 +306,8 @@ suite('the view Contract', { concurrency: 3 }, () => {
     await evidence(page, 'A6').getByText('broken 2 times').waitFor()
     await page.getByText('2 of 31 rules met, 2 broken, by 4 requests').waitFor()
     assert.equal(await evidence(page, 'A3').textContent(), 'not seen')
+    const broken = page.getByRole('region', { name: 'Broken' }).getByRole('heading', { level: 3 })
+    assert.deepEqual(await broken.allTextContents(), ['A5', 'A6'])
     const { id } = JSON.parse((await send(`${base}/__admin/requests?limit=1`)).text)[0]
     const link = evidence(page, 'A6').getByRole('link')
     assert.equal(await link.getAttribute('href'), `#/traffic?open=${id}`)
