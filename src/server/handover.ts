@@ -11,7 +11,7 @@ import type { Address, Listening, ServerContext } from './server.ts'
  */
 
 interface ListenRequest {
-  readonly listen: Omit<Address, 'credentials'>
+  readonly listen: Pick<Address, 'host' | 'port'>
   /** Identifies the listener in replies and connections. */
   readonly name: string
 }
@@ -193,10 +193,10 @@ export function primaryListener(worker: Worker) {
 
   return async (
     handler: HttpHandler,
-    { host, port, credentials }: Address,
+    { name: of, host, port, credentials }: Address,
     context: ServerContext,
   ): Promise<Listening> => {
-    const name = `${credentials ? 'https' : 'http'} ${host} ${port}`
+    const name = `${of} ${credentials ? 'https' : 'http'}`
     const server = nodeServer(handler, context, credentials)
     servers.set(name, server.accept)
     const reply = await new Promise<ListenReply>((resolve) => {

@@ -141,6 +141,8 @@ export const atRate =
 
 /** An address without a host is every interface; one with credentials is for HTTPS. */
 export interface Address {
+  /** Of whom: several may ask for any free port. */
+  readonly name: string
   readonly host: string | undefined
   readonly port: number
   readonly credentials?: Credentials | undefined

@@ -66,7 +66,8 @@ export async function startProfile<Name extends ProfileName>(
   const listeners = new ProfileListeners(profile.name, shared)
   const open = (address: Address, redirectPort?: number) =>
     listeners.open(control ?? app(profile, shared.spaces, { ...settings, redirectPort }), address)
-  const openHttps = async () => (httpsPort === undefined ? undefined : open({ host, port: httpsPort, credentials }))
+  const openHttps = async () =>
+    httpsPort === undefined ? undefined : open({ name: profile.name, host, port: httpsPort, credentials })
   const stop = async (how: 'close' | 'destroy') => {
     control?.close()
     await listeners.end(how)
@@ -74,7 +75,10 @@ export async function startProfile<Name extends ProfileName>(
   try {
     // HTTP is redirected to the port of HTTPS.
     if (mode === 'production') https = await openHttps()
-    const http = await open({ host, port }, redirectsToHttps ? (httpsRedirectPort ?? https?.port) : undefined)
+    const http = await open(
+      { name: profile.name, host, port },
+      redirectsToHttps ? (httpsRedirectPort ?? https?.port) : undefined,
+    )
     if (mode === 'development' && http) https = await openHttps()
     const { unusable } = listeners
     if (!http || (mode === 'production' && unusable.length > 0)) {

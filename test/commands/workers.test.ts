@@ -122,6 +122,26 @@ suite('serve --workers', { concurrency: 2 }, () => {
     for (const count of [1, 2, 3]) assert.equal((await send(url, '/api/todoitems')).status, 200, `${count}`)
   })
 
+  test('with any free ports, each profile has one of its own', async (t) => {
+    const ports = [
+      '--port-a',
+      '0',
+      '--port-b',
+      '0',
+      '--host',
+      '127.0.0.1',
+      '--data',
+      join(temporaryFolder(t), 'todo.db'),
+    ]
+    const running = start(t, ['serve', ...production, ...ports])
+    const [, a = '', b = ''] = await running.prints(/(http:\/\/127\.0\.0\.1:\d+).*(http:\/\/127\.0\.0\.1:\d+)/)
+    const lists = await Promise.all([a, b].map((url) => send(url, '/api/todoitems')))
+    assert.deepEqual(
+      lists.map(({ text }) => JSON.parse(text).length),
+      [0, 3],
+    )
+  })
+
   test('is rejected with items in memory, and with the control API', async (t) => {
     const { code, stderr } = await run(t, ['serve', '--workers', 'auto'])
     assert.equal(code, 2)
