@@ -140,7 +140,7 @@ async function chooseSpace() {
 
 /** Everything that may have changed while nobody told us. */
 async function synchronize() {
-  const previous = app?.info.instance
+  const previous = app?.info
   const response = await admin('GET', 'info')
   if (response.status !== 200) return response
   const info: Info = JSON.parse(response.text)
@@ -148,10 +148,10 @@ async function synchronize() {
   app.info = info
   if (info.token) useToken(info.token, false)
   if (!views) start(app)
-  else if (previous !== info.instance)
+  else if (previous?.instance !== info.instance)
     showToast(
-      info.space
-        ? 'The space was opened anew. Its items and its traffic start from the beginning.'
+      previous?.startedAt === info.startedAt
+        ? 'The space had ended: it was deleted, or not used for a while (--space-ttl). It begins anew, without the items, traffic and faults of before.'
         : 'The service was restarted. Items, traffic and faults are those of the new process.',
     )
   await Promise.all([loadEntries(), loadFaults()])

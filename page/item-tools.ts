@@ -58,7 +58,7 @@ const putItems = (text: string, etag: string) => admin('PUT', 'items', text, { '
 
 /** What replaces many items, or brings deleted ones back. Nothing is lost without a question, and nothing for good. */
 export function itemTools(app: App, toJson: (item: ShownItem) => string) {
-  /** The newest last, each with what removes its message. */
+  /** The newest last, each with what removes its message. There is one button, which undoes the newest. */
   const steps = new Map<Step, () => void>()
   const error = h('p.error', { role: 'alert' })
   const undoButton = button('', () => undo([...steps.keys()].at(-1)), { class: 'small', hidden: true })
@@ -70,7 +70,7 @@ export function itemTools(app: App, toJson: (item: ShownItem) => string) {
     'aria-label': 'JSON file with items',
     onchange: () => attempt(load),
   })
-  const tool = (label: string, onclick: () => unknown) => button(label, onclick, { class: 'quiet small' })
+  const tool = (label: string, onclick: () => unknown) => button(label, onclick, { class: 'small' })
   const element = h(
     'div.line.tools',
     { role: 'toolbar', 'aria-label': 'All items' },
@@ -91,7 +91,7 @@ export function itemTools(app: App, toJson: (item: ShownItem) => string) {
   }
 
   function offer(step: Step, text: string) {
-    steps.set(step, app.notify(text, { label: 'Undo', run: () => undo(step) }))
+    steps.set(step, app.notify(text))
     showSteps()
   }
 

@@ -251,6 +251,7 @@ export function itemsView(app: App): View {
     },
     itemsChanged() {
       isShown = !element.hidden
+      exchange.itemsChanged()
       refresh()
     },
     entriesChanged: exchange.entriesChanged,
@@ -305,6 +306,7 @@ function lastExchange(app: App) {
     why.textContent = entry?.isSimulated
       ? `${(entry.reason ?? '').replace(/^s/, 'S')}. The service works.`
       : reasonOf(response, app.isOnline)
+    why.classList.toggle('offline', status === null && !app.isOnline)
     why.hidden = false
   }
 
@@ -335,7 +337,12 @@ function lastExchange(app: App) {
     listeners = []
   }
 
-  return { element, show, entriesChanged }
+  /** They come from a service that responds, whatever the last request found. */
+  function itemsChanged() {
+    element.querySelector('.offline')?.remove()
+  }
+
+  return { element, show, entriesChanged, itemsChanged }
 }
 
 /** What a row needs of the list that it is in. */

@@ -209,10 +209,18 @@ class RequestFilter {
     return [status, method, client, rule, simulated].filter(Boolean).length
   }
 
-  /** Adds the values of an entry to those that can be chosen. */
-  offer(entry: JournalEntry): void {
-    addOption(this.fields.client, clientName(entry))
-    for (const id of entry.rules) addOption(this.fields.rule, id)
+  /** Offers the values of these entries, and what is chosen. */
+  offer(entries: readonly JournalEntry[]): void {
+    const clients = new Set(entries.map(clientName))
+    const rules = new Set(entries.flatMap((entry) => entry.rules))
+    for (const [field, values] of [
+      [this.fields.client, clients],
+      [this.fields.rule, rules],
+    ] as const) {
+      for (const option of [...field.options])
+        if (option.value && !option.selected && !values.has(option.value)) option.remove()
+      for (const value of values) addOption(field, value)
+    }
   }
 
   includes(kind: string | undefined): boolean {
@@ -259,6 +267,7 @@ class RequestList {
   update(entries: App['entries']): void {
     this.rows = this.rows.filter((row) => this.#isKept(row, entries.get(row.entry.id)))
     if (!this.isPaused) for (const entry of this.missing(entries)) this.#add(entry)
+    this.filter.offer(this.rows.map(({ entry }) => entry))
   }
 
   #isKept(row: RequestRow, entry: JournalEntry | undefined): boolean {
@@ -280,7 +289,6 @@ class RequestList {
 
   #show(row: RequestRow, entry: JournalEntry): void {
     row.entry = entry
-    this.filter.offer(entry)
     row.isShown = this.filter.matches(row)
   }
 

@@ -36,6 +36,7 @@ suite('/app in a browser', { concurrency: 3 }, () => {
     const first = start(t, args)
     const [base] = await first.prints(/http:\/\/127\.0\.0\.1:\d+/)
     await createItem(base, 'a', 'lost')
+    await send(`${base}/api/todoitems`, 'GET', undefined, { 'user-agent': 'okhttp/4' })
     const page = await openView(t, base, 'items')
     await page.getByText('lost', { exact: true }).waitFor()
     first.process.kill('SIGTERM')
@@ -51,10 +52,13 @@ suite('/app in a browser', { concurrency: 3 }, () => {
     await page.getByText('The service was restarted').waitFor()
     await live(page)
     await page.getByText('No items yet').waitFor()
+    assert.equal(await page.getByText('does not respond').count(), 0)
     await createItem(base, 'a', 'new life')
     await page.getByText('new life').waitFor()
     await show(page, 'Traffic')
     assert.equal(await rows(page).count(), 1)
+    const clients = page.getByLabel('Filter by client').locator('option')
+    assert.deepEqual(await clients.allTextContents(), ['Client', 'node'])
   })
 
   test('script in names, notes, headers, bodies, paths and spaces is shown as text and never runs', async (t) => {
