@@ -34,6 +34,7 @@ import type { ControlledSpace, ItemBodies } from './space.ts'
 type SignToken = (request?: {
   readonly scopes: readonly string[]
   readonly claims?: Readonly<Record<string, string>>
+  readonly validForSeconds?: number
 }) => Promise<string>
 
 /** What the control APIs of all spaces share. */
@@ -367,7 +368,8 @@ function tokenRoutes(codes: Codes, signToken: SignToken): Route[] {
         const outcome = codes.redeem(code)
         if (typeof outcome === 'string')
           return new Rejection(outcome === 'wrong' ? 'code-invalid' : 'too-many-wrong-codes')
-        const token = await signToken({ scopes: [controlScope], claims: { [spaceClaim]: outcome.space } })
+        const { space, validForSeconds } = outcome
+        const token = await signToken({ scopes: [controlScope], claims: { [spaceClaim]: space }, validForSeconds })
         return withHeaders(json(201, JSON.stringify({ token })), { 'cache-control': 'no-store' })
       },
     }),

@@ -12,6 +12,7 @@ export interface CodeSettings {
 const alphabet = '23456789ABCDEFGHJKMNPQRSTUVWXYZ'
 const codeLength = 10
 const defaultValidSeconds = 5 * 60
+const hourSeconds = 3_600
 /** Of a space. */
 const maxCodes = 20
 const maxWrongPerSecond = 10
@@ -34,14 +35,16 @@ export function createCodes({ randomInt, now, monotonicNow }: CodeSettings) {
       return { code: code.replace(/^.{5}/, '$&-'), expiresAt: new Date(now().getTime() + validMs) }
     },
     /**
-     * Returns the space that the code is for, once. The limit is for wrong ones alone and for all clients together: nobody
+     * Returns the space that the code is for, once, and how long the code would have been valid: its token is so, too, if
+     * that is longer than an hour. The limit is for wrong ones alone and for all clients together: nobody
      * guesses one of 31^10, and whoever tries must not keep its owner out.
      */
-    redeem(text: string): { readonly space: string } | 'wrong' | 'too-many-wrong' {
+    redeem(text: string): { readonly space: string; readonly validForSeconds: number } | 'wrong' | 'too-many-wrong' {
       const key = hash(text.replace(/[\s-]/g, '').toUpperCase())
       const found = codes.get(key)
       codes.delete(key)
-      if (found && monotonicNow() < found.expiresAt) return found
+      const leftMs = found ? found.expiresAt - monotonicNow() : 0
+      if (found && leftMs > 0) return { space: found.space, validForSeconds: Math.max(hourSeconds, leftMs / 1_000) }
       return allowWrong('') ? 'wrong' : 'too-many-wrong'
     },
   }
