@@ -144,7 +144,7 @@ async function synchronize() {
   const response = await admin('GET', 'info')
   if (response.status !== 200) return response
   const info: Info = JSON.parse(response.text)
-  app ??= { info, faults: [], entries, isOnline: false, setParameters, notify: showToast }
+  app ??= { info, faults: [], entries, total: 0, isOnline: false, setParameters, notify: showToast }
   app.info = info
   if (info.token) useToken(info.token, false)
   if (!views) start(app)
@@ -168,12 +168,21 @@ async function loadEntries() {
   if (status !== 200) return
   entries.clear()
   for (const entry of JSON.parse(text) as JournalEntry[]) entries.set(entry.id, entry)
+  if (entries.size >= maxEntries) await countRequests()
   tell('entriesChanged')
+}
+
+async function countRequests() {
+  const { status, text } = await admin('GET', 'spaces')
+  if (status !== 200 || !app) return
+  const { space = '' } = app.info
+  app.total = (JSON.parse(text) as SpaceUse[]).find(({ name }) => name === space)?.requests ?? 0
 }
 
 const tellEntries = atMostEvery(refreshIntervalMs, () => tell('entriesChanged'))
 
 function putEntry(entry: JournalEntry) {
+  if (app && !entries.has(entry.id) && !entry.request.headers['x-todo-client']) app.total++
   entries.set(entry.id, entry)
   for (const id of entries.keys()) {
     if (entries.size <= maxEntries) break
@@ -202,6 +211,7 @@ function onEvent({ event, id, data }: ServiceEvent) {
     if (data.fault) refreshFaults()
   } else if (event === 'clear') {
     for (const known of entries.keys()) if (known <= id) entries.delete(known)
+    if (app) app.total = 0
     tellEntries()
   } else if (event === 'faults') refreshFaults()
   else tell('itemsChanged')

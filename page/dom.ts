@@ -75,6 +75,7 @@ export class VirtualList<Key> {
   readonly #estimate: () => number
   readonly #drawn = new Map<Key, HTMLElement>()
   readonly #heights = new Map<Key, number>()
+  readonly #observer = new ResizeObserver(() => this.draw())
   #tops: number[] = [0]
   #width = 0
 
@@ -84,7 +85,7 @@ export class VirtualList<Key> {
     this.#rowOf = rowOf
     this.#estimate = estimate
     scroller.addEventListener('scroll', () => this.#draw())
-    new ResizeObserver(() => this.draw()).observe(scroller)
+    this.#observer.observe(scroller)
   }
 
   /** Shows these rows. The caller has brought the elements up to date. */
@@ -176,12 +177,14 @@ export class VirtualList<Key> {
     for (const [key, element] of this.#drawn)
       if ((known.get(key) ?? -1) < 0 || this.#rowOf(key) !== element) {
         element.remove()
+        this.#observer.unobserve(element)
         this.#drawn.delete(key)
       }
     let next = this.element.firstElementChild
     for (const [key, index] of [...known].sort(([, one], [, other]) => one - other)) {
       if (index < 0) continue
       const element = this.#rowOf(key)
+      if (!this.#drawn.has(key)) this.#observer.observe(element)
       this.#drawn.set(key, element)
       element.style.top = `${this.#tops[index]}px`
       element.ariaPosInSet = `${index + 1}`

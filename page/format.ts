@@ -64,8 +64,10 @@ export function formatDuration(milliseconds: number): string {
   return milliseconds < 1000 ? `${Math.round(milliseconds)} ms` : `${(milliseconds / 1000).toFixed(2)} s`
 }
 
-/** `1 item`, `2 items`. */
-export const counted = (count: number, noun: string, nouns = `${noun}s`) => `${count} ${count === 1 ? noun : nouns}`
+export const formatCount = (count: number) => count.toLocaleString('en')
+/** `1 item`, `2,000 items`. */
+export const counted = (count: number, noun: string, nouns = `${noun}s`) =>
+  `${formatCount(count)} ${count === 1 ? noun : nouns}`
 
 const browserNames: Partial<Record<string, string>> = {
   Edg: 'Edge',

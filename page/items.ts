@@ -1,6 +1,6 @@
 import { type Answer, admin, baseUrl, isSuccess, messageOf, parseExact, send } from './client.ts'
-import { button, copyButton, copyLine, field, h, setText } from './dom.ts'
-import { counted, describeStatus, formatBody, methodMark, outcomeClass, toCurl } from './format.ts'
+import { button, copyButton, copyLine, field, h, setText, VirtualList } from './dom.ts'
+import { counted, describeStatus, formatBody, formatCount, methodMark, outcomeClass, toCurl } from './format.ts'
 import { itemTools, type ShownItem } from './item-tools.ts'
 import type { App, View } from './view.ts'
 
@@ -23,6 +23,7 @@ interface ItemRow {
 
 /** An item that the list does not have yet. */
 interface Created {
+  readonly element: HTMLElement
   readonly name: string | null
   /** The ids of all other items. */
   readonly before: ReadonlySet<string>
@@ -70,6 +71,9 @@ const samples = [
   ['Water the plants', 'every Friday'],
 ] as const
 
+/** Fewer items need no search. */
+const minSearched = 10
+
 /** An event about a request comes soon after its response. */
 const entryTimeoutMs = 5000
 
@@ -80,6 +84,13 @@ export function itemsView(app: App): View {
   let items: readonly ShownItem[] = []
   const count = h('p.count')
   const list = h('ul.items', { 'aria-label': 'To-do items' })
+  const search = h('input', {
+    type: 'search',
+    class: 'search',
+    placeholder: 'Search: name, notes, id',
+    'aria-label': 'Search items',
+    oninput: render,
+  })
   const exchange = lastExchange(app)
   const name = h('input', { name: 'name', autocomplete: 'off', placeholder: 'What is to be done?' })
   const notes = h('input', { name: 'notes', autocomplete: 'off', placeholder: 'Notes' })
@@ -109,18 +120,21 @@ export function itemsView(app: App): View {
     h('h1.offscreen', 'Items'),
     form,
     exchange.element,
-    h('div.line.head', count, tools.element),
+    h('div.line.head', count, search, tools.element),
     tools.error,
     empty,
     list,
   )
+  const virtual = new VirtualList<string>(element, list, rowOf, () => (element.offsetWidth > 800 ? 48 : 71))
   let isShown = false
   /** The id in the address, until its item is shown. */
   let wanted = ''
   let isStale = true
   let isLoading = false
-  /** Rows of items that are being created; they go when the list has them. */
-  const created = new Map<HTMLElement, Created>()
+  const byId = new Map<string, ShownItem>()
+  /** Rows of items that are being created, by a key that is no id; they go when the list has them. */
+  const created = new Map<string, Created>()
+  let lastCreated = 0
 
   const itemList: ItemList = {
     shape,
@@ -133,24 +147,26 @@ export function itemsView(app: App): View {
 
   /** The row is there at once; the fields keep what was typed until the service has it. */
   async function create(item: ShownItem): Promise<Answer> {
-    const row = h(
+    const element = h(
       'li.pending',
       { 'aria-busy': 'true' },
       h('span.name', item.name ?? ''),
       h('small', 'Waiting for the service'),
     )
-    const entry: Created = { name: item.name, before: new Set(rows.keys()), isFinished: false }
-    created.set(row, entry)
+    const key = `\n${++lastCreated}`
+    const entry: Created = { element, name: item.name, before: new Set(byId.keys()), isFinished: false }
+    created.set(key, entry)
+    search.value = ''
     render()
+    virtual.reveal(key)
     const response = await write(shape.create(item))
     entry.isFinished = true
-    if (!isSuccess(response)) dropCreated(row)
+    if (!isSuccess(response)) dropCreated(key)
     return response
   }
 
-  function dropCreated(row: HTMLElement) {
-    created.delete(row)
-    row.remove()
+  function dropCreated(key: string) {
+    created.delete(key)
     render()
   }
 
@@ -195,50 +211,65 @@ export function itemsView(app: App): View {
     isLoading = true
     while (isStale && isShown) {
       isStale = false
+      const startedAt = Date.now()
       const finished = [...created].filter(([, { isFinished }]) => isFinished)
       const response = await admin('GET', 'items')
       if (response.status === 200) {
         items = parseExact(response.text) as ShownItem[]
         render()
-        for (const [row] of finished) dropCreated(row)
+        for (const [key] of finished) dropCreated(key)
       } else if (response.status !== 0) app.notify(messageOf(response))
-      await new Promise((done) => setTimeout(done, refreshIntervalMs))
+      // Many items take long to read and to show.
+      const pause = Math.max(refreshIntervalMs, 4 * (Date.now() - startedAt))
+      await new Promise((done) => setTimeout(done, pause))
     }
     isLoading = false
   }
 
+  function rowOf(key: string): HTMLElement {
+    const pending = created.get(key)
+    if (pending) return pending.element
+    const item = byId.get(key)
+    const row = rows.get(key) ?? itemRow(item ?? { id: key, name: '' }, itemList)
+    rows.set(key, row)
+    if (item) row.update(item)
+    return row.element
+  }
+
+  const isFound = ({ id, name, notes }: ShownItem, text: string) =>
+    [id, name, notes].some((part) => part?.toLowerCase().includes(text))
+
   function render() {
-    const ids = new Set(items.map((item) => item.id))
+    byId.clear()
+    for (const item of items) byId.set(item.id, item)
+    const text = search.value.trim().toLowerCase()
+    search.hidden = items.length < minSearched && text === ''
+    const found = text === '' ? items : items.filter((item) => isFound(item, text))
+    const keys = found.map(({ id }) => id)
     // What somebody is typing stays, though the item is gone.
     for (const [key, row] of rows)
-      if (!ids.has(key) && !row.element.classList.contains('is-edited')) {
-        row.element.remove()
-        rows.delete(key)
+      if (!byId.has(key)) {
+        if (row.element.classList.contains('is-edited')) keys.push(key)
+        else rows.delete(key)
       }
-    let next = list.firstElementChild
-    for (const item of items) {
-      let row = rows.get(item.id)
-      if (row) row.update(item)
-      else {
-        row = itemRow(item, itemList)
-        rows.set(item.id, row)
-      }
-      if (row.element === next) next = next.nextElementSibling
-      else list.insertBefore(row.element, next)
-    }
     // The event about the item may come before the response.
-    for (const [row, { name, before }] of created)
-      if (items.some((item) => item.name === name && !before.has(item.id))) row.remove()
-      else list.append(row)
+    for (const [key, { name, before }] of created)
+      if (!items.some((item) => item.name === name && !before.has(item.id))) keys.push(key)
+    virtual.draw(keys)
     const done = items.filter((item) => item[shape.done]).length
-    const found = rows.get(wanted)?.element
-    if (found) {
+    if (wanted && byId.has(wanted)) {
+      const key = wanted
       wanted = ''
-      found.scrollIntoView({ block: 'center' })
-      found.querySelector<HTMLElement>('.open')?.focus()
+      if (!keys.includes(key)) {
+        search.value = ''
+        return render()
+      }
+      virtual.reveal(key, 'center')
+      rows.get(key)?.element.querySelector<HTMLElement>('.open')?.focus()
     }
-    empty.hidden = list.childElementCount > 0
-    setText(count, items.length === 0 ? '' : `${counted(items.length, 'item')}, ${done} done`)
+    empty.hidden = items.length + created.size > 0
+    const all = items.length === 0 ? '' : `${counted(items.length, 'item')}, ${formatCount(done)} done`
+    setText(count, text ? `${formatCount(found.length)} of ${all}` : all)
   }
 
   return {

@@ -19,6 +19,7 @@ import {
   counted,
   describeStatus,
   formatBody,
+  formatCount,
   formatDuration,
   formatExactTime,
   methodMark,
@@ -438,7 +439,12 @@ export function trafficView(app: App): View {
     const hidden = rows.flatMap(({ own }) => (filter.includes(own) ? [] : (own ?? [])))
     const total = rows.length - hidden.length
     const all = counted(total, 'request')
-    const shown = visible.length === total ? all : `${visible.length} of ${all}`
+    const isCut = rows.length >= maxEntries && app.total > total
+    const shown = isCut
+      ? `${formatCount(visible.length)} of ${counted(app.total, 'request')}, older ones are not kept`
+      : visible.length === total
+        ? all
+        : `${visible.length} of ${all}`
     const added = isPaused ? list.missing(app.entries).filter((entry) => filter.includes(ownKind(entry))) : []
     setText(count, added.length > 0 ? `${shown}, ${added.length} new` : shown)
     setText(hiddenCount, hidden.length > 0 ? `${hidden.length} hidden: ${[...new Set(hidden)].join(', ')}` : '')

@@ -15,6 +15,8 @@ export interface App {
   faults: readonly ActiveFault[]
   /** The requests that the service remembers, by id, oldest first. */
   readonly entries: ReadonlyMap<number, JournalEntry>
+  /** How many requests clients have sent, with those that are not remembered. */
+  total: number
   isOnline: boolean
   /** Replaces the parameters of the view in the address, without a new entry in the history. */
   setParameters(view: string, parameters: Readonly<Record<string, string>>): void
