@@ -279,16 +279,12 @@ const showToast: App['notify'] = (text, action) => {
 /** Clients on other machines need a token, or a code that somebody with access shows them. */
 function askForToken(message = '') {
   setText(byId('live'), 'Not authorised')
-  const input = h('textarea', {
-    rows: '4',
+  const input = h('input', {
     autocomplete: 'off',
+    autocapitalize: 'characters',
     spellcheck: 'false',
-    class: 'mono',
-    onkeydown(event) {
-      if (event.key !== 'Enter') return
-      event.preventDefault()
-      input.form?.requestSubmit()
-    },
+    enterkeyhint: 'go',
+    class: 'mono code-field',
   })
   const error = h('p', { role: 'alert', class: 'error' }, message)
   const form = h(
@@ -300,15 +296,15 @@ function askForToken(message = '') {
         error.textContent = await enter(input.value)
       },
     },
-    h('h1', 'Code or token'),
-    h(
-      'p',
-      'From another machine this page needs a code, which the view Connect shows where the service runs, or a token:',
-    ),
-    h('pre.command', 'npx todo-service token --scope control'),
+    h('h1', 'Open this page'),
+    h('p', 'Enter the code that the view Connect shows where the service runs.'),
     field('Code or token', input),
     error,
     h('p', h('button.primary', 'Open')),
+    h(
+      'p.hint',
+      withCode('A token that this command prints there is as good: `npx todo-service token --scope control`'),
+    ),
   )
   views = undefined
   main.replaceChildren(h('div.view', form))
@@ -360,6 +356,37 @@ window.addEventListener('hashchange', () => {
   code = takeCode()
   if (code && main.querySelector('.token')) authorize()
   else route()
+})
+
+const keys = {
+  '/': 'Filter the requests',
+  '↓ ↑': 'Next or previous request',
+  Home: 'Oldest request',
+  End: 'Newest request',
+  Enter: 'Open a request, save what is edited',
+  Esc: 'Close a request, leave what is edited',
+  '?': 'These keys',
+}
+
+function showKeys() {
+  const close = button('Close', () => dialog.close())
+  const dialog: HTMLDialogElement = h(
+    'dialog.keys',
+    { 'aria-label': 'Keys' },
+    h('h2', 'Keys'),
+    h(
+      'dl',
+      Object.entries(keys).flatMap(([key, text]) => [h('dt', h('kbd', key)), h('dd', text)]),
+    ),
+    h('p.actions', close),
+  )
+  openDialog(dialog, close)
+}
+
+byId('keys').addEventListener('click', showKeys)
+document.addEventListener('keydown', ({ key, target }) => {
+  const isTyping = target instanceof Element && target.matches('input:not([type=checkbox]), textarea, select')
+  if (key === '?' && !isTyping && !document.querySelector('dialog[open]')) showKeys()
 })
 
 /** A token of the service is short-lived. After a pause of the page, `synchronize` gets another one. */

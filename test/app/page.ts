@@ -106,8 +106,8 @@ suite('/app in a browser', { concurrency: 3 }, () => {
       for (const key of keys) await page.keyboard.press(key)
     }
     await page.getByRole('link', { name: 'Connect', exact: true }).focus()
-    // The name of the space, the field.
-    await press('Tab', 'Tab')
+    // The name of the space, the keys, the field.
+    await press('Tab', 'Tab', 'Tab')
     await page.keyboard.type('one')
     await press('Enter')
     const edit = page.getByRole('button', { name: 'Edit one' })
@@ -128,6 +128,10 @@ suite('/app in a browser', { concurrency: 3 }, () => {
     await page.getByLabel('Filter by text').waitFor()
     await press('/')
     assert.equal(await page.evaluate('document.activeElement.type'), 'search')
+    await page.getByLabel('Show own requests').focus()
+    await press('?')
+    await page.getByRole('dialog', { name: 'Keys' }).getByText('Filter the requests').waitFor()
+    await press('Escape')
     await page.getByLabel('Show own requests').focus()
     await press('Space', 'Tab', 'ArrowDown', 'Enter')
     await page.getByRole('heading', { name: 'PUT /api/todoitems/1' }).waitFor()
