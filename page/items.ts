@@ -142,7 +142,15 @@ export function itemsView(app: App): View {
     write,
     refresh,
     idsAfter: (id) => items.slice(items.findIndex((item) => item.id === id) + 1).map((item) => item.id),
-    deleted: tools.deleted,
+    deleted,
+  }
+
+  /** Its row goes with it, though the list may not have been read since: Undo makes another one. */
+  function deleted(item: ShownItem, following: readonly string[]) {
+    items = items.filter(({ id }) => id !== item.id)
+    rows.delete(item.id)
+    render()
+    tools.deleted(item, following)
   }
 
   /** The row is there at once; the fields keep what was typed until the service has it. */

@@ -573,7 +573,7 @@ export function trafficView(app: App): View {
 /** So many of the newest requests are in the timeline. */
 const maxBars = 200
 const barHeight = 6
-const maxLanes = 6
+const maxLanes = 4
 const barColours = { '2xx': 'green', '3xx': 'blue', '4xx': 'orange', '5xx': 'red', none: 'red' }
 
 interface Bar {
@@ -708,8 +708,7 @@ function detailsOf(row: RequestRow, app: App, look: RequestDetails, close: () =>
       button('✕', close, { class: 'quiet small', 'aria-label': 'Close' }),
     ),
     factsOf(row),
-    copyButtons(entry, app),
-    repeatButtons(entry, app),
+    h('div.line.uses', repeatButtons(entry, app), copyButtons(entry, app)),
     isSimulated && simulation(entry),
     !isSimulated && fault && h('div.callout.warning', h('h3', 'Slowed by a fault'), h('p', fault), faultLink(entry)),
     isRejected && wrongWith(entry, app),

@@ -411,7 +411,9 @@ suite('log', { concurrency: true }, () => {
     await send('{"Id":"1","Name":"x","Notes":"x"}')
     await running.prints(/id is missing\..* Names are camelCase: send id, not Id\.\n/)
     await send('{}', { 'content-type': 'text/plain' })
-    await running.prints(/ 400 .*: The body must be sent as application\/json in UTF-8: the Content-Type was text\/plain\.\n/)
+    await running.prints(
+      / 400 .*: The body must be sent as application\/json in UTF-8: the Content-Type was text\/plain\.\n/,
+    )
     for (const id of [1, 2]) await send(JSON.stringify({ id: `${id}`, name: 'x', notes: 'x' }))
     await running.prints(/ 400 .*: There is no room for more items: .*--max-items/)
     while ((await fetch(url)).status !== 429);
