@@ -73,7 +73,7 @@ suite('what a run sees', { concurrency: 2 }, () => {
     assert.ok(failedRules(verification).includes('B7'), `${titles(verification, 'failed')}`)
     assert.ok(failedRules(verification).includes('B9'))
     assert.ok(
-      titles(verification, 'passed').includes('B8 DELETE returns 404 when no item has the id, and removes none'),
+      titles(verification, 'passed').includes('B8 DELETE returns 404 when no item has the id, and changes nothing'),
     )
   })
 

@@ -106,11 +106,11 @@ suite('verify names the cause', () => {
       async (request, forward) => {
         const response = await forward(request)
         if (request.method === 'GET' && request.path === itemsPath) items = response.text
-        return is('DELETE', 204)(request, response) ? { ...response, status: 200 } : response
+        return is('DELETE', 204)(request, response) ? { ...response, status: 500 } : response
       },
       { bail: true },
     )
-    assert.deepEqual(titles(verification, 'failed'), ['B8 DELETE returns 204 without a body'])
+    assert.deepEqual(titles(verification, 'failed'), ['B8 DELETE removes the item and no other'])
     const { ok, complete, outcomes } = verification
     assert.deepEqual([ok, complete, outcomes.length], [false, false, profileB.checks.length])
     assert.equal(outcomes.at(-1)?.reason, 'the run stopped at the first failure')

@@ -1,4 +1,4 @@
-import { asSecondCaller, type Client, type Response } from '../../common/client.ts'
+import { asSecondCaller, type Client, type Headers, type Response } from '../../common/client.ts'
 import { isObject, tryParse } from '../../common/json.ts'
 import { type Check, uniqueText } from '../engine/contract.ts'
 import {
@@ -58,6 +58,8 @@ export interface Profile<T extends ModelItem> {
   expectInvalidBody(response: Response): void
   expectBodyTooLarge(response: Response): void
   expectUnstorableText(response: Response): void
+  /** Values with which POST and PUT return 400, by member; undefined: it is absent. Each with the rule that says so. */
+  readonly invalidValues: readonly (readonly [rule: string, member: string, values: readonly unknown[]])[]
   /** Whether the contract states this type for the member. */
   isOfType(name: string, value: unknown): boolean
   /** What holds for every response of this profile alone. */
@@ -70,6 +72,32 @@ type Operation = 'list' | 'read' | 'create' | 'update' | 'remove' | 'updateMissi
 
 export const postItem = <T extends ModelItem>(client: Client, profile: Profile<T>, item: T, unknown?: object) =>
   client.send('POST', itemsPath, { ...unknown, ...profile.body(item) })
+
+/** How a client writes its requests; headers replace those of a request. */
+export interface Rewrite {
+  readonly path?: (path: string) => string
+  readonly body?: (text: string) => unknown
+  readonly headers?: Headers
+}
+
+/** The same client, with requests that are written in another way. */
+export const rewriting = (client: Client, { path: spell, body: write, headers: set }: Rewrite): Client => ({
+  ...client,
+  send(method, path, body, headers, caller) {
+    const text = typeof body === 'string' ? body : JSON.stringify(body)
+    const written = write && text !== undefined ? write(text) : body
+    return client.send(method, spell?.(path) ?? path, written, { ...headers, ...set }, caller)
+  },
+})
+
+/** Another value for a member; undefined: it is absent. */
+export const withValue =
+  (member: string, value: unknown) =>
+  (text: string): string =>
+    text.replace(
+      new RegExp(`"${member}":("[^"]*"|\\w+)`),
+      value === undefined ? '"other":$1' : `"${member}":${JSON.stringify(value)}`,
+    )
 
 export const deleteItem = (client: Client, id: Id) => client.send('DELETE', itemPath(id))
 

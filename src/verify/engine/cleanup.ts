@@ -237,6 +237,13 @@ export function itemAddresses({ path: collection, pathOf, list }: ItemCollection
   return { itemPath, idInPath, idOf, itemsIn }
 }
 
+/** Letters, digits and a few others mean the same where they are percent-encoded (RFC 3986, 2.3). */
+export const unescapeUnreserved = (path: string) =>
+  path.replace(/%([2-7][\da-f])/gi, (escaped, code) => {
+    const char = String.fromCharCode(Number.parseInt(code, 16))
+    return /[\w.~-]/.test(char) ? char : escaped
+  })
+
 const maxPathLength = 80
 
 /** Shortens a path that people read: an id may have 1,024 characters. */

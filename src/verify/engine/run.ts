@@ -18,7 +18,7 @@ import { escapeText } from '../../common/escape.ts'
 import { tryParse } from '../../common/json.ts'
 import { derivedSeed, seededRandom } from '../../common/random.ts'
 import type { Basis, Rule } from '../../common/rules.ts'
-import { ItemNotCreated, trackItems } from './cleanup.ts'
+import { ItemNotCreated, type ItemTracker, trackItems, unescapeUnreserved } from './cleanup.ts'
 import { CannotVerify, fetchFirst, responds } from './connect.ts'
 import type { AtEnd, Check, Contract, ServerControl, Unobservable } from './contract.ts'
 import { asRun, runState, ServerFull } from './contract.ts'
@@ -176,9 +176,7 @@ const judgements: readonly (readonly [
   applies: (situation: Situation) => unknown,
   judge: (situation: Situation) => Judgement,
 ])[] = [
-  [({ cause }) => cause instanceof Interrupted, ({ cause }) => skipped((cause as Error).message)],
-  [({ cause }) => cause instanceof ItemNotCreated, ({ cause }) => skipped((cause as Error).message)],
-  [({ cause }) => cause instanceof ServerFull, ({ cause }) => skipped((cause as Error).message)],
+  [({ cause }) => isUnjudged(cause), ({ cause }) => skipped((cause as Error).message)],
   [({ failedBasic }) => failedBasic, ({ failedBasic }) => skipped(notJudged(failedBasic as Check))],
   [({ cause }) => cause === undefined, ({ remark }) => ({ status: 'passed', ...(remark && { reason: remark }) })],
   [({ sameAs }) => sameAs, ({ sameAs }) => skipped(notJudged(sameAs as Check))],
@@ -186,6 +184,10 @@ const judgements: readonly (readonly [
   [({ waiver }) => waiver !== undefined, ({ waiver }) => ({ status: 'waived', reason: `${waiver}` })],
   [() => true, () => ({ status: 'failed' })],
 ]
+
+/** What says nothing about the statement of a check. */
+const isUnjudged = (cause: unknown) =>
+  cause instanceof Interrupted || cause instanceof ItemNotCreated || cause instanceof ServerFull
 
 /** A choice counts only if the run is strict, or if what failed is not the choice but a step towards it. */
 const countsAsFailure = ({ check, cause, strict, unselected }: Situation) =>
@@ -210,8 +212,7 @@ class Run {
   readonly #violations = new Map<Check, Map<Check, Ended>>()
   #current: Check | undefined
   #client!: Client
-  #deleteCreated: () => Promise<RuleViolation | undefined> = async () => undefined
-  #keepCreated = () => {}
+  #tracker!: ItemTracker
   #control: ServerControl | undefined
   #initialList: Response | undefined
   #isUntouched = false
@@ -219,7 +220,6 @@ class Run {
   #unanswered = 0
   #isComplete = true
   #interruption: string | undefined
-  #isDeleteJudged: boolean
   /** The responses of the current check, but of several to GET in a row only the last: lists may be large. */
   #history: Response[] = []
 
@@ -227,7 +227,6 @@ class Run {
     this.#options = options
     this.#selected = selected
     this.#waivers = findWaivers(options)
-    this.#isDeleteJudged = !selected.some(({ provides }) => provides === 'delete')
   }
 
   async verify(plain: Client): Promise<Verification> {
@@ -239,10 +238,8 @@ class Run {
     this.#initialList = initialList
     const existing = initialList.status === 200 ? tryParse(initialList.text) : undefined
     this.#isUntouched = Array.isArray(existing) && existing.length === (contract.items.initialCount ?? 0)
-    const tracker = trackItems(target, contract.items, this.#isOwn ? undefined : initialList)
-    this.#deleteCreated = tracker.deleteCreated
-    this.#keepCreated = tracker.keepCreated
-    this.#client = this.#recording(tracker.client)
+    this.#tracker = trackItems(target, contract.items, this.#isOwn ? undefined : initialList)
+    this.#client = this.#recording(this.#tracker.client)
     const invariants = this.#selected.filter(({ inspect }) => inspect)
     for (const check of this.#selected)
       if (!invariants.includes(check)) await this.#report(check, () => this.#runAndJudge(check))
@@ -250,7 +247,7 @@ class Run {
       await this.#report(pending.check, async () => this.#judge(pending.check, await this.#end(pending)))
     for (const check of invariants) await this.#report(check, () => this.#runAndJudge(check))
     if (this.#control) await this.#control.restore()
-    const leftovers = this.#control ? [] : await tracker.deleteLeftovers(signal)
+    const leftovers = this.#control ? [] : await this.#tracker.deleteLeftovers(signal)
     const outcomes = this.#selected.map((check) => this.#outcomes.get(check) as Outcome)
     const count = (status: Outcome['status']) => outcomes.filter((outcome) => outcome.status === status).length
     return {
@@ -335,7 +332,7 @@ class Run {
     const { result, ...ended } = await this.#run(check, client)
     if (typeof result !== 'function')
       return this.#judge(check, { ...(await this.#shrink(check, ended)), remark: result })
-    this.#keepCreated()
+    this.#tracker.keepCreated()
     this.#pending.push({ check, atEnd: result, ended })
     return undefined
   }
@@ -381,7 +378,7 @@ class Run {
     const steps = sequence.generate(seededRandom(derivedSeed(seed, check.name)))
     const { prerequisite } = ended.cause
     return shrink(steps, ended, async (fewer) => {
-      await this.#deleteCreated()
+      await this.#tracker.deleteCreated()
       const again = await this.#time(() => sequence.take(this.#client, fewer))
       return again.cause instanceof RuleViolation && again.cause.prerequisite === prerequisite ? again : undefined
     })
@@ -394,11 +391,13 @@ class Run {
     this.#unanswered = cause instanceof NoResponseError ? this.#unanswered + 1 : 0
     if (this.#unanswered === maxUnansweredChecks && (await responds(this.#client, contract.items.path)))
       this.#unanswered = 0
-    if (check.provides === 'delete') this.#isDeleteJudged = true
     if (cause instanceof Interrupted) this.#interruption = cause.message
-    if (this.#unanswered === 0 && this.#isDeleteJudged && !this.#interruption) {
-      const undeleted = this.#citeDeletion(await this.#deleteCreated())
-      cause ??= undeleted
+    const deletion = this.#selected.find(({ provides }) => provides === 'delete')
+    const isDeleteJudged = !deletion || deletion === check || this.#outcomes.has(deletion)
+    if (this.#unanswered === 0 && isDeleteJudged && !this.#interruption) {
+      const undeleted = await this.#tracker.deleteCreated()
+      // What a check has created must be deleted by the operation that another check is about.
+      if (deletion) cause ??= undeleted && Object.assign(undeleted, { rule: deletion.rule, prerequisite: 'delete' })
     }
     const ended = { ...outcome, cause }
     const isNothingCreated = cause instanceof ItemNotCreated && cause.appliesToAll
@@ -411,49 +410,23 @@ class Run {
     if (foreign !== undefined) await this.#judgeBefore(foreign)
     const { basics } = runState()
     const failedBasic = foreign === undefined ? undefined : basics.get(foreign)
-    const isJudged = !(cause instanceof Interrupted || cause instanceof ItemNotCreated || cause instanceof ServerFull)
-    if (check.provides && isJudged) basics.set(check.provides, cause ? (failedBasic ?? check) : undefined)
+    if (check.provides && !isUnjudged(cause)) basics.set(check.provides, cause ? (failedBasic ?? check) : undefined)
     const sameAs =
       foreign === undefined || failedBasic ? undefined : this.#sameFailure(check, foreign, cause as RuleViolation)
     // With `only`, the check of the prerequisite may be no part of the run: then it must not hide a failure.
     const isUnselected = foreign !== undefined && !failedBasic && !sameAs && !basics.has(foreign)
     const unselected = isUnselected ? await this.#failedUnselected(foreign) : undefined
     const rule = (cause instanceof RuleViolation && cause.rule) || check.rule
-    const situation = {
-      ...ended,
-      check,
-      failedBasic,
-      sameAs,
-      unselected,
-      strict,
-      waiver: this.#waivers.reasonFor(rule),
-    }
+    const waiver = this.#waivers.reasonFor(rule)
+    const situation = { ...ended, check, failedBasic, sameAs, unselected, strict, waiver }
     const judgement = judgements.find(([applies]) => applies(situation))?.[1](situation) as Judgement
+    if (judgement.status === 'skipped') return { ...describe(check, contract), ...judgement, milliseconds: 0 }
+    if (judgement.status === 'passed') return { ...describe(check, contract), ...judgement, milliseconds }
     if (judgement.status === 'waived') this.#waivers.use(rule)
-    if (judgement.status === 'passed' || judgement.status === 'skipped')
-      return {
-        ...describe(check, contract),
-        ...judgement,
-        milliseconds: judgement.status === 'passed' ? milliseconds : 0,
-      }
-    const failure = toFailure(
-      cause,
-      ended.history,
-      { ...this.#client, insecure: this.#options.insecure },
-      contract,
-      check.sequence !== undefined,
-    )
+    const target = { ...this.#client, insecure: this.#options.insecure }
+    const failure = toFailure(ended, target, contract, check.sequence !== undefined)
     if (unselected) failure.expected += ` (${unselected.rule}, on which this check builds)`
     return { ...describe({ ...check, rule }, contract), ...judgement, failure, milliseconds }
-  }
-
-  /** What a check has created must be deleted by the operation that another check is about. */
-  #citeDeletion(undeleted: RuleViolation | undefined): RuleViolation | undefined {
-    const { rule } = this.#selected.find(({ provides }) => provides === 'delete') ?? {}
-    if (rule === undefined || !undeleted) return undefined
-    undeleted.rule = rule
-    undeleted.prerequisite = 'delete'
-    return undeleted
   }
 
   /** A check that others build on may come after one of them, such as on a fresh server: it is judged first. */
@@ -475,7 +448,7 @@ class Run {
     const basic = this.#options.contract.checks.find(({ provides }) => provides === prerequisite)
     if (basic && !this.#unselectedBasics.has(prerequisite)) {
       const { cause } = await this.#run(basic, this.#client)
-      await this.#deleteCreated()
+      await this.#tracker.deleteCreated()
       this.#unselectedBasics.set(prerequisite, cause ? basic : undefined)
     }
     return this.#unselectedBasics.get(prerequisite)
@@ -593,8 +566,7 @@ function withoutPath(location: string, path: string): string {
 const authorizing = (client: Client, itemsPath: string, credentials: Headers): Client => ({
   ...client,
   send(method, path, body, headers, caller) {
-    const unescaped = path.replace(/%([2-7][\da-f])/gi, (_, code) => String.fromCharCode(Number.parseInt(code, 16)))
-    const isForItems = unescaped.toLowerCase().startsWith(itemsPath.toLowerCase())
+    const isForItems = unescapeUnreserved(path).toLowerCase().startsWith(itemsPath.toLowerCase())
     return client.send(method, path, body, isForItems ? { ...credentials, ...headers } : headers, caller)
   },
 })
@@ -634,15 +606,14 @@ const maxExpectedLength = 500
 const maxGotLength = 1_000
 
 /** Errors other than `RuleViolation` come from reading members of a response with an unexpected structure. */
-function toFailure(
-  cause: unknown,
-  history: readonly Response[],
-  target: Target & Client,
-  contract: Contract,
-  hasSteps: boolean,
-) {
+function toFailure({ cause, history }: Ended, target: Target & Client, contract: Contract, hasSteps: boolean) {
   const redact = redactorOf(target)
-  const redacted = (request: Request) => ({ ...request, headers: redactHeaders(request.headers, redact) })
+  const redacted = ({ headers, ...request }: Request): Request => ({
+    ...request,
+    headers: Object.fromEntries(
+      Object.entries(headers).map(([name, value = []]) => [name, [value].flat().map(redact)]),
+    ),
+  })
   const violation = cause instanceof RuleViolation ? cause : undefined
   const response = violation?.response ?? history.at(-1)
   const request = cause instanceof NoResponseError ? cause.request : response?.request
@@ -683,11 +654,3 @@ function redactorOf({ token, otherToken, credentials, otherCredentials }: Client
   return (text) =>
     secrets.reduce((redacted, [secret, name]) => (secret ? redacted.replaceAll(secret, name) : redacted), text)
 }
-
-const redactHeaders = (headers: Request['headers'], redact: (text: string) => string): Request['headers'] =>
-  Object.fromEntries(
-    Object.entries(headers).map(([name, value]) => [
-      name,
-      typeof value === 'string' ? redact(value) : value?.map(redact),
-    ]),
-  )
