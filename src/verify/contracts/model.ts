@@ -105,7 +105,7 @@ export const deleteItem = (client: Client, id: Id) => client.send('DELETE', item
 type Mark = <R>(prerequisite: Prerequisite, expectations: () => R) => R
 
 /** The body of a response 400 with which a server of profile B refuses an item for which it has no room. */
-const refusal = 'CouldNotCreateItem'
+export const refusal = 'CouldNotCreateItem'
 
 const prerequisites: Readonly<Record<string, Prerequisite>> = { POST: 'create', PUT: 'update', DELETE: 'delete' }
 

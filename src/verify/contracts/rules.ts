@@ -6,7 +6,7 @@ export const itemsPath = '/api/todoitems'
 export const itemPath = (id: unknown) => `${itemsPath}/${encodeURIComponent(`${id}`)}`
 
 /** What the checks of both profiles build on. */
-export const { providing, setUp, observe, observeUnlessFailed, hasFailed } = prerequisites(
+export const { providing, setUp, observe, hasFailed } = prerequisites(
   'list',
   'create',
   'read',

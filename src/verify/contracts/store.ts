@@ -17,6 +17,7 @@ import {
   expectExactly,
   expectItems,
   expectObject,
+  expectRoom,
   expectServed,
   expectSuccess,
   expectThat,
@@ -32,6 +33,7 @@ import {
   type Profile,
   populate,
   postItem,
+  refusal,
   rewriting,
   StoreModel,
   withValue,
@@ -400,10 +402,12 @@ export async function expectSomeOrder<T extends ModelItem>(
         return { act, content, response: await after(delays[index % 3], () => act.send(caller, content)) }
       }),
     )
-    for (const { response } of taken)
+    for (const { act, response } of taken) {
+      if (act === acts.post) expectRoom(response, refusal)
       observeOperation(response, ({ status }) =>
         expectThat(isSuccess(response) || status === 404 || status === 409, 'success (2xx), 404 or 409', response),
       )
+    }
     const steps = taken.map(({ act, content, response }) => act.step(response, content))
     const last = await acts.read.send(client, item)
     const isStored = acts.read.step(last, item)

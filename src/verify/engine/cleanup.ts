@@ -86,17 +86,21 @@ export function trackItems(client: Client, items: ItemCollection, initialList: R
     const deleteMissing = (missing: string) => client.send('DELETE', itemPath(missing), undefined, headers())
     missingResponse ??= await deleteMissing(uniqueText())
     const response = await deleteMissing(id).catch(() => undefined)
-    const isStated = response && items.isStated?.(response, id)
-    if (response && (isStated || isSuccess(response) || isLike(response, missingResponse))) {
-      for (const trait of traits) deletableTraits.add(trait)
-      longestDeletable = Math.max(longestDeletable, length)
-      undeletable.delete(long)
-      return
-    }
+    if (response && learn(id, response)) return
     const got = response ? `returned ${response.status}` : 'got no response'
     const reason = `DELETE ${shortenPath(itemPath(id))} ${got}, and may not delete such an item, so none was created`
     const unknown = traits.filter((trait) => !deletableTraits.has(trait))
     for (const trait of traits.includes(long) ? [long] : unknown) undeletable.set(trait, reason)
+  }
+
+  /** Returns whether the response to DELETE of an id that no item has shows that an item with such an id can be deleted. */
+  function learn(id: string, response: Response): boolean {
+    const isStated = isSuccess(response) || items.isStated?.(response, id)
+    if (!isStated && !(missingResponse && isLike(response, missingResponse))) return false
+    for (const trait of traitsOf(nameOf(id))) deletableTraits.add(trait)
+    longestDeletable = Math.max(longestDeletable, itemPath(id).length)
+    undeletable.delete(long)
+    return true
   }
 
   function record(method: string, path: string, response: Response): void {
@@ -160,6 +164,9 @@ export function trackItems(client: Client, items: ItemCollection, initialList: R
         await preventLeftovers(method, body)
         const response = await client.send(method, path, body, requestHeaders, caller)
         lastResponse = response
+        const deleted = method === 'DELETE' ? idInPath(path) : undefined
+        if (deleted !== undefined && ![existingIds, created, kept].some((ids) => ids.has(deleted)))
+          learn(deleted, response)
         record(method, path, response)
         return response
       },

@@ -47,10 +47,6 @@ export function prerequisites<Name extends string>(...names: readonly Name[]) {
     setUp: <T>(name: Name, expectations: () => T): T => marking(known(name), true, expectations),
     /** The effect that a check states, as another operation shows it. */
     observe: <T>(name: Name, expectations: () => T): T => marking(known(name), false, expectations),
-    /** As `observe`, for what a check can do without: passed over once the check that provides it has failed. */
-    observeUnlessFailed(name: Name, expectations: () => void): void {
-      if (!runState().basics.get(known(name))) marking(name, false, expectations)
-    },
     /** Whether the check that provides this has failed. */
     hasFailed: (name: Name): boolean => runState().basics.get(known(name)) !== undefined,
   }
