@@ -242,7 +242,11 @@ class Run {
     this.#client = this.#recording(this.#tracker.client)
     const invariants = this.#selected.filter(({ inspect }) => inspect)
     for (const check of this.#selected)
-      if (!invariants.includes(check)) await this.#report(check, () => this.#runAndJudge(check))
+      if (!invariants.includes(check)) {
+        await this.#report(check, () => this.#runAndJudge(check))
+        const broken = this.#options.bail ? invariants.filter((one) => this.#unseenIn(one)) : []
+        for (const invariant of broken) await this.#report(invariant, () => this.#runAndJudge(invariant))
+      }
     for (const pending of this.#pending)
       await this.#report(pending.check, async () => this.#judge(pending.check, await this.#end(pending)))
     for (const check of invariants) await this.#report(check, () => this.#runAndJudge(check))
@@ -337,13 +341,17 @@ class Run {
     return undefined
   }
 
-  async #run(check: Check, client: Client): Promise<Returned<AtEnd | string>> {
-    const { seed = 1 } = this.#options
-    // Where the check in which it occurred has failed, too, it is the same failure.
+  /** What broke a statement about every response. Where the check in which it did has failed, too, it is the same failure. */
+  #unseenIn(check: Check): Ended | undefined {
     const unseen = [...(this.#violations.get(check) ?? [])].find(([during]) =>
       ['passed', 'deviates'].includes(`${this.#outcomes.get(during)?.status}`),
     )
-    return unseen?.[1] ?? this.#time(() => check.run(client, seededRandom(derivedSeed(seed, check.name))))
+    return unseen?.[1]
+  }
+
+  async #run(check: Check, client: Client): Promise<Returned<AtEnd | string>> {
+    const { seed = 1 } = this.#options
+    return this.#unseenIn(check) ?? this.#time(() => check.run(client, seededRandom(derivedSeed(seed, check.name))))
   }
 
   async #time<Result>(work: () => Promise<Result | undefined>): Promise<Returned<Result>> {
