@@ -33,6 +33,8 @@ async function sendAll(): Promise<void> {
   await send('DELETE', '/api/todoitems/nothing', apple)
   await send('GET', '/secret', apple)
   await send('GET', '/api/todoitems', apple, undefined, { prefer: 'code=503' })
+  await send('GET', '/~grace/api/todoitems', apple)
+  await send('POST', '/~ada/api/todoitems', apple, { id: 'x', notes: 'x' })
   await server.addFault({ method: 'POST', path: '/api/todoitems', times: 2, code: 400 }, { delay: 200, maxDelay: 800 })
 }
 
@@ -64,6 +66,7 @@ const views: readonly (readonly [name: string, address: string, isReady: Ready])
   ['faults', 'faults', shows('delayed by 200 to 800 ms')],
   ['contract', 'contract', shows('broken once')],
   ['connect', 'connect', shows('List the items')],
+  ['class', 'class', shows('name is missing')],
 ]
 const widths = [390, 820, 960, 1280, 1920]
 

@@ -139,7 +139,7 @@ suite('a sequence that fails', () => {
     assert.match(methods.join(' '), /^POST .*(PUT .*){3}GET$/)
     const fromResponse = /^id1=\$\(curl .* \| node -p 'JSON\.parse\(fs\.readFileSync\(0\)\)\.id'\)$/
     assert.ok(commands.some((command) => fromResponse.test(command)))
-    assert.ok((await commandsOf({ shrink: false })).length > commands.length)
+    assert.ok((await commandsOf({ shrink: false })).length >= commands.length)
   })
 
   test('is shrunk to the steps that it takes', async () => {
