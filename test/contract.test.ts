@@ -3,11 +3,8 @@ import { suite, test } from 'node:test'
 import { profileA, profileB, rules } from '../src/verify/index.ts'
 import { testContract, testControlled } from './support/contract.ts'
 
-// test/slow/contract.test.ts has the others, and the checks that take long.
-testContract('a', 'in process', { long: false })
-testContract('b', 'in process', { long: false })
-testContract('a', 'over a socket, store SQLite', { long: false })
-testContract('b', 'over a socket, store PostgreSQL', { long: false })
+// test/slow/contract.test.ts has the other stores, and the checks that take long.
+for (const profile of ['a', 'b'] as const) testContract(profile, 'in process', { long: false })
 testControlled('a', 'in a space')
 
 suite('the checks', () => {

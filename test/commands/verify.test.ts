@@ -161,17 +161,14 @@ suite('verify', { concurrency: 2 }, () => {
   })
 
   test('leaves the items of a server unchanged', async (t) => {
-    for (const profile of ['a', 'b'] as const) {
-      const client = await transports['over a socket'](t, profile)
-      const item = profile === 'a' ? { name: 'mine', isComplete: false } : { id: 'mine', name: 'mine', notes: 'mine' }
-      await client.send('POST', itemsPath, item)
-      const before = (await client.send('GET', itemsPath)).text
-      const { code, stdout } = await run(t, ['verify', client.url, '--profile', profile, '--quick'])
-      assert.equal(code, 0)
-      assert.match(stdout, /^skipped .*\bG7.*: the store is not in its initial state$/m)
-      assert.match(stdout, /^skipped \d+ checks of S3, S4: no token was passed$/m)
-      assert.equal((await client.send('GET', itemsPath)).text, before)
-    }
+    const client = await transports['over a socket'](t, 'b')
+    await client.send('POST', itemsPath, { id: 'mine', name: 'mine', notes: 'mine' })
+    const before = (await client.send('GET', itemsPath)).text
+    const { code, stdout } = await run(t, ['verify', client.url, '--profile', 'b', '--quick'])
+    assert.equal(code, 0)
+    assert.match(stdout, /^skipped .*\bG7.*: the store is not in its initial state$/m)
+    assert.match(stdout, /^skipped \d+ checks of S3, S4: no token was passed$/m)
+    assert.equal((await client.send('GET', itemsPath)).text, before)
   })
 
   test('changes no existing item when the server returns its id for a new one', async (t) => {

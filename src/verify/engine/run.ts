@@ -405,7 +405,11 @@ class Run {
     if (this.#unanswered === 0 && isDeleteJudged && !this.#interruption) {
       const undeleted = await this.#tracker.deleteCreated()
       // What a check has created must be deleted by the operation that another check is about.
-      if (deletion) cause ??= undeleted && Object.assign(undeleted, { rule: deletion.rule, prerequisite: 'delete' })
+      if (undeleted && deletion && cause === undefined) {
+        undeleted.rule = deletion.rule
+        undeleted.prerequisite = 'delete'
+        cause = undeleted
+      }
     }
     const ended = { ...outcome, cause }
     const isNothingCreated = cause instanceof ItemNotCreated && cause.appliesToAll
