@@ -253,7 +253,7 @@ suite('the view Connect', { concurrency: 3 }, () => {
     const page = await open(t, `${origin}/app#/connect`)
     await page.getByLabel('Token').fill(await controlToken(XDG_CONFIG_HOME))
     await choose(page, 'Open')
-    await page.getByText(origin, { exact: true }).waitFor()
+    await page.getByRole('region', { name: 'Connect' }).getByText(origin, { exact: true }).waitFor()
     await page.getByRole('button', { name: 'Phone in the same network', pressed: true }).waitFor()
     assert.equal(await page.locator('.code').count(), 0)
     await choose(page, 'Show a code')
