@@ -1,7 +1,7 @@
 import type { SpaceUse } from '../src/control/schema.ts'
 import { admin, baseUrl, messageOf, send } from './client.ts'
 import { qrImage, urlsFor } from './connect.ts'
-import { button, copyLine, field, h, select, setText } from './dom.ts'
+import { button, copyLine, field, h, select, setChildren, setText } from './dom.ts'
 import { formatDate, formatTime } from './format.ts'
 import type { App, View } from './view.ts'
 
@@ -73,9 +73,10 @@ export function classView(app: App): View {
     if (status !== 200) return
     const uses: readonly SpaceUse[] = JSON.parse(text)
     const sorted = [...uses].sort((one, other) => one.name.localeCompare(other.name, undefined, { numeric: true }))
-    for (const [name, { element }] of rows) if (!uses.some((use) => use.name === name)) element.remove()
-    const shown = sorted.map((use) => rowOf(use.name))
-    if (shown.some((element, index) => body.children[index] !== element)) body.replaceChildren(...shown)
+    setChildren(
+      body,
+      sorted.map((use) => rowOf(use.name)),
+    )
     for (const use of uses)
       for (const [index, cell] of (rows.get(use.name)?.cells ?? []).entries())
         setText(cell, columns[index]?.[1](use) ?? '')

@@ -1,4 +1,4 @@
-import { h, setText, tabs, withCode } from './dom.ts'
+import { h, setChildren, setText, tabs, withCode } from './dom.ts'
 import { counted } from './format.ts'
 import type { App, View } from './view.ts'
 
@@ -117,12 +117,8 @@ export function contractView(app: App): View {
   function arrange() {
     const isBroken = (row: Row) => row.evidence.broken > 0
     const elementsOf = (some: readonly Row[]) => some.map(({ element: row }) => row)
-    const put = (list: HTMLElement, elements: readonly HTMLElement[]) => {
-      const isSame = list.children.length === elements.length && elements.every((one, at) => list.children[at] === one)
-      if (!isSame) list.replaceChildren(...elements)
-    }
-    put(brokenList, elementsOf(rows.filter(isBroken)))
-    for (const { list, members } of groups) put(list, elementsOf(members.filter((row) => !isBroken(row))))
+    setChildren(brokenList, elementsOf(rows.filter(isBroken)))
+    for (const { list, members } of groups) setChildren(list, elementsOf(members.filter((row) => !isBroken(row))))
   }
 
   function count() {

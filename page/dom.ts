@@ -40,6 +40,13 @@ function setProperties(element: HTMLElement, properties: Properties) {
   }
 }
 
+/** Puts these elements into the parent. Where it has them already, nothing changes: one of them may have the focus. */
+export function setChildren(parent: HTMLElement, elements: readonly HTMLElement[]): void {
+  const { children } = parent
+  if (children.length !== elements.length || elements.some((element, index) => children[index] !== element))
+    parent.replaceChildren(...elements)
+}
+
 /** Calls `action` at once, then at most once in so many milliseconds, however often it is called. */
 export function atMostEvery(milliseconds: number, action: () => unknown): () => void {
   let isWaiting = false

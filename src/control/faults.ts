@@ -138,7 +138,9 @@ export class Faults {
       fault.used++
       if (delay !== undefined) delayMs = this.#delayOf(delay, fault.maxDelay)
       if (rate !== undefined) bytesPerSecond = rate
-      const description = this.#describe(fault, [failure, delay, rate], delayMs)
+      const isWhole =
+        effects[0] === failure && effects[1] === delay && effects[2] === rate && fault.maxDelay === undefined
+      const description = isWhole ? fault.description : this.#describe(fault, [failure, delay, rate], delayMs)
       if (failure !== undefined) {
         outcome = this.#outcomeOf(failure, context, route)
         simulatedBy = description
