@@ -116,9 +116,15 @@ export function expectList(response: Response): Record<string, unknown>[] {
   return expectItems(response)
 }
 
+const prerequisiteOf = ({ request }: Response): Prerequisite => prerequisites[request.method] ?? 'list'
+
 /** What a check states of the response to an operation. */
 export const observeOperation = (response: Response, expectation: (response: Response) => void) =>
-  observe(prerequisites[response.request.method] ?? 'list', () => expectation(response))
+  observe(prerequisiteOf(response), () => expectation(response))
+
+/** What a check states of the effect of operations, which cannot be judged where one of them fails by itself. */
+export const observeOperations = (responses: readonly Response[], expectation: () => void) =>
+  observe(responses.map(prerequisiteOf).find(hasFailed) ?? 'list', expectation)
 
 /**
  * The items that a check has created, as the rules say that they are stored. Other items of the server are not judged:

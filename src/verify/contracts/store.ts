@@ -30,6 +30,7 @@ import {
   expectList,
   type ModelItem,
   observeOperation,
+  observeOperations,
   type Profile,
   populate,
   postItem,
@@ -412,9 +413,10 @@ export async function expectSomeOrder<T extends ModelItem>(
     const last = await acts.read.send(client, item)
     const isStored = acts.read.step(last, item)
     const possible = storedByOrders(isNew ? undefined : item, steps).filter((stored) => isStored(stored) !== impossible)
-    const statuses = taken.map(({ response }) => `${response.request.method} ${response.status}`)
+    const responses = taken.map(({ response }) => response)
+    const statuses = responses.map(({ request, status }) => `${request.method} ${status}`)
     const expected = `an item as after some order of ${statuses.join(', ')}`
-    observeOperation(last, () => expectThat(possible.length > 0, expected, last))
+    observeOperations([...responses, last], () => expectThat(possible.length > 0, expected, last))
     const [stored] = possible
     if (stored) model.set(stored)
     else model.recordRemoved(item.id)
