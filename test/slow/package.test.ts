@@ -116,7 +116,7 @@ suite('the package', () => {
     for (const path of paths)
       assert.match(
         path,
-        /^(?:dist\/src\/.*\.(?:js|js\.map|d\.ts)|dist\/page\/(?:[\w-]+\.js|swagger-ui\/[\w.-]+)|page\/[\w-]+\.(?:html|css|svg)|openapi\/[ab]\.json|docs\/[^/]+|examples\/[\w-]+\/[\w.-]+\.[jt]s|bench\/(?:README|results\/\w+)\.md|bench\/servers\/(?:constant\.ts|kestrel\/\w+\.(?:cs|csproj))|[A-Z]+\.md|LICENSE|action\.yml|requests\.http|package\.json)$/,
+        /^(?:dist\/src\/.*\.(?:js|js\.map|d\.ts)|dist\/page\/(?:[\w-]+\.js|swagger-ui\/[\w.-]+)|page\/[\w-]+\.(?:html|css|svg)|openapi\/[ab]\.json|docs\/[^/]+|examples\/[\w-]+\/[\w.-]+\.(?:[jt]s|cs|csproj)|bench\/(?:README|results\/\w+)\.md|bench\/servers\/(?:constant\.ts|kestrel\/\w+\.(?:cs|csproj))|[A-Z]+\.md|LICENSE|action\.yml|requests\.http|package\.json)$/,
       )
     assert.ok(size <= 1.5e6, `${size} bytes`)
     for (const needed of [
