@@ -125,8 +125,10 @@ export function agentInto(accept: (stream: Duplex) => void): Agent {
   const agent = new Agent()
   agent.createConnection = () => {
     const [client, served] = duplexPair()
-    // As a socket does: the client reads what was written before, then sees that the connection is closed.
-    served.once('close', () => setImmediate(() => client.destroy()))
+    // As a socket does: the client reads what was written before, then sees that the connection is cut.
+    served.once('close', () => {
+      if (!served.writableFinished) setImmediate(() => client.destroy())
+    })
     accept(served)
     return client as never
   }
