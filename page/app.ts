@@ -1,7 +1,6 @@
-import type { ProfileUrls } from '../src/common/profile-urls.ts'
-import type { Info, JournalEntry, ServiceEvent, SpaceUse } from '../src/control/schema.ts'
+import type { ActiveFault, Info, JournalEntry, ServiceEvent, SpaceUse } from '../src/control/schema.ts'
 import { classView } from './class.ts'
-import { admin, base, mainBase, messageOf, readEvents, useToken } from './client.ts'
+import { admin, mainBase, maxEntries, messageOf, originOf, read, readEvents, useToken } from './client.ts'
 import { connectView } from './connect.ts'
 import { contractView } from './contract.ts'
 import { atMostEvery, button, field, h, openDialog, setText, withCode } from './dom.ts'
@@ -22,8 +21,6 @@ const reconnectIntervalMs = 1000
 const toastForMs = 8000
 /** However fast requests come, the page is drawn no more often. */
 const refreshIntervalMs = 100
-/** The service keeps as many. */
-const maxEntries = 1000
 
 /** Undefined until the service has responded. */
 let app: App | undefined
@@ -58,9 +55,9 @@ function route() {
   current = name !== undefined && views[name] ? name : 'traffic'
   const shown = views[current] as View
   for (const view of Object.values(views)) view.element.hidden = view !== shown
-  for (const link of document.querySelectorAll<HTMLAnchorElement>('nav a'))
+  for (const link of document.querySelectorAll<HTMLAnchorElement>('header nav a'))
     link.ariaCurrent = link.hash.startsWith(`#/${current}`) ? 'page' : null
-  document.title = `${shown.title} · ${app.info.title}${app.info.space ? ` · ${app.info.space}` : ''}`
+  document.title = `${shown.element.ariaLabel} · ${app.info.title}${app.info.space ? ` · ${app.info.space}` : ''}`
   shown.show(Object.fromEntries(new URLSearchParams(query)))
 }
 
@@ -74,19 +71,13 @@ function start(shared: App) {
   byId('class').hidden = !hasClass(shared.info)
   const [other] = profiles.filter((profile) => profile.title !== title)
   if (other) {
-    const link = h('a', { href: pageOf(other), title: `This page of ${other.title}` }, other.title)
+    const link = h('a', { href: `${originOf(other)}/app`, title: `This page of ${other.title}` }, other.title)
     byId('other').replaceChildren(link)
+    byId('other').hidden = false
   }
   views = createViews(shared)
   main.replaceChildren(...Object.values(views).map(({ element }) => element))
   route()
-}
-
-/** The other profile has another port, on the host by which this page was reached. */
-function pageOf({ urls }: ProfileUrls): string {
-  const url = new URL(urls.find((one) => one.startsWith(location.protocol)) ?? urls[0] ?? base)
-  url.hostname = location.hostname
-  return `${url.origin}/app`
 }
 
 async function chooseSpace() {
@@ -100,42 +91,27 @@ async function chooseSpace() {
     pattern: '[\\w\\-]{1,64}',
     maxlength: '64',
     required: true,
+    autofocus: true,
   })
+  const linkTo = (href: string, text: string, isCurrent: boolean) =>
+    h('a', { href, 'aria-current': isCurrent && 'page' }, text)
   const addressOf = (each: string) => `${mainBase}~${encodeURIComponent(each)}/app${location.hash}`
-  const current = (isCurrent: boolean) => (isCurrent ? { 'aria-current': 'page' } : {})
-  const open = (event: Event) => {
-    event.preventDefault()
-    location.href = addressOf(name.value)
-  }
-  const dialog: HTMLDialogElement = h(
-    'dialog.spaces',
-    { 'aria-label': 'Space' },
+  const links = spaces
+    .filter(({ name }) => name !== '')
+    .map((each) => linkTo(addressOf(each.name), each.name, each.name === space))
+  const content = [
     h(
-      'form.stack',
-      { onsubmit: open },
-      h('h2', 'Space'),
-      h(
-        'p',
-        withCode(
-          'A space has items, traffic and faults of its own. A client uses it with `/~NAME` in front of every path, or with the header `X-Todo-Space: NAME`.',
-        ),
-      ),
-      h(
-        'ul',
-        h('li', h('a', { href: `${mainBase}app${location.hash}`, ...current(!space) }, 'Default space')),
-        spaces
-          .filter(({ name }) => name !== '')
-          .map((each) => h('li', h('a', { href: addressOf(each.name), ...current(each.name === space) }, each.name))),
-      ),
-      field('Another one', name),
-      h(
-        'p.actions',
-        button('Close', () => dialog.close()),
-        h('button.primary', 'Open'),
+      'p',
+      withCode(
+        'A space has items, traffic and faults of its own. A client uses it with `/~NAME` in front of every path, or with the header `X-Todo-Space: NAME`.',
       ),
     ),
-  )
-  openDialog(dialog, name)
+    h('nav', { 'aria-label': 'Spaces' }, linkTo(`${mainBase}app${location.hash}`, 'Default space', !space), links),
+    field('Another one', name),
+  ]
+  openDialog('Space', content, 'Close', h('button.primary', 'Open'), () => {
+    location.href = addressOf(name.value)
+  })
 }
 
 /** Everything that may have changed while nobody told us. */
@@ -164,19 +140,19 @@ function tell(change: 'itemsChanged' | 'faultsChanged' | 'entriesChanged') {
 }
 
 async function loadEntries() {
-  const { status, text } = await admin('GET', 'requests')
-  if (status !== 200) return
+  const all = await read<JournalEntry[]>('requests')
+  if (!all) return
   entries.clear()
-  for (const entry of JSON.parse(text) as JournalEntry[]) entries.set(entry.id, entry)
+  for (const entry of all) entries.set(entry.id, entry)
   if (entries.size >= maxEntries) await countRequests()
   tell('entriesChanged')
 }
 
 async function countRequests() {
-  const { status, text } = await admin('GET', 'spaces')
-  if (status !== 200 || !app) return
+  const spaces = await read<SpaceUse[]>('spaces')
+  if (!spaces || !app) return
   const { space = '' } = app.info
-  app.total = (JSON.parse(text) as SpaceUse[]).find(({ name }) => name === space)?.requests ?? 0
+  app.total = spaces.find(({ name }) => name === space)?.requests ?? 0
 }
 
 const tellEntries = atMostEvery(refreshIntervalMs, () => tell('entriesChanged'))
@@ -192,11 +168,11 @@ function putEntry(entry: JournalEntry) {
 }
 
 async function loadFaults() {
-  const { status, text } = await admin('GET', 'faults')
-  if (status !== 200 || !app) return
-  app.faults = JSON.parse(text)
+  const faults = await read<ActiveFault[]>('faults')
+  if (!faults || !app) return
+  app.faults = faults
   tell('faultsChanged')
-  const active = app.faults.filter((fault) => !isUsedUp(fault))
+  const active = faults.filter((fault) => !isUsedUp(fault))
   const chip = byId('active')
   chip.hidden = active.length === 0
   setText(chip, `${counted(active.length, 'fault')}`)
@@ -369,18 +345,8 @@ const keys = {
 }
 
 function showKeys() {
-  const close = button('Close', () => dialog.close())
-  const dialog: HTMLDialogElement = h(
-    'dialog.keys',
-    { 'aria-label': 'Keys' },
-    h('h2', 'Keys'),
-    h(
-      'dl',
-      Object.entries(keys).flatMap(([key, text]) => [h('dt', h('kbd', key)), h('dd', text)]),
-    ),
-    h('p.actions', close),
-  )
-  openDialog(dialog, close)
+  const texts = Object.entries(keys).flatMap(([key, text]) => [h('dt', h('kbd', key)), h('dd', text)])
+  openDialog('Keys', [h('dl', texts)], 'Close')
 }
 
 byId('keys').addEventListener('click', showKeys)
@@ -392,10 +358,8 @@ document.addEventListener('keydown', ({ key, target }) => {
 /** A token of the service is short-lived. After a pause of the page, `synchronize` gets another one. */
 setInterval(async () => {
   if (!app?.info.token || document.hidden) return
-  const { status, text } = await admin('GET', 'info')
-  if (status !== 200) return
-  const { token = '' }: Info = JSON.parse(text)
-  useToken(token, false)
+  const info = await read<Info>('info')
+  if (info) useToken(info.token ?? '', false)
 }, 20 * 60_000)
 
 follow()

@@ -1,7 +1,7 @@
 import type { SpaceUse } from '../src/control/schema.ts'
-import { admin, baseUrl, messageOf, send } from './client.ts'
+import { baseUrl, messageOf, read, send } from './client.ts'
 import { qrImage, urlsFor } from './connect.ts'
-import { button, copyLine, field, h, select, setChildren, setText } from './dom.ts'
+import { button, copyLine, field, h, named, select, setChildren, setText } from './dom.ts'
 import { formatDate, formatTime } from './format.ts'
 import type { App, View } from './view.ts'
 
@@ -69,9 +69,8 @@ export function classView(app: App): View {
   }, refreshIntervalMs)
 
   async function refresh() {
-    const { status, text } = await admin('GET', 'spaces')
-    if (status !== 200) return
-    const uses: readonly SpaceUse[] = JSON.parse(text)
+    const uses = await read<SpaceUse[]>('spaces')
+    if (!uses) return
     const sorted = [...uses].sort((one, other) => one.name.localeCompare(other.name, undefined, { numeric: true }))
     setChildren(
       body,
@@ -105,7 +104,7 @@ export function classView(app: App): View {
     choice.dataset.urls = `${urls}`
     choice.replaceChildren(
       urls.length > 0
-        ? field('The students reach this machine at', select({}, Object.fromEntries(urls.map((url) => [url, url]))))
+        ? field('The students reach this machine at', select({}, named(urls)))
         : h(
             'div.stack',
             h('p.callout', 'The service listens on this machine only. For a class, start it with:'),
@@ -128,7 +127,6 @@ export function classView(app: App): View {
   }
 
   return {
-    title: 'Class',
     element,
     show() {
       drawChoice()

@@ -1,3 +1,4 @@
+import type { ProfileUrls } from '../src/common/profile-urls.ts'
 import type { ServiceEvent } from '../src/control/schema.ts'
 
 /** The service, or the space, that serves this page; with a slash at the end. */
@@ -6,6 +7,16 @@ export const base = new URL('..', import.meta.url)
 export const baseUrl = `${base}`.replace(/\/$/, '')
 /** The same without the space. */
 export const mainBase = `${base}`.replace(/(?:~|%7e)[^/]*\/$/i, '')
+
+/** So many requests the service remembers. */
+export const maxEntries = 1000
+
+/** Where a profile is, at the host by which this page was reached. */
+export function originOf({ urls }: ProfileUrls): string {
+  const url = new URL(urls.find((one) => one.startsWith(location.protocol)) ?? urls[0] ?? base)
+  url.hostname = location.hostname
+  return url.origin
+}
 
 /** Local clients get one from the service; others enter one, which is kept for this tab. */
 let token = sessionStorage.getItem('token') ?? ''
@@ -53,6 +64,12 @@ export async function send(
 
 export const admin = (method: string, path: string, body?: string, headers?: Readonly<Record<string, string>>) =>
   send(method, `__admin/${path}`, body, headers)
+
+/** What the control API has there; undefined where it does not say. */
+export async function read<T>(path: string): Promise<T | undefined> {
+  const { status, text } = await admin('GET', path)
+  return status === 200 ? JSON.parse(text) : undefined
+}
 
 /** The message of a response that is no success. */
 export function messageOf({ status, text }: Answer): string {

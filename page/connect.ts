@@ -1,7 +1,7 @@
 import type { ProfileUrls } from '../src/common/profile-urls.ts'
 import type { Info } from '../src/control/schema.ts'
-import { admin, base, currentToken, messageOf } from './client.ts'
-import { button, copyButton, copyLine, download, field, h, type Options, select, tabs, withCode } from './dom.ts'
+import { admin, base, currentToken, messageOf, read } from './client.ts'
+import { button, copyButton, copyLine, download, field, h, named, type Options, select, tabs, withCode } from './dom.ts'
 import { formatDate, formatTime } from './format.ts'
 import { qrCode } from './qr.ts'
 import type { App, View } from './view.ts'
@@ -194,8 +194,7 @@ export function connectView(app: App): View {
 
   /** Networks come and go. A code is made only for somebody who looks at it. */
   async function openPhone() {
-    const { status, text } = await admin('GET', 'info')
-    if (status === 200) app.info = JSON.parse(text)
+    app.info = (await read<Info>('info')) ?? app.info
     update()
     const isShown = client === 'phone' && !element.hidden
     const isMissing = !code.isValid && !code.error
@@ -237,7 +236,7 @@ export function connectView(app: App): View {
     if (client === 'usb') return usbAddress(url)
     if (client !== 'phone') return [copyLine(url)]
     const hosts = urls.map((one) => new URL(one).hostname)
-    const choice = select({ onchange: chooseHost }, Object.fromEntries(hosts.map((one) => [one, one])))
+    const choice = select({ onchange: chooseHost }, named(hosts))
     if (hosts.includes(host)) choice.value = host
     function chooseHost() {
       host = choice.value
@@ -267,7 +266,7 @@ export function connectView(app: App): View {
     ]
   }
 
-  return { title: 'Connect', element, show, faultsChanged: () => !element.hidden && update() }
+  return { element, show, faultsChanged: () => !element.hidden && update() }
 }
 
 function usbAddress(url: string): HTMLElement[] {
@@ -285,7 +284,7 @@ function codeBox(page: string, code: PhoneCode): HTMLElement {
   const text = code.isValid ? code.text : ''
   const image = (text || code.error) && qrImage(text ? `${page}#/connect?code=${text}` : page)
   return h(
-    'div.phone',
+    'div.line.phone',
     image,
     h(
       'div.stack',
@@ -331,23 +330,12 @@ const quietZone = 4
 export function qrImage(text: string): HTMLElement | undefined {
   const rows = qrCode(text)
   if (!rows) return undefined
-  const svg = (name: string, attributes: Readonly<Record<string, string | number>>) => {
-    const node = document.createElementNS('http://www.w3.org/2000/svg', name)
-    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, `${value}`)
-    return node
-  }
   const size = rows.length + 2 * quietZone
-  const path = rows.flatMap((row, y) =>
-    row.flatMap((isDark, x) => (isDark ? [`M${x + quietZone} ${y + quietZone}h1v1h-1z`] : [])),
-  )
-  const image = svg('svg', { viewBox: `0 0 ${size} ${size}`, 'shape-rendering': 'crispEdges' })
-  image.append(
-    svg('rect', { width: size, height: size, fill: '#fff' }),
-    svg('path', { d: path.join(''), fill: '#000' }),
-  )
-  const box = h('div.qr', { role: 'img', 'aria-label': `QR code of ${text}` })
-  box.append(image)
-  return box
+  const path = rows.flatMap((row, y) => row.map((isDark, x) => (isDark ? `M${x} ${y}h1v1h-1z` : '')))
+  const view = `-${quietZone} -${quietZone} ${size} ${size}`
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="${view}" shape-rendering="crispEdges">
+<rect x="-50%" y="-50%" width="200%" height="200%" fill="#fff"/><path d="${path.join('')}"/></svg>`
+  return h('img.qr', { src: `data:image/svg+xml,${encodeURIComponent(svg)}`, alt: `QR code of ${text}` })
 }
 
 type Certificate = Info['certificate']

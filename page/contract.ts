@@ -2,17 +2,15 @@ import { h, setChildren, setText, tabs, withCode } from './dom.ts'
 import { counted } from './format.ts'
 import type { App, View } from './view.ts'
 
-/** What the requests say about a rule. */
+/** How many requests met a rule, and those that broke it. */
 interface Evidence {
-  met: number
-  broken: number
-  /** The id of the newest request that broke it. */
-  brokenBy: number
+  readonly met: number
+  readonly broken: readonly number[]
 }
 
 const groupTitles: Partial<Record<string, string>> = { G: 'General', S: 'Samples' }
 const times = (count: number) => (count === 1 ? 'once' : `${count} times`)
-const stateOf = ({ met, broken }: Evidence) => (broken > 0 ? 'broken' : met > 0 ? 'met' : 'unseen')
+const stateOf = ({ met, broken }: Evidence) => (broken.length > 0 ? 'broken' : met > 0 ? 'met' : 'unseen')
 
 export function contractView(app: App): View {
   let shown: Partial<Record<string, string>> = {}
@@ -30,7 +28,7 @@ export function contractView(app: App): View {
 
   const rows = app.info.rules.map(({ id, basis, sentence }) => {
     const state = h('p.evidence')
-    const evidence: Evidence = { met: 0, broken: 0, brokenBy: 0 }
+    const evidence: Evidence = { met: 0, broken: [] }
     const element = h(
       'li',
       { id: `rule-${id}`, tabindex: '-1' },
@@ -115,57 +113,44 @@ export function contractView(app: App): View {
 
   /** Broken rules come first, out of their groups. */
   function arrange() {
-    const isBroken = (row: Row) => row.evidence.broken > 0
+    const isBroken = ({ evidence }: Row) => stateOf(evidence) === 'broken'
     const elementsOf = (some: readonly Row[]) => some.map(({ element: row }) => row)
     setChildren(brokenList, elementsOf(rows.filter(isBroken)))
     for (const { list, members } of groups) setChildren(list, elementsOf(members.filter((row) => !isBroken(row))))
   }
 
   function count() {
-    const found = new Map(rows.map(({ id }): [string, Evidence] => [id, { met: 0, broken: 0, brokenBy: 0 }]))
-    let requests = 0
-    for (const { id, state, met, rules, isSimulated, request } of app.entries.values()) {
-      if (state !== 'sent' || isSimulated || request.headers['x-todo-client']) continue
-      requests++
-      for (const rule of met) {
-        const evidence = found.get(rule)
-        if (evidence) evidence.met++
-      }
-      for (const rule of rules) {
-        const evidence = found.get(rule)
-        if (!evidence) continue
-        evidence.broken++
-        evidence.brokenBy = Math.max(evidence.brokenBy, id)
-      }
+    const requests = [...app.entries.values()].filter(
+      ({ state, isSimulated, request }) => state === 'sent' && !isSimulated && !request.headers['x-todo-client'],
+    )
+    for (const row of rows) {
+      const broken = requests.filter(({ rules }) => rules.includes(row.id)).map(({ id }) => id)
+      showEvidence(row, { met: requests.filter(({ met }) => met.includes(row.id)).length, broken })
     }
-    for (const row of rows) showEvidence(row, found.get(row.id) ?? row.evidence)
     arrange()
     const inState = (state: string) => rows.filter(({ evidence }) => stateOf(evidence) === state).length
     const [met, broken] = [inState('met'), inState('broken')]
-    setText(summary, `${met} of ${rows.length} rules met, ${broken} broken, by ${counted(requests, 'request')}`)
+    setText(summary, `${met} of ${rows.length} rules met, ${broken} broken, by ${counted(requests.length, 'request')}`)
     metPart.style.width = `${(100 * met) / rows.length}%`
     brokenPart.style.width = `${(100 * broken) / rows.length}%`
     applyFilters()
   }
 
-  function showEvidence(row: Row, { met, broken, brokenBy }: Evidence) {
-    const { evidence, state, id } = row
-    const isSame = evidence.met === met && evidence.broken === broken && evidence.brokenBy === brokenBy
-    if (isSame && state.firstChild) return
-    Object.assign(evidence, { met, broken, brokenBy })
-    const link = h(
-      'a.badge.s4xx',
-      { href: `#/traffic?open=${brokenBy}`, title: `Open the newest request that broke ${id}` },
-      `broken ${times(broken)}`,
-    )
-    state.replaceChildren()
-    if (broken > 0) state.append(link)
-    if (met > 0) state.append(h('span.badge.s2xx', `met ${times(met)}`))
-    if (broken === 0 && met === 0) state.append(h('span.hint', 'not seen'))
+  function showEvidence(row: Row, evidence: Evidence) {
+    if (JSON.stringify(row.evidence) === JSON.stringify(evidence) && row.state.firstChild) return
+    row.evidence = evidence
+    const { met, broken } = evidence
+    row.state.replaceChildren()
+    if (broken.length > 0) {
+      const href = `#/traffic?open=${Math.max(...broken)}`
+      const title = `Open the newest request that broke ${row.id}`
+      row.state.append(h('a.badge.s4xx', { href, title }, `broken ${times(broken.length)}`))
+    }
+    if (met > 0) row.state.append(h('span.badge.s2xx', `met ${times(met)}`))
+    if (!row.state.firstChild) row.state.append(h('span.hint', 'not seen'))
   }
 
   return {
-    title: 'Contract',
     element,
     show(parameters) {
       shown = parameters

@@ -40,11 +40,14 @@ function setProperties(element: HTMLElement, properties: Properties) {
   }
 }
 
-/** Puts these elements into the parent. Where it has them already, nothing changes: one of them may have the focus. */
+/** Puts these elements into the parent. Those that it has in this order are not moved: one of them may have the focus. */
 export function setChildren(parent: HTMLElement, elements: readonly HTMLElement[]): void {
-  const { children } = parent
-  if (children.length !== elements.length || elements.some((element, index) => children[index] !== element))
-    parent.replaceChildren(...elements)
+  const kept = new Set<Element>(elements)
+  for (const child of [...parent.children]) if (!kept.has(child)) child.remove()
+  let next = parent.firstElementChild
+  for (const element of elements)
+    if (element === next) next = next.nextElementSibling
+    else parent.insertBefore(element, next)
 }
 
 /** Calls `action` at once, then at most once in so many milliseconds, however often it is called. */
@@ -110,19 +113,13 @@ export class VirtualList<Key> {
     const distance = first === undefined ? 0 : this.#topOf(first) - from
     this.keys = keys
     this.#layOut()
-    const isKept = first !== undefined && keys.includes(first)
-    if (isKept) this.#scrollBy(this.#topOf(first) - distance - from)
+    if (first !== undefined && keys.includes(first)) this.#scrollBy(this.#topOf(first) - distance - from)
     this.#draw()
   }
 
   /** Brings a row into view. */
   reveal(key: Key, block: 'nearest' | 'center' = 'nearest'): void {
-    const top = this.#topOf(key) - this.#visibleFrom()
-    const { clientHeight } = this.#scroller
-    const height = this.#heightOf(key)
-    if (block === 'center') this.#scrollBy(top - (clientHeight - height) / 2)
-    else if (top < 0) this.#scrollBy(top)
-    else if (top + height > clientHeight) this.#scrollBy(top + height - clientHeight)
+    if (!this.#drawn.has(key)) this.#scrollBy(this.#topOf(key) - this.#visibleFrom() - this.#scroller.clientHeight / 2)
     this.#draw()
     this.#drawn.get(key)?.scrollIntoView({ block })
   }
@@ -177,28 +174,21 @@ export class VirtualList<Key> {
     const from = this.#visibleFrom()
     const start = this.#indexAt(from - overscan)
     const end = this.#indexAt(from + this.#scroller.clientHeight + overscan)
-    const shown = new Set(this.keys.slice(start, end + 1))
-    for (const [key, element] of this.#drawn)
-      if (element.contains(document.activeElement) || element.classList.contains('is-edited')) shown.add(key)
-    const known = new Map([...shown].map((key) => [key, this.keys.indexOf(key)]))
-    for (const [key, element] of this.#drawn)
-      if ((known.get(key) ?? -1) < 0 || this.#rowOf(key) !== element) {
-        element.remove()
-        this.#observer.unobserve(element)
-        this.#drawn.delete(key)
-      }
-    let next = this.element.firstElementChild
-    for (const [key, index] of [...known].sort(([, one], [, other]) => one - other)) {
-      if (index < 0) continue
+    const isInUse = (element: HTMLElement | undefined) =>
+      element?.contains(document.activeElement) || element?.classList.contains('is-edited')
+    const before = new Map(this.#drawn)
+    this.#drawn.clear()
+    for (const [index, key] of this.keys.entries()) {
+      if ((index < start || index > end) && !isInUse(before.get(key))) continue
       const element = this.#rowOf(key)
-      if (!this.#drawn.has(key)) this.#observer.observe(element)
       this.#drawn.set(key, element)
+      if (before.get(key) !== element) this.#observer.observe(element)
       element.style.top = `${this.#tops[index]}px`
       element.ariaPosInSet = `${index + 1}`
       element.ariaSetSize = `${this.keys.length}`
-      if (element === next) next = next.nextElementSibling
-      else this.element.insertBefore(element, next)
     }
+    for (const [key, element] of before) if (this.#drawn.get(key) !== element) this.#observer.unobserve(element)
+    setChildren(this.element, [...this.#drawn.values()])
     let isChanged = false
     for (const [key, { offsetHeight }] of this.#drawn) {
       if (offsetHeight === this.#heightOf(key)) continue
@@ -228,6 +218,8 @@ export const withCode = (text: string): (string | HTMLElement)[] =>
 
 /** Texts by value, in their order. */
 export type Options = Readonly<Record<string, string>>
+/** Values that are texts. */
+export const named = (values: readonly string[]): Options => Object.fromEntries(values.map((value) => [value, value]))
 
 export const select = (properties: Properties, options: Options) =>
   h(
@@ -258,7 +250,7 @@ export function copyButton(label: string, text: () => string, properties: Proper
 /** A line of code with a button that copies it, or a text of its own. */
 export const copyLine = (text: string, name = `Copy ${text}`, copied = text) =>
   h(
-    'p.copyable',
+    'p.line.copyable',
     h('code', text),
     copyButton('Copy', () => copied, { class: 'small', 'aria-label': name }),
   )
@@ -289,28 +281,36 @@ export function download(fileName: string, text: string, type: string): void {
 }
 
 /** Asks before something is lost, and tells whether to go on. */
-export function ask(title: string, text: string, action: string): Promise<boolean> {
-  const cancel = button('Cancel', () => dialog.close())
-  const goOn = button(action, () => dialog.close(action), { class: 'danger' })
-  const dialog: HTMLDialogElement = h(
-    'dialog.stack',
-    { 'aria-label': title },
-    h('h2', title),
-    h('p', text),
-    h('p.actions', cancel, goOn),
-  )
-  openDialog(dialog, cancel)
-  return new Promise((resolve) => {
-    dialog.addEventListener('close', () => resolve(dialog.returnValue === action))
+export const ask = (title: string, text: string, action: string): Promise<boolean> =>
+  new Promise((resolve) => {
+    const goOn = h('button.danger', action)
+    openDialog(title, [h('p', text)], 'Cancel', goOn, () => resolve(true)).onclose = () => resolve(false)
   })
-}
 
-/** Shows a dialog until it is closed. */
-export function openDialog(dialog: HTMLDialogElement, focused: HTMLElement): void {
+/** Shows a dialog until it is closed. One with an `action` is a form, which this button submits. */
+export function openDialog(
+  title: string,
+  content: readonly HTMLElement[],
+  cancel: string,
+  action?: HTMLElement,
+  submit?: () => unknown,
+): HTMLDialogElement {
+  const onsubmit = (event: Event) => {
+    event.preventDefault()
+    dialog.close()
+    submit?.()
+  }
+  const actions = h(
+    'p.line.actions',
+    button(cancel, () => dialog.close()),
+    action,
+  )
+  const form = h('form.stack', { onsubmit }, h('h2', title), content, actions)
+  const dialog: HTMLDialogElement = h('dialog', { 'aria-label': title }, form)
   dialog.addEventListener('close', () => dialog.remove())
   document.body.append(dialog)
   dialog.showModal()
-  focused.focus()
+  return dialog
 }
 
 /** Buttons in a group, of which one is pressed; the caller calls `choose` to press another. */

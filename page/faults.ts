@@ -1,6 +1,6 @@
 import type { ActiveFault, Fault } from '../src/control/schema.ts'
 import { type Answer, admin, baseUrl, currentToken, messageOf } from './client.ts'
-import { button, copyButton, h, select, setText, tabs } from './dom.ts'
+import { button, copyButton, h, select, setChildren, setText, tabs } from './dom.ts'
 import { counted, toCurl } from './format.ts'
 import type { App, View } from './view.ts'
 
@@ -253,10 +253,10 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
   const note = h('p.hint')
   const words = Object.values(parts).map((part) => part.element)
   const element = h(
-    'fieldset.sentence',
+    'fieldset.stack.sentence',
     { 'aria-label': 'Sentence', oninput: update },
     kindTabs.element,
-    h('div.words', verb, how, words),
+    h('div.line.words', verb, how, words),
     additions,
     note,
   )
@@ -447,12 +447,15 @@ function faultList(changes: FaultChanges, edit: (fault: ActiveFault) => void) {
     element: h('div.card.stack', h('div.line', title, clear), none, list, several, changes.listError),
     update(faults: readonly ActiveFault[]) {
       for (const [id, row] of rows) if (!faults.some((fault) => fault.id === id)) removeRow(id, row)
-      for (const [index, fault] of faults.entries()) {
+      for (const fault of faults) {
         const row = rows.get(fault.id) ?? faultRow(changes, edit)
         rows.set(fault.id, row)
         row.update(fault)
-        if (list.children[index] !== row.element) list.insertBefore(row.element, list.children[index] ?? null)
       }
+      setChildren(
+        list,
+        faults.flatMap(({ id }) => rows.get(id)?.element ?? []),
+      )
       none.hidden = faults.length > 0
       several.hidden = faults.length < 2
       clear.hidden = faults.length === 0
@@ -591,7 +594,6 @@ export function faultsView(app: App): View {
   }
 
   return {
-    title: 'Faults',
     element,
     show({ id, ...given }) {
       // A link without a sentence, such as that of the bar, leaves what is being written.

@@ -46,15 +46,10 @@ export const preflight = 'CORS preflight'
 const outcomes = { pending: 'pending', aborted: 'client left', closed: 'no response' }
 export const outcomeOf = ({ state, status }: ShownOutcome) => (state === 'sent' ? `${status}` : outcomes[state])
 
-const time = new Intl.DateTimeFormat([], { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' })
+const clock = { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' } as const
+const time = new Intl.DateTimeFormat([], clock)
 export const formatTime = (value: string | number) => time.format(new Date(value))
-const exactTime = new Intl.DateTimeFormat([], {
-  hour: '2-digit',
-  minute: '2-digit',
-  second: '2-digit',
-  fractionalSecondDigits: 3,
-  hourCycle: 'h23',
-})
+const exactTime = new Intl.DateTimeFormat([], { ...clock, fractionalSecondDigits: 3 })
 export const formatExactTime = (value: string | number) => exactTime.format(new Date(value))
 const date = new Intl.DateTimeFormat([], { dateStyle: 'medium', timeStyle: 'short' })
 export const formatDate = (value: string | number) => date.format(new Date(value))

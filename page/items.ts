@@ -155,12 +155,9 @@ export function itemsView(app: App): View {
 
   /** The row is there at once; the fields keep what was typed until the service has it. */
   async function create(item: ShownItem): Promise<Answer> {
-    const element = h(
-      'li.pending',
-      { 'aria-busy': 'true' },
-      h('span.name', item.name ?? ''),
-      h('small', 'Waiting for the service'),
-    )
+    const title = h('span.open', h('span.name', item.name ?? ''))
+    const state = h('small.id', 'Waiting for the service')
+    const element = h('li.pending', { 'aria-busy': 'true' }, h('span'), title, state)
     const key = `\n${++lastCreated}`
     const entry: Created = { element, name: item.name, before: new Set(byId.keys()), isFinished: false }
     created.set(key, entry)
@@ -281,7 +278,6 @@ export function itemsView(app: App): View {
   }
 
   return {
-    title: 'Items',
     element,
     show({ id = '' }) {
       isShown = true
@@ -304,7 +300,7 @@ function curlOf(app: App, [method, target, body]: ItemWrite): string {
 
 /** Shows the last request of this view and its response. */
 function lastExchange(app: App) {
-  const element = h('div.last')
+  const element = h('div.last.stack')
   /** Who waits for the entry of a request. */
   let listeners: (() => void)[] = []
 
@@ -501,7 +497,7 @@ function editForm(item: ShownItem, hasNotes: boolean, handlers: EditHandlers): H
   // Some browsers give a button no focus, and would take that for leaving the form.
   const cancel = button('Cancel', close, { onmousedown: (event) => event.preventDefault() })
   const form = h(
-    'form.edit',
+    'form.line.edit',
     { onsubmit: save, onfocusout: leave, onkeydown: (event) => event.key === 'Escape' && close() },
     newName,
     hasNotes && newNotes,

@@ -1,5 +1,5 @@
 import type { ActiveFault, JournalEntry, Message } from '../src/control/schema.ts'
-import { admin, baseUrl, currentToken, messageOf } from './client.ts'
+import { admin, baseUrl, currentToken, maxEntries, messageOf, originOf } from './client.ts'
 import {
   button,
   copyButton,
@@ -7,6 +7,7 @@ import {
   download,
   field,
   h,
+  named,
   type Options,
   openDialog,
   select,
@@ -36,8 +37,6 @@ import {
 } from './format.ts'
 import type { App, View } from './view.ts'
 
-/** The service keeps as many. */
-const maxEntries = 1000
 const clockIntervalMs = 200
 /** No request is pending for longer. An older one is from a service with another clock. */
 const maxPendingMs = 600_000
@@ -150,9 +149,8 @@ function noteOf(entry: JournalEntry): HTMLElement | undefined {
 
 const filterSelect = (name: string, title: string, options: Options = {}) =>
   select({ 'aria-label': `Filter by ${name}` }, { '': title, ...options })
-const named = (...values: readonly string[]): Options => Object.fromEntries(values.map((value) => [value, value]))
-const statuses = { ...named('2xx', '3xx', '4xx', '5xx'), pending: 'Pending', none: 'No response' }
-const methods = named('GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS')
+const statuses = { ...named(['2xx', '3xx', '4xx', '5xx']), pending: 'Pending', none: 'No response' }
+const methods = named(['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS'])
 
 function addOption(field: HTMLSelectElement, value: string) {
   if (![...field.options].some((option) => option.value === value)) field.append(h('option', { value }, value))
@@ -328,15 +326,6 @@ const focusSteps: Partial<Record<string, number>> = {
   PageUp: -10,
 }
 
-/** Each profile by its name, at the host by which this page was reached. */
-function addressesOf({ profiles, space }: App['info']): [title: string, url: string][] {
-  return profiles.map(({ title, urls }) => {
-    const url = new URL(urls.find((one) => one.startsWith(location.protocol)) ?? urls[0] ?? baseUrl)
-    url.hostname = location.hostname
-    return [title, `${url.origin}${space ? `/~${space}` : ''}`]
-  })
-}
-
 /** The names of the columns. */
 const columns = ['Time', 'Method', 'Status', 'Path', 'Note', 'Client', 'Duration']
 const maxPathLength = 60
@@ -457,6 +446,7 @@ export function trafficView(app: App): View {
   function showEmpty(isFiltered: boolean) {
     if (empty.dataset.filtered === `${isFiltered}`) return
     empty.dataset.filtered = `${isFiltered}`
+    const spacePath = app.info.space ? `/~${app.info.space}` : ''
     if (isFiltered)
       empty.replaceChildren(h('p', 'No request matches the filter.'), h('p', button('Remove the filter', removeFilter)))
     else
@@ -466,8 +456,12 @@ export function trafficView(app: App): View {
           'p',
           'This page shows each request that a client sends to this service as it comes, what was wrong with it, and the rule of the contract behind that. Point a client at',
         ),
-        ...addressesOf(app.info).map(([title, url]) =>
-          h('div.address', h('span', title), copyLine(url, `Copy the address of ${title}`)),
+        ...app.info.profiles.map((profile) =>
+          h(
+            'div.address',
+            h('span', profile.title),
+            copyLine(`${originOf(profile)}${spacePath}`, `Copy the address of ${profile.title}`),
+          ),
         ),
         h('p', 'or try it from a terminal:'),
         copyLine(`curl -i ${baseUrl}/api/todoitems`, 'Copy'),
@@ -556,7 +550,6 @@ export function trafficView(app: App): View {
   }
 
   return {
-    title: 'Traffic',
     element,
     show(given) {
       filter.parameters.own = ''
@@ -572,34 +565,31 @@ export function trafficView(app: App): View {
 
 /** So many of the newest requests are in the timeline. */
 const maxBars = 200
+/** In pixels. */
 const barHeight = 6
 const maxLanes = 4
-const barColours = { '2xx': 'green', '3xx': 'blue', '4xx': 'orange', '5xx': 'red', none: 'red' }
 
-interface Bar {
-  readonly x: number
-  readonly end: number
-  readonly y: number
-  readonly row: RequestRow
-}
+type Bar = readonly [element: HTMLElement, row: RequestRow]
 
 /** When requests began and ended, overlapping ones below each other; time without requests is cut short. */
 class Timeline {
-  readonly element = h('canvas.timeline', { 'aria-hidden': 'true' })
-  #bars: Bar[] = []
+  readonly element = h('div.timeline', { 'aria-hidden': 'true' })
+  #bars: readonly Bar[] = []
 
   constructor(open: (id: number) => void) {
-    const barAt = ({ offsetX, offsetY }: MouseEvent) => {
-      const distanceOf = ({ x, end, y }: Bar) =>
-        Math.max(x - offsetX, offsetX - end, 0) + Math.max(y - offsetY, offsetY - y - barHeight, 0)
-      return [...this.#bars].sort((one, other) => distanceOf(one) - distanceOf(other))[0]?.row
+    const nearest = ({ clientX, clientY }: MouseEvent) => {
+      const distanceOf = ([bar]: Bar) => {
+        const { left, right, top, bottom } = bar.getBoundingClientRect()
+        return Math.max(left - clientX, clientX - right, 0) + Math.max(top - clientY, clientY - bottom, 0)
+      }
+      return [...this.#bars].sort((one, other) => distanceOf(one) - distanceOf(other))[0]?.[1]
     }
     this.element.addEventListener('click', (event) => {
-      const row = barAt(event)
+      const row = nearest(event)
       if (row) open(row.entry.id)
     })
     this.element.addEventListener('mousemove', (event) => {
-      const row = barAt(event)
+      const row = nearest(event)
       if (!row) return
       const { method, path, query } = row.entry
       this.element.title = `${method} ${path}${query}, ${outcomeOf(row.entry)}, ${row.formatElapsed()}`
@@ -607,17 +597,8 @@ class Timeline {
   }
 
   draw(visible: readonly RequestRow[], opened: RequestRow | undefined): void {
-    const { element } = this
     const rows = visible.slice(-maxBars)
-    element.hidden = rows.length === 0
-    const { clientWidth: width, clientHeight: height } = element
-    const context = element.getContext('2d')
-    if (!context || width === 0) return
-    element.width = width * devicePixelRatio
-    element.height = height * devicePixelRatio
-    context.scale(devicePixelRatio, devicePixelRatio)
-    const styles = getComputedStyle(element)
-    const colour = (name: string) => styles.getPropertyValue(`--${name}`)
+    this.element.hidden = rows.length === 0
     const durations = rows.map((row) => row.elapsed).sort((one, other) => one - other)
     const longestGap = Math.max(5, 2 * (durations[durations.length >> 1] ?? 0))
     let [cut, busyUntil] = [0, rows[0]?.begin ?? 0]
@@ -627,7 +608,7 @@ class Timeline {
       return { row, start: row.begin - cut, end: row.begin + row.elapsed - cut }
     })
     const from = spans[0]?.start ?? 0
-    const scale = (width - 2 * barHeight) / Math.max(longestGap, busyUntil - cut - from)
+    const scale = (this.element.clientWidth - 2 * barHeight) / Math.max(longestGap, busyUntil - cut - from)
     const lanes: number[] = []
     this.#bars = spans.map(({ row, start, end }) => {
       const x = barHeight + (start - from) * scale
@@ -635,14 +616,17 @@ class Timeline {
       const free = lanes.findIndex((until) => until < x)
       const lane = free < 0 ? Math.min(lanes.length, maxLanes - 1) : free
       lanes[lane] = right
-      return { x, end: right, y: 4 + lane * (barHeight + 2), row }
+      const bar = h('i', { class: row.entry.isSimulated ? 'simulated' : outcomeClass(row.entry) })
+      const opacity = !opened || opened === row ? '1' : '0.45'
+      Object.assign(bar.style, {
+        left: `${x}px`,
+        width: `${right - x - 1}px`,
+        top: `${4 + lane * (barHeight + 2)}px`,
+        opacity,
+      })
+      return [bar, row]
     })
-    for (const { x, end, y, row } of this.#bars) {
-      const group = (row.entry.blockedOrigin ? 'none' : outcomeGroup(row.entry)) as keyof typeof barColours
-      context.fillStyle = colour(row.entry.isSimulated ? 'simulated' : (barColours[group] ?? 'muted'))
-      context.globalAlpha = !opened || opened === row ? 1 : 0.45
-      context.fillRect(x, y, end - x - 1, barHeight)
-    }
+    this.element.replaceChildren(...this.#bars.map(([bar]) => bar))
   }
 }
 
@@ -785,30 +769,12 @@ function repeatButtons(entry: JournalEntry, app: App): HTMLElement {
 function editRequest({ method, path, query, request }: JournalEntry, app: App) {
   const verb = h('input', { value: method, class: 'mono', required: true, pattern: '[A-Z]+' })
   const target = h('input', { value: `${path}${query}`, class: 'mono', required: true, pattern: '/.*' })
-  const body = h('textarea', { rows: '10', class: 'mono', spellcheck: 'false' }, request.body ?? '')
-  const dialog: HTMLDialogElement = h(
-    'dialog.edit-request',
-    { 'aria-label': 'Edit and send' },
-    h(
-      'form.stack',
-      { onsubmit },
-      h('h2', 'Edit and send'),
-      h('div.line', field('Method', verb), field('Path', target)),
-      field('Body', body),
-      h(
-        'p.actions',
-        button('Cancel', () => dialog.close()),
-        h('button.primary', 'Send'),
-      ),
-    ),
-  )
-  function onsubmit(event: Event) {
-    event.preventDefault()
-    dialog.close()
+  const body = h('textarea', { rows: '10', class: 'mono', spellcheck: 'false', autofocus: true }, request.body ?? '')
+  const content = [h('div.line', field('Method', verb), field('Path', target)), field('Body', body)]
+  openDialog('Edit and send', content, 'Cancel', h('button.primary', 'Send'), () => {
     const [, path = '', query = ''] = /^([^?]*)(.*)$/s.exec(target.value) ?? []
     sendAgain({ method: verb.value, path, query, request: { ...request, body: body.value || null } }, app)
-  }
-  openDialog(dialog, body)
+  })
 }
 
 /** Request and response; tabs choose one of them where there is no room for both. */

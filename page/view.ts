@@ -25,7 +25,7 @@ export interface App {
 }
 
 export interface View {
-  readonly title: string
+  /** Its label is the name of the view. */
   readonly element: HTMLElement
   show(parameters: ViewParameters): void
   /** Called when the items have changed. */
