@@ -34,7 +34,7 @@ function assertCannotVerify({ code, stdout, stderr }: Ended, message: RegExp): v
 
 suite('verify with waivers', { concurrency: 2 }, () => {
   const verifyA2 = (t: TestContext, url: string, ...args: string[]) =>
-    run(t, ['verify', url, '--profile', 'a', '--only', 'A11,A2', ...args])
+    run(t, ['verify', url, '--profile', 'a', '--quick', '--only', 'A11,A2', ...args])
   const verifyWith = async (t: TestContext, waivers: unknown, ...args: string[]) =>
     verifyA2(t, await serveFaulty(t), '--waivers', writeFile(t, 'waivers.json', JSON.stringify(waivers)), ...args)
 

@@ -14,10 +14,9 @@ import { temporaryFolder } from '../support/folder.ts'
 import { listen } from '../support/listen.ts'
 import { freePort } from '../support/port.ts'
 import { transports } from '../support/running.ts'
-import { assertCannotVerify, assertPassed, itemsPath, listItems, testServices } from './verified-services.ts'
+import { assertCannotVerify, assertPassed, itemsPath, listItems } from './verified-services.ts'
 
-// test/slow/servers.test.ts has the other profile.
-testServices('a')
+// test/slow/services.test.ts has services that require a token, or limit something.
 
 suite('verify of a service', { concurrency: 2 }, () => {
   test('whose proxy limits the rate: says how many requests were repeated', async (t) => {

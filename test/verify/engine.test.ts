@@ -69,7 +69,7 @@ suite('what a run sees', { concurrency: 2 }, () => {
       const text = JSON.stringify({ status: response.status, traceId: 'x' })
       return response.status < 400 || request.path.startsWith('/s') ? response : { ...response, headers, text }
     }
-    const verification = await verifyFaulty(t, 'b', mutate, { only: ['B*'], quick: true })
+    const verification = await verifyFaulty(t, 'b', mutate, { only: ['B7', 'B8', 'B9'], quick: true })
     assert.ok(failedRules(verification).includes('B7'), `${titles(verification, 'failed')}`)
     assert.ok(failedRules(verification).includes('B9'))
     assert.ok(
@@ -104,7 +104,7 @@ suite('whom a run does not blame', { concurrency: 2 }, () => {
       request.path.length > 2_000 || /%00|%3c/i.test(request.path)
         ? { status: request.path.length > 2_000 ? 414 : 400, headers: {}, text: '' }
         : forward(request)
-    const verification = await verifyFaulty(t, 'b', mutate, { only: ['B*'], watchMs: 0 })
+    const verification = await verifyFaulty(t, 'b', mutate, { only: ['B5', 'B11'], watchMs: 0 })
     assert.deepEqual(titles(verification, 'failed'), [])
     assert.deepEqual(verification.leftovers, [])
     assert.ok(titles(verification, 'deviates').some((title) => title.includes('<script>')))
@@ -128,7 +128,7 @@ suite('whom a run does not blame', { concurrency: 2 }, () => {
 suite('a sequence that fails', () => {
   test('is reported with the fewest steps', async (t) => {
     const commandsOf = async (options: object) => {
-      const { outcomes } = await verifyFaulty(t, 'a', ignoreThirdPut(), { only: ['A1'], watchMs: 0, ...options })
+      const { outcomes } = await verifyFaulty(t, 'a', ignoreThirdPut(), { only: ['A1'], quick: true, ...options })
       const outcome = outcomes.find(({ name }) => name.startsWith('after each of a generated sequence'))
       assert.equal(outcome?.status, 'failed')
       return outcome.failure?.request?.split('\n') ?? []
