@@ -1,11 +1,9 @@
 /** S4: the OpenAPI document is valid, describes the profile, and agrees with what the server does. */
 import { bearer, type Client, type Response } from '../../common/client.ts'
 import { type Check, choice, spec, withToken } from '../engine/contract.ts'
-import { expectMediaType, expectObject, expectStatus, expectThat, parseJson, RuleViolation } from '../engine/expect.ts'
+import { expectMediaType, expectObject, expectStatus, expectThat, RuleViolation } from '../engine/expect.ts'
 import { deleteItem, type ModelItem, type Profile, postItem, StoreModel } from './model.ts'
 import {
-  describedMembers,
-  findMisfit,
   type Json,
   jsonSchemaIn,
   mediaTypeIn,
@@ -13,6 +11,7 @@ import {
   type Problem,
   readOpenApi,
   responseFor,
+  shapeOf,
 } from './openapi.ts'
 import { itemPath, itemsPath, observe, providing } from './rules.ts'
 
@@ -21,47 +20,47 @@ export const secretPath = '/secret'
 export const forecastPath = '/weatherforecast'
 export const summaries = 'Freezing Bracing Chilly Cool Mild Warm Balmy Hot Sweltering Scorching'.split(' ')
 
-/** What a schema must say about an object. */
+/** What a schema must say about a value. */
+interface Value {
+  readonly type: string
+  /** Of those that this file knows, a schema may state these. */
+  readonly formats?: readonly string[]
+  readonly isNullable?: boolean
+  /** An enumeration has all of these. */
+  readonly values?: readonly string[]
+}
+const formats = ['int32', 'int64', 'date', 'date-time', 'uuid']
+
+/** What a schema must say about an object: it describes these members, and no others. */
 interface Statement {
-  /** It allows these. */
-  readonly valid: readonly Json[]
-  /** It allows none of these values of a member, and describes no other members. */
-  readonly wrong: Readonly<Record<string, readonly unknown[]>>
-  /** Members of which it requires all, if it requires any: some generators state no member as required. */
+  readonly members: Readonly<Record<string, Value>>
+  /** It requires all of these, if it requires any members: some generators state none as required. */
   readonly required?: readonly string[]
+  /** It does not require this member. */
+  readonly optional?: string
+  /** What the server assigns may be left out, too. */
+  readonly isAssigned?: boolean
   readonly isList?: boolean
 }
 
-const notIntegers = ['x', 1.5, true]
-const notTexts = [1, true, {}]
-const notBooleans = ['true', 0]
+const text: Value = { type: 'string' }
+const boolean: Value = { type: 'boolean' }
+const int64: Value = { type: 'integer', formats: ['int64'] }
+const temperature: Value = { type: 'integer', formats: ['int32', 'int64'] }
 
-/** Where a null counts as missing, a document may allow it. */
-const wrongInA = { id: [...notIntegers, null], name: notTexts, isComplete: [...notBooleans, null] }
-const newOfA = { name: 'name', isComplete: false }
-const namelessOfA = { name: null, isComplete: true }
-const newInA: Statement = { valid: [newOfA, namelessOfA], wrong: wrongInA, required: ['isComplete'] }
-const withIds = [1, 2 ** 40].flatMap((id) => [newOfA, namelessOfA].map((item) => ({ id, ...item })))
-const itemOfA: Statement = { valid: withIds, wrong: wrongInA, required: ['isComplete'] }
-
-const wrongInB = { id: notTexts, name: notTexts, notes: notTexts, done: notBooleans }
-const withoutDone = { id: 'id', name: 'name', notes: 'notes' }
-const itemsOfB = [false, true].map((done) => ({ ...withoutDone, done }))
-const itemOfB: Statement = { valid: itemsOfB, wrong: wrongInB }
-const sentToB: Statement = { valid: [...itemsOfB, withoutDone], wrong: wrongInB, required: ['id', 'name', 'notes'] }
-
-const date = '2026-06-02T12:00:00.000+00:00'
-const extremes = [
-  { date, temperatureC: -20, temperatureF: -3 },
-  { date, temperatureC: 54, temperatureF: 129 },
-]
+const itemOfA: Statement = {
+  members: { id: int64, name: { ...text, isNullable: true }, isComplete: boolean },
+  required: ['isComplete'],
+}
+const newInA: Statement = { ...itemOfA, optional: 'id', isAssigned: true }
+const itemOfB: Statement = { members: { id: text, name: text, notes: text, done: boolean } }
+const sentToB: Statement = { ...itemOfB, required: ['id', 'name', 'notes'], optional: 'done' }
 const forecast: Statement = {
-  valid: summaries.flatMap((summary) => extremes.map((entry) => ({ ...entry, summary }))),
-  wrong: {
-    date: [...notTexts, null],
-    temperatureC: [...notIntegers, null],
-    temperatureF: [...notIntegers, null],
-    summary: notTexts,
+  members: {
+    date: { ...text, formats: ['date-time'] },
+    temperatureC: temperature,
+    temperatureF: temperature,
+    summary: { ...text, values: summaries },
   },
   isList: true,
 }
@@ -109,7 +108,7 @@ type Target = Pick<Specified, 'method' | 'template'>
 const title = ({ method, template }: Target) => `${method} ${template.replace('{}', '{id}')}`
 
 const findOperation = (operations: readonly Operation[], { method, template }: Target) =>
-  operations.find((one) => one.method === method && one.template.toLowerCase() === template)
+  operations.find((one) => one.method === method && one.template === template)
 
 /** A statement about a valid document; another check tells whether it is valid. */
 function expectDescribed(expected: string, problem: Problem, response: Response): void {
@@ -119,67 +118,63 @@ function expectDescribed(expected: string, problem: Problem, response: Response)
   })
 }
 
-/** Whether a schema allows what the specification allows, and only the members and types that it states. */
-function findWrongSchema(schema: unknown, { valid, wrong, isList }: Statement): Problem {
-  if (!schema) return 'no schema of a body of application/json'
-  const misfitOf = (object: Json) => findMisfit(schema, isList ? Array(5).fill(object) : object)
-  const problem = valid.map(misfitOf).find((one) => one !== undefined)
-  if (problem !== undefined) return `a schema by which ${problem}`
-  const [sample = {}] = valid
-  if (isList && findMisfit(schema, sample) === undefined) return 'a schema that is not that of an array'
-  for (const name of Object.keys(sample)) {
-    const accepted = wrong[name]?.find((value) => misfitOf({ ...sample, [name]: value }) === undefined)
-    if (accepted !== undefined) return `a schema by which ${name} may be ${JSON.stringify(accepted)}`
-  }
-  const unknown = describedMembers(schema).find((name) => !Object.hasOwn(wrong, name))
-  return unknown === undefined ? undefined : `the member ${unknown}`
+function findWrongValue(schema: unknown, stated: Value): Problem {
+  const { type, format, isNullable, values } = shapeOf(schema)
+  if (type !== stated.type) return `of type ${type}`
+  if (formats.includes(`${format}`) && !stated.formats?.includes(`${format}`)) return `with the format ${format}`
+  if (stated.isNullable && !isNullable) return 'never null'
+  const isListed = !Array.isArray(values) || !stated.values || stated.values.every((one) => values.includes(one))
+  return isListed ? undefined : `one of ${values}`
 }
 
-function findWrongResponse(operation: Operation, response: Response): Problem {
-  const { status, headers, text } = response
+/** Whether a schema describes the members that the specification states, and no others. */
+function findWrongSchema(schema: unknown, stated: Statement): Problem {
+  const { members, optional, isAssigned, isList = false } = stated
+  if (!schema) return 'no schema of a body of application/json'
+  const whole = shapeOf(schema)
+  if ((whole.type === 'array') !== isList) return `a schema of type ${whole.type}`
+  const shape = isList ? shapeOf(whole.items) : whole
+  for (const [name, value] of Object.entries(members)) {
+    const member = shape.members.get(name)
+    if (!member && isAssigned && name === optional) continue
+    const problem = member ? findWrongValue(member, value) : 'missing'
+    if (problem !== undefined) return `the member ${name} ${problem}`
+  }
+  const unknown = [...shape.members.keys()].find((name) => !Object.hasOwn(members, name))
+  if (unknown !== undefined) return `the member ${unknown}`
+  if (shape.required.includes(optional) && Object(shape.members.get(`${optional}`)).readOnly !== true)
+    return `${optional} as required`
+  return undefined
+}
+
+/** The members that the document requires of the body of a request. */
+const requiredMembers = ({ operation }: Described) => shapeOf(jsonSchemaIn(operation.requestBody)).required
+
+function findWrongResponse(operation: Operation, { status, headers, text }: Response): Problem {
   const described = responseFor(operation, status)
-  if (!described) return undefined
-  const ranges = Object.keys(Object(described.content))
+  const ranges = Object.keys(Object(described?.content))
   if (status === 204 && ranges.length > 0) return 'a response 204 with a body'
-  for (const [name, header] of Object.entries(Object(described.headers)))
-    if (Object(header).required === true && headers[name.toLowerCase()] === undefined)
-      return `a header ${name} that is always present`
   if (text === '' || ranges.length === 0) return undefined
   const [mediaType = ''] = (headers['content-type'] ?? '').split(/\s*;/)
-  const media = mediaTypeIn(described.content, mediaType)
+  const media = mediaTypeIn(described?.content, mediaType)
   if (!media) return `a body of ${ranges.join(' or ')}`
-  const problem = findMisfit(media.schema, /[/+]json$/i.test(mediaType) ? parseJson(response) : text)
-  return problem === undefined ? undefined : `a schema by which ${problem}`
+  const { values } = shapeOf(media.schema)
+  return Array.isArray(values) && !values.includes(text) ? `one of ${values}` : undefined
 }
 
-/** `ids` are values that the id in a path may not have. */
-function findWrongRequest({ operation, request }: Described, ids: readonly unknown[]): Problem {
+function findWrongRequest({ operation, request }: Described, id: Value): Problem {
   const { parameters, template, requestBody } = operation
-  if (template.endsWith('{}')) {
-    const inPath = parameters.find((one) => one.in === 'path')
-    const schema = { properties: { id: inPath?.schema ?? jsonSchemaIn(inPath) } }
-    const problem = findWrongSchema(schema, { valid: [{ id: ids.includes('x') ? 2 ** 40 : 'id' }], wrong: { id: ids } })
-    if (problem !== undefined) return `for the path parameter ${problem}`
-  }
+  const inPath = parameters.find((one) => one.in === 'path')
+  const problem = template.endsWith('{}') ? findWrongValue(inPath?.schema ?? jsonSchemaIn(inPath), id) : undefined
+  if (problem !== undefined) return `a path parameter ${problem}`
   const required = requiredParameters(operation).find(({ name }) => !/^authorization$/i.test(`${name}`))
   if (required) return `the required parameter ${required.name}`
   if (request) return findWrongSchema(jsonSchemaIn(requestBody), request)
-  return requestBody.required === true ? 'a required body' : undefined
+  return requestBody?.required === true ? 'a required body' : undefined
 }
 
 const requiredParameters = ({ parameters }: Operation) =>
   parameters.filter((one) => one.in !== 'path' && one.required === true)
-
-/** The members that the document requires of a request; undefined where it describes no body. */
-function requiredMembers({ operation, request }: Described): string[] | undefined {
-  const schema = jsonSchemaIn(operation.requestBody)
-  const [body] = request?.valid ?? []
-  if (!schema || !body) return undefined
-  return Object.keys(body).filter((name) => {
-    const { [name]: _, ...rest } = body
-    return findMisfit(schema, rest) !== undefined
-  })
-}
 
 /** A JWT in the header Authorization: OAuth 2.0 and OpenID Connect use bearer tokens, too. */
 const isBearer = ({ type, scheme, name, in: place }: Json) =>
@@ -197,10 +192,18 @@ function findNoToken(document: Json, operation: Operation): Problem {
   return names.some((name) => isBearer(Object(schemes[name]))) ? undefined : `${names}: no definition of a bearer token`
 }
 
-const deniesWithoutToken = async (client: Client) =>
-  [401, 403].includes((await client.send('GET', itemsPath, undefined, { authorization: undefined })).status)
-
-const isOfItems = ({ template }: Operation) => template.toLowerCase().startsWith(itemsPath)
+/** Whether each of these operations requires a token by the document, as it does by the server. */
+function expectSecurity(
+  { document, response }: { readonly document: Json; readonly response: Response },
+  operations: readonly Operation[],
+  needsToken: boolean,
+): void {
+  for (const operation of operations) {
+    const problem = needsToken ? findNoToken(document, operation) : isSecured(operation) ? 'security' : undefined
+    const { method, path } = operation
+    expectDescribed(`${method} ${path} ${needsToken ? 'with a bearer token' : 'without security'}`, problem, response)
+  }
+}
 
 /** That any operation may have. */
 const generalErrors = [400, 401, 403, 405, 406, 408, 411, 412, 413, 414, 415, 429, 431]
@@ -210,7 +213,7 @@ const maxOtherPaths = 5
 /** Operations that the specification does not have. Other methods than GET are sent to an own item only. */
 async function expectOthersServed(client: Client, others: readonly Operation[], id: ModelItem['id']): Promise<void> {
   const readable = others.filter(({ method, template }) => method === 'GET' && !template.includes('{'))
-  const ofItem = others.filter(({ method, template }) => template.toLowerCase() === itemTemplate && method !== 'DELETE')
+  const ofItem = others.filter(({ method, template }) => template === itemTemplate && method !== 'DELETE')
   for (const operation of [...readable.slice(0, maxOtherPaths), ...ofItem]) {
     const { method, path, template, responses } = operation
     if (requiredParameters(operation).length > 0) continue
@@ -295,12 +298,11 @@ export function documentChecks<T extends ModelItem>(profile: Profile<T>): Check[
     }),
     spec('S4', 'the OpenAPI document describes requests as the server accepts them', async (client) => {
       const { response, described } = await fetchDocument(client)
-      const ids = isA ? notIntegers : notTexts
-      for (const one of described) expectDescribed(`the request ${title(one)}`, findWrongRequest(one, ids), response)
-      const requiresSome = described.some((one) => requiredMembers(one)?.length)
+      for (const one of described)
+        expectDescribed(`the request ${title(one)}`, findWrongRequest(one, isA ? int64 : text), response)
+      const requiresSome = described.some((one) => one.request && requiredMembers(one).length > 0)
       for (const one of requiresSome ? described : []) {
-        const stated = requiredMembers(one)
-        const missing = stated && one.request?.required?.find((name) => !stated.includes(name))
+        const missing = one.request?.required?.find((name) => !requiredMembers(one).includes(name))
         expectDescribed(`required members of ${title(one)}`, missing && `${missing} is optional`, response)
       }
     }),
@@ -321,15 +323,11 @@ export function documentChecks<T extends ModelItem>(profile: Profile<T>): Check[
       }
     }),
     spec('S4', 'the OpenAPI document says which operations need a token', async (client) => {
-      const { response, document, operations } = await fetchDocument(client)
-      for (const operation of operations) {
-        const { method, path, template } = operation
-        const isOpen = ['/', forecastPath].includes(template.toLowerCase()) && method === 'GET'
-        const isClosed = [secretPath, documentPath].includes(template.toLowerCase()) && method === 'GET'
-        if (isOpen && isSecured(operation)) expectDescribed(`${method} ${path} without security`, 'security', response)
-        if (isClosed)
-          expectDescribed(`the bearer token of ${method} ${path}`, findNoToken(document, operation), response)
-      }
+      const fetched = await fetchDocument(client)
+      const gets = (...paths: string[]) =>
+        fetched.operations.filter(({ method, template }) => method === 'GET' && paths.includes(template))
+      expectSecurity(fetched, gets('/', forecastPath), false)
+      expectSecurity(fetched, gets(secretPath, documentPath), true)
     }),
     spec('S4', 'the OpenAPI document describes no operation that is not served', async (client) => {
       const { operations, described } = await fetchDocument(client)
@@ -345,23 +343,18 @@ export function documentChecks<T extends ModelItem>(profile: Profile<T>): Check[
         for (const status of errors) expectStated(`${status}`, responseFor(operation, status))
         const holder = responseFor(operation, success)
         if (!one.response && success === 200) expectStated('the text', mediaTypeIn(holder?.content, 'text/plain'))
-        if (one.response?.wrong === wrongInA) {
-          const item = { id: 2n ** 63n, name: '', isComplete: false }
-          expectStated('int64', findMisfit(jsonSchemaIn(holder), one.response.isList ? [item] : item))
-        }
-        expectStated('the required members', requiredMembers(one)?.length !== 0)
+        const schema = shapeOf(jsonSchemaIn(holder))
+        const item = one.response?.isList ? shapeOf(schema.items) : schema
+        if (isA && one.response?.required) expectStated('int64', shapeOf(item.members.get('id')).format === 'int64')
+        if (one.request)
+          expectStated('the required members', shapeOf(jsonSchemaIn(operation.requestBody)).required.length)
       }
     }),
     choice('S4', 'the OpenAPI document says whether the to-do items need a token', async (client) => {
-      const { response, document, operations } = await fetchDocument(client)
-      const isGuarded = await deniesWithoutToken(client)
-      for (const operation of operations.filter(isOfItems)) {
-        const { method, path } = operation
-        if (isGuarded)
-          expectDescribed(`the bearer token of ${method} ${path}`, findNoToken(document, operation), response)
-        else
-          expectDescribed(`${method} ${path} without security`, isSecured(operation) ? 'security' : undefined, response)
-      }
+      const fetched = await fetchDocument(client)
+      const { status } = await client.send('GET', itemsPath, undefined, { authorization: undefined })
+      const ofItems = fetched.operations.filter(({ template }) => template.startsWith(itemsPath))
+      expectSecurity(fetched, ofItems, [401, 403].includes(status))
     }),
   ]
   return checks.map(withToken)
