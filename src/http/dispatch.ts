@@ -245,7 +245,8 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     const origin = context.request.header('origin')
     if (origin !== undefined && !isOriginAllowed(origin, cors) && !isOwnOrigin(origin, context)) {
       context.blockedOrigin = origin
-      reportOrigin(origin)
+      // What is recorded has the reason in its own line of the log.
+      if (!context.record) reportOrigin(origin)
     }
     if (hooks?.headers) response = withHeaders(response, hooks.headers)
     if (date !== undefined) response = withHeaders(response, { date })
