@@ -61,6 +61,18 @@ suite('/app in a browser', { concurrency: 3 }, () => {
     assert.deepEqual(await clients.allTextContents(), ['Client', 'node'])
   })
 
+  test('says that its space has ended while it was open, and shows the new one', async (t) => {
+    const base = newSpace('a')
+    await createItem(base, 'a', 'lost')
+    const page = await openView(t, base, 'items')
+    await page.getByRole('button', { name: 'Edit lost' }).waitFor()
+    const { origin, pathname } = new URL(base)
+    assert.equal((await send(`${origin}/__admin/spaces/${pathname.slice(2)}`, 'DELETE')).status, 204)
+    await page.getByText('The space had ended: it was deleted, or not used for a while').waitFor()
+    await page.getByText('No items yet').waitFor()
+    await live(page)
+  })
+
   test('script in names, notes, headers, bodies, paths and spaces is shown as text and never runs', async (t) => {
     const script = '"><img src=x onerror="globalThis.ran=1"><script>globalThis.ran=1</script>'
     const base = newSpace('b')
