@@ -1,6 +1,6 @@
 import type { ActiveFault, Info, JournalEntry, ServiceEvent, SpaceUse } from '../src/control/schema.ts'
 import { classView } from './class.ts'
-import { admin, mainBase, maxEntries, messageOf, originOf, read, readEvents, useToken } from './client.ts'
+import { admin, maxEntries, messageOf, originOf, pageOf, read, readEvents, useToken } from './client.ts'
 import { connectView } from './connect.ts'
 import { contractView } from './contract.ts'
 import { atMostEvery, button, field, h, openDialog, setText, withCode } from './dom.ts'
@@ -84,7 +84,7 @@ async function chooseSpace() {
   const response = await admin('GET', 'spaces')
   if (response.status !== 200) return showToast(messageOf(response))
   const spaces: readonly SpaceUse[] = JSON.parse(response.text)
-  const space = app?.info.space
+  const { space = '' } = app?.info ?? {}
   const name = h('input', {
     autocomplete: 'off',
     spellcheck: 'false',
@@ -93,12 +93,9 @@ async function chooseSpace() {
     required: true,
     autofocus: true,
   })
-  const linkTo = (href: string, text: string, isCurrent: boolean) =>
-    h('a', { href, 'aria-current': isCurrent && 'page' }, text)
-  const addressOf = (each: string) => `${mainBase}~${encodeURIComponent(each)}/app${location.hash}`
-  const links = spaces
-    .filter(({ name }) => name !== '')
-    .map((each) => linkTo(addressOf(each.name), each.name, each.name === space))
+  const links = [...new Set(['', ...spaces.map(({ name }) => name)])].map((each) =>
+    h('a', { href: pageOf(each, location.hash), 'aria-current': each === space && 'page' }, each || 'Default space'),
+  )
   const content = [
     h(
       'p',
@@ -106,11 +103,11 @@ async function chooseSpace() {
         'A space has items, traffic and faults of its own. A client uses it with `/~NAME` in front of every path, or with the header `X-Todo-Space: NAME`.',
       ),
     ),
-    h('nav', { 'aria-label': 'Spaces' }, linkTo(`${mainBase}app${location.hash}`, 'Default space', !space), links),
+    h('nav', { 'aria-label': 'Spaces' }, links),
     field('Another one', name),
   ]
   openDialog('Space', content, 'Close', h('button.primary', 'Open'), () => {
-    location.href = addressOf(name.value)
+    location.href = pageOf(name.value, location.hash)
   })
 }
 

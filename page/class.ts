@@ -1,5 +1,5 @@
 import type { SpaceUse } from '../src/control/schema.ts'
-import { baseUrl, messageOf, read, send } from './client.ts'
+import { messageOf, pageOf, read, send } from './client.ts'
 import { qrImage, urlsFor } from './connect.ts'
 import { button, copyLine, field, h, named, select, setChildren, setText } from './dom.ts'
 import { formatDate, formatTime } from './format.ts'
@@ -29,7 +29,7 @@ const columns: readonly (readonly [title: string, text: (use: SpaceUse) => strin
 
 /** All spaces of a service that has them: what each student does, and an address for each. */
 export function classView(app: App): View {
-  const rows = new Map<string, { readonly element: HTMLElement; readonly cells: readonly HTMLElement[] }>()
+  const rows = new Map<string, HTMLTableRowElement>()
   const body = h('tbody')
   const names = h('textarea', { rows: '4', spellcheck: 'false', required: true })
   const choice = h('div')
@@ -52,7 +52,7 @@ export function classView(app: App): View {
     h(
       'div.card',
       h(
-        'table',
+        'table.cells',
         h(
           'thead',
           h('tr', [h('th', { scope: 'col' }, 'Who'), ...columns.map(([title]) => h('th', { scope: 'col' }, title))]),
@@ -72,24 +72,23 @@ export function classView(app: App): View {
     const uses = await read<SpaceUse[]>('spaces')
     if (!uses) return
     const sorted = [...uses].sort((one, other) => one.name.localeCompare(other.name, undefined, { numeric: true }))
-    setChildren(
-      body,
-      sorted.map((use) => rowOf(use.name)),
-    )
-    for (const use of uses)
-      for (const [index, cell] of (rows.get(use.name)?.cells ?? []).entries())
-        setText(cell, columns[index]?.[1](use) ?? '')
+    setChildren(body, sorted.map(rowOf))
   }
 
-  function rowOf(name: string): HTMLElement {
-    const known = rows.get(name)
-    if (known) return known.element
-    const cells = columns.map(() => h('td'))
-    const href = `${name && `~${encodeURIComponent(name)}/`}app#/traffic`
-    const link = h('a', { href: `${baseUrl}/${href}` }, name || 'Default space')
-    const element = h('tr', h('th', { scope: 'row' }, link), cells)
-    rows.set(name, { element, cells })
-    return element
+  function rowOf(use: SpaceUse): HTMLElement {
+    const row = rows.get(use.name) ?? newRow(use.name)
+    rows.set(use.name, row)
+    for (const [index, [, text]] of columns.entries()) setText(row.cells[index + 1] as HTMLElement, text(use))
+    return row
+  }
+
+  function newRow(name: string) {
+    const link = h('a', { href: pageOf(name, '#/traffic') }, name || 'Default space')
+    return h(
+      'tr',
+      h('th', { scope: 'row' }, link),
+      columns.map(() => h('td')),
+    )
   }
 
   /** The address that others reach: somebody may have chosen it. */

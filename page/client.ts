@@ -6,7 +6,10 @@ export const base = new URL('..', import.meta.url)
 /** The same without the slash. */
 export const baseUrl = `${base}`.replace(/\/$/, '')
 /** The same without the space. */
-export const mainBase = `${base}`.replace(/(?:~|%7e)[^/]*\/$/i, '')
+const mainBase = `${base}`.replace(/(?:~|%7e)[^/]*\/$/i, '')
+/** This page of a space. */
+export const pageOf = (space: string, hash: string) =>
+  `${mainBase}${space && `~${encodeURIComponent(space)}/`}app${hash}`
 
 /** So many requests the service remembers. */
 export const maxEntries = 1000

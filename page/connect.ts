@@ -465,22 +465,15 @@ const moreCard = (info: Info) =>
     h('p.hint', `todo-item-service ${info.version}, items in ${info.store}, started ${formatDate(info.startedAt)}`),
   )
 
-interface TokenClaims {
-  readonly unique_name?: string
-  readonly name?: string
-  readonly sub?: string
-  readonly exp?: number
-}
-
 /** The name that /secret uses. */
-function claimsOf(token: string): { name: string; exp?: number | undefined } {
+function claimsOf(token: string): { name: string; exp?: number } {
   try {
     const [, payload = ''] = token.split('.')
     const bytes = Uint8Array.from(atob(payload.replaceAll('-', '+').replaceAll('_', '/')), (character) =>
       character.charCodeAt(0),
     )
-    const { unique_name, name, sub, exp }: TokenClaims = JSON.parse(new TextDecoder().decode(bytes))
-    return { name: unique_name ?? name ?? sub ?? 'an unnamed caller', exp }
+    const { unique_name, name, sub, exp }: Partial<Record<string, string>> = JSON.parse(new TextDecoder().decode(bytes))
+    return { name: unique_name ?? name ?? sub ?? 'an unnamed caller', exp: Number(exp) }
   } catch {
     return { name: 'an unknown caller' }
   }

@@ -49,7 +49,7 @@ function check(response: Answer): Answer {
   return response
 }
 
-async function readItems(): Promise<ItemsSnapshot> {
+export async function readItems(): Promise<ItemsSnapshot> {
   const { text, headers } = check(await admin('GET', 'items'))
   return { text, etag: headers.get('etag') ?? '', items: parseExact(text) as ShownItem[] }
 }

@@ -1,7 +1,7 @@
 import { type Answer, admin, baseUrl, isSuccess, messageOf, parseExact, send } from './client.ts'
 import { button, copyButton, copyLine, field, h, setText, VirtualList } from './dom.ts'
 import { counted, describeStatus, formatBody, formatCount, methodMark, outcomeClass, toCurl } from './format.ts'
-import { itemTools, type ShownItem } from './item-tools.ts'
+import { itemTools, readItems, type ShownItem } from './item-tools.ts'
 import type { App, View } from './view.ts'
 
 const path = '/api/todoitems'
@@ -402,7 +402,13 @@ function itemRow(first: ShownItem, list: ItemList): ItemRow {
   })
   const title = h('span.name')
   const text = h('span.notes')
-  const open = h('button', { type: 'button', class: 'open', onclick: edit }, h('span.offscreen', 'Edit '), title, text)
+  const open = h(
+    'button',
+    { type: 'button', class: 'quiet open', onclick: edit },
+    h('span.offscreen', 'Edit '),
+    title,
+    text,
+  )
   const remove = button('✕', deleteItem, { class: 'quiet small remove' })
   const element: HTMLElement = h('li', box, open, h('code.id', { title: item.id }, `id ${item.id}`), remove)
   const isPending = () => element.classList.contains('pending')
@@ -446,10 +452,11 @@ function itemRow(first: ShownItem, list: ItemList): ItemRow {
   }
 
   /** Without a response it may be deleted. */
-  async function isGone(): Promise<boolean> {
-    const response = await admin('GET', 'items')
-    return response.status === 200 && !(parseExact(response.text) as ShownItem[]).some(({ id }) => id === item.id)
-  }
+  const isGone = () =>
+    readItems().then(
+      ({ items }) => !items.some(({ id }) => id === item.id),
+      () => false,
+    )
 
   function edit() {
     const form = editForm(item, shape.hasNotes, {

@@ -326,6 +326,23 @@ const focusSteps: Partial<Record<string, number>> = {
   PageUp: -10,
 }
 
+/** What is in the place of the list before the first request. */
+const welcomeOf = ({ profiles, space }: App['info']) =>
+  h(
+    'div.empty.stack',
+    h('h2', 'No requests yet'),
+    h(
+      'p',
+      'This page shows each request that a client sends to this service as it comes, what was wrong with it, and the rule of the contract behind that. Point a client at',
+    ),
+    profiles.map((profile) => {
+      const url = `${originOf(profile)}${space ? `/~${space}` : ''}`
+      return h('div.address', h('span', profile.title), copyLine(url, `Copy the address of ${profile.title}`))
+    }),
+    h('p', 'or try it from a terminal:'),
+    copyLine(`curl -i ${baseUrl}/api/todoitems`, 'Copy'),
+  )
+
 /** The names of the columns. */
 const columns = ['Time', 'Method', 'Status', 'Path', 'Note', 'Client', 'Duration']
 const maxPathLength = 60
@@ -339,8 +356,13 @@ export function trafficView(app: App): View {
   const pause = button('Pause', togglePause, { 'aria-pressed': 'false' })
   const count = h('p.count')
   const hiddenCount = h('span.count')
-  const empty = h('div.empty.stack')
-  const scroller = h('div.scroller', list.element, empty)
+  const noMatch = h(
+    'div.empty.stack',
+    h('p', 'No request matches the filter.'),
+    h('p', button('Remove the filter', removeFilter)),
+  )
+  const welcome = welcomeOf(app.info)
+  const scroller = h('div.scroller', list.element, noMatch, welcome)
   const virtual = new VirtualList<RequestRow>(
     scroller,
     list.element,
@@ -354,14 +376,14 @@ export function trafficView(app: App): View {
     { role: 'group', 'aria-label': 'Filter and control', oninput: () => setFilter(filter.read()) },
     text,
     filters,
-    h('div.line.choices', status, method, client, rule, h('label', simulated, 'Simulated, slowed')),
+    h('div.line.choices', status, method, client, rule, h('label.line', simulated, 'Simulated, slowed')),
     h(
       'div.line.actions',
       pause,
       button('Clear', clearAll),
       button('Save as HAR', saveHar, { title: 'The requests that are shown' }),
     ),
-    h('div.line.counts', count, h('label', own, 'Show own requests'), hiddenCount),
+    h('div.line.counts', count, h('label.line', own, 'Show own requests'), hiddenCount),
   )
   const head = h(
     'div.row.head',
@@ -437,35 +459,10 @@ export function trafficView(app: App): View {
     const added = isPaused ? list.missing(app.entries).filter((entry) => filter.includes(ownKind(entry))) : []
     setText(count, added.length > 0 ? `${shown}, ${added.length} new` : shown)
     setText(hiddenCount, hidden.length > 0 ? `${hidden.length} hidden: ${[...new Set(hidden)].join(', ')}` : '')
-    empty.hidden = visible.length > 0
-    if (visible.length === 0) showEmpty(total > 0)
+    noMatch.hidden = visible.length > 0 || total === 0
+    welcome.hidden = visible.length > 0 || total > 0
     list.keepTabStop(visible)
     showTimes()
-  }
-
-  function showEmpty(isFiltered: boolean) {
-    if (empty.dataset.filtered === `${isFiltered}`) return
-    empty.dataset.filtered = `${isFiltered}`
-    const spacePath = app.info.space ? `/~${app.info.space}` : ''
-    if (isFiltered)
-      empty.replaceChildren(h('p', 'No request matches the filter.'), h('p', button('Remove the filter', removeFilter)))
-    else
-      empty.replaceChildren(
-        h('h2', 'No requests yet'),
-        h(
-          'p',
-          'This page shows each request that a client sends to this service as it comes, what was wrong with it, and the rule of the contract behind that. Point a client at',
-        ),
-        ...app.info.profiles.map((profile) =>
-          h(
-            'div.address',
-            h('span', profile.title),
-            copyLine(`${originOf(profile)}${spacePath}`, `Copy the address of ${profile.title}`),
-          ),
-        ),
-        h('p', 'or try it from a terminal:'),
-        copyLine(`curl -i ${baseUrl}/api/todoitems`, 'Copy'),
-      )
   }
 
   function removeFilter() {
@@ -479,12 +476,9 @@ export function trafficView(app: App): View {
     for (const row of pending) row.showElapsed()
     if (details.row && pending.includes(details.row)) details.showOutcome()
     clearInterval(clock)
-    if (pending.length > 0 && !element.hidden && !document.hidden) clock = setInterval(tick, clockIntervalMs)
-  }
-
-  /** Without the service, nobody knows what becomes of a request. */
-  function tick() {
-    if (app.isOnline) showTimes()
+    if (pending.length === 0 || element.hidden || document.hidden) return
+    // Without the service, nobody knows what becomes of a request.
+    clock = setInterval(() => app.isOnline && showTimes(), clockIntervalMs)
   }
 
   function togglePause() {
@@ -705,7 +699,7 @@ function factsOf(row: RequestRow): HTMLElement {
   const { entry } = row
   const { time, state, milliseconds, client, item } = entry
   return h(
-    'p.line.facts',
+    'p.line.hint.facts',
     h('strong', { class: `badge outcome ${outcomeClass(entry)}` }, describeOutcome(row)),
     marksOf(entry),
     h('span', formatExactTime(time), state !== 'pending' && `, ${formatDuration(milliseconds)}`),
@@ -846,7 +840,7 @@ function wrongWith({ reason, errors = {}, rules, state, blockedOrigin }: Journal
     reason && members.length === 0 && h('p', reason),
     members.length > 0 &&
       h(
-        'ul.members',
+        'ul',
         members.flatMap(([name, messages]) =>
           messages.map((message) =>
             name && message.startsWith(`${name} `)
@@ -913,7 +907,7 @@ function partOf(
 
 const headersTable = (headers: readonly (readonly [string, string])[]) =>
   h(
-    'table.headers',
+    'table.cells.headers',
     h(
       'tbody',
       headers.map(([name, value]) => h('tr', h('th', { scope: 'row' }, name), h('td', value))),

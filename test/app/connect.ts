@@ -41,7 +41,7 @@ suite('the view Connect', { concurrency: 3 }, () => {
     await page.getByText('--cors ORIGIN').waitFor()
 
     await choose(page, 'iOS simulator')
-    await page.getByText(base, { exact: true }).waitFor()
+    await page.getByRole('region', { name: 'Connect' }).getByText(base, { exact: true }).waitFor()
     assert.match(await snippetOf(page), /let id: Int64\n {4}let name: String\?\n {4}let isComplete: Bool\n\}/)
     assert.ok((await snippetOf(page)).includes(`URL(string: "${base}/api/todoitems")`))
     await block(page, 'iOS: Info.plist').getByText('NSAllowsLocalNetworking').waitFor()
