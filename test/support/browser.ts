@@ -63,10 +63,13 @@ export async function launch(args: readonly string[]): Promise<{ browser: Browse
     : installed.find((path) => path && existsSync(path))
   if (!executablePath)
     throw new Error('The documentation page is tested in a browser: install Chrome, or set CHROME_PATH.')
-  const browser = await playwright.launch({
-    executablePath,
-    args: ['--no-sandbox', '--disable-gpu', ...args],
-    timeout: 120_000,
+  const start = () =>
+    playwright.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu', ...args], timeout: 120_000 })
+  const browser = await start().catch((cause) => {
+    // Seen on a busy machine, of Chromium itself; no test has begun.
+    if (!/signal=SIG(SEGV|TRAP|ILL|BUS)/.test(`${cause}`)) throw cause
+    process.stderr.write(`Chromium crashed, and is started again: ${cause}\n`)
+    return start()
   })
   return {
     browser,
@@ -82,7 +85,7 @@ let shared: Awaited<ReturnType<typeof launch>> | undefined
 /** One browser for all tests of a process; to be called outside a suite, and to be read in tests. */
 export function sharedBrowser(): { readonly browser: Browser } {
   if (shared) return shared
-  const launched = {} as Awaited<ReturnType<typeof launch>>
+  const launched = { async close() {} } as Awaited<ReturnType<typeof launch>>
   before(async () => void Object.assign(launched, await launch(['--host-resolver-rules=MAP elsewhere.test 127.0.0.1'])))
   after(() => launched.close())
   shared = launched
