@@ -10,7 +10,6 @@ interface Evidence {
 
 const groupTitles: Partial<Record<string, string>> = { G: 'General', S: 'Samples' }
 const times = (count: number) => (count === 1 ? 'once' : `${count} times`)
-const stateOf = ({ met, broken }: Evidence) => (broken.length > 0 ? 'broken' : met > 0 ? 'met' : 'unseen')
 
 export function contractView(app: App): View {
   let shown: Partial<Record<string, string>> = {}
@@ -26,7 +25,7 @@ export function contractView(app: App): View {
   const states = { '': 'All', met: 'Met', broken: 'Broken', unseen: 'Not seen' }
   const stateTabs = tabs('State', states, (state) => choose({ state }))
 
-  const rows = app.info.rules.map(({ id, basis, sentence }) => {
+  const rows = app.info.rules.map(({ id, basis, sentence, canBeMet }) => {
     const state = h('p.evidence')
     const evidence: Evidence = { met: 0, broken: [] }
     const element = h(
@@ -38,9 +37,14 @@ export function contractView(app: App): View {
       state,
     )
     const text = `${id} ${sentence}`.toLowerCase()
-    return { id, basis, text, element, state, evidence }
+    return { id, basis, canBeMet, text, element, state, evidence }
   })
   type Row = (typeof rows)[number]
+  const stateOf = ({ evidence, canBeMet }: Row) => {
+    if (evidence.broken.length > 0) return 'broken'
+    if (evidence.met > 0) return 'met'
+    return canBeMet ? 'unseen' : 'service'
+  }
   const groups = [...new Set(rows.map(({ id }) => id.charAt(0)))].map((letter) => {
     const members = rows.filter(({ id }) => id.startsWith(letter))
     const title = groupTitles[letter] ?? 'To-do items'
@@ -100,7 +104,7 @@ export function contractView(app: App): View {
     const isShown = (row: Row) =>
       words.every((word) => row.text.includes(word)) &&
       (!basis || row.basis === basis) &&
-      (!state || stateOf(row.evidence) === state)
+      (!state || stateOf(row) === state)
     for (const row of rows) {
       row.element.hidden = !isShown(row)
       row.element.classList.toggle('is-current', row.id === rule)
@@ -113,7 +117,7 @@ export function contractView(app: App): View {
 
   /** Broken rules come first, out of their groups. */
   function arrange() {
-    const isBroken = ({ evidence }: Row) => stateOf(evidence) === 'broken'
+    const isBroken = (row: Row) => stateOf(row) === 'broken'
     const elementsOf = (some: readonly Row[]) => some.map(({ element: row }) => row)
     setChildren(brokenList, elementsOf(rows.filter(isBroken)))
     for (const { list, members } of groups) setChildren(list, elementsOf(members.filter((row) => !isBroken(row))))
@@ -128,11 +132,13 @@ export function contractView(app: App): View {
       showEvidence(row, { met: requests.filter(({ met }) => met.includes(row.id)).length, broken })
     }
     arrange()
-    const inState = (state: string) => rows.filter(({ evidence }) => stateOf(evidence) === state).length
+    const inState = (state: string) => rows.filter((row) => stateOf(row) === state).length
     const [met, broken] = [inState('met'), inState('broken')]
-    setText(summary, `${met} of ${rows.length} rules met, ${broken} broken, by ${counted(requests.length, 'request')}`)
-    metPart.style.width = `${(100 * met) / rows.length}%`
-    brokenPart.style.width = `${(100 * broken) / rows.length}%`
+    const all = met + broken + inState('unseen')
+    const toMeet = rows.filter(({ canBeMet }) => canBeMet).length
+    setText(summary, `${met} of ${toMeet} rules met, ${broken} broken, by ${counted(requests.length, 'request')}`)
+    metPart.style.width = `${(100 * met) / all}%`
+    brokenPart.style.width = `${(100 * broken) / all}%`
     applyFilters()
   }
 
@@ -147,7 +153,7 @@ export function contractView(app: App): View {
       row.state.append(h('a.badge.s4xx', { href, title }, `broken ${times(broken.length)}`))
     }
     if (met > 0) row.state.append(h('span.badge.s2xx', `met ${times(met)}`))
-    if (!row.state.firstChild) row.state.append(h('span.hint', 'not seen'))
+    if (!row.state.firstChild) row.state.append(h('span.hint', row.canBeMet ? 'not seen' : 'met by the service'))
   }
 
   return {

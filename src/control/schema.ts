@@ -172,13 +172,21 @@ export interface ServiceInfo {
 /** How requests name their space: by path or header, by the caller's token, or not at all. */
 export type SpaceMode = 'path' | 'caller' | 'none'
 
+interface ContractRule {
+  readonly id: string
+  readonly basis: 'spec' | 'choice'
+  readonly sentence: string
+  /** By requests of a client; the others say how mistakes are answered, or what the service keeps. */
+  readonly canBeMet: boolean
+}
+
 export interface ProfileInfo extends ServiceInfo {
   readonly spaces: SpaceMode
   readonly certificate?:
     | { readonly pem: string; readonly subject: string; readonly validTo: string; readonly fingerprint256: string }
     | undefined
   readonly flags: { readonly requireAuth: boolean }
-  readonly rules: readonly { readonly id: string; readonly basis: 'spec' | 'choice'; readonly sentence: string }[]
+  readonly rules: readonly ContractRule[]
 }
 
 export interface SpaceInfo extends ProfileInfo {

@@ -14,6 +14,7 @@ import {
 import type { ProfileName } from '../profiles/profile.ts'
 import type { ControlClient } from '../service/control-client.ts'
 import { openApiDocumentOf } from '../service/document.ts'
+import { rulesToMeet } from '../service/profile-control.ts'
 import { createDevToken, maxValidForSeconds } from '../service/tokens.ts'
 import { matchesRule } from '../verify/engine/waivers.ts'
 import { rules as contractRules, profiles as contracts, type Outcome, verify as verifyServer } from '../verify/index.ts'
@@ -335,7 +336,7 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
     name: 'rules_met',
     title: 'Rules met and broken',
     description:
-      'Returns which rules of the contract the requests of clients have met, which they have broken, and which they have not touched, since the start or the last reset.',
+      'Returns which rules of the contract the requests of clients have met, which they have broken, and which they could meet but have not touched, since the start or the last reset.',
     input: partial(ofService),
     output: object({
       url,
@@ -351,7 +352,7 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
       const spaces = parseBounded((await service.send('GET', '/spaces')).text) as readonly SpaceUse[]
       const { requests = 0, met = [], broken = [] } = spaces.find((one) => one.name === used) ?? {}
       const { rules } = contracts[service.profile]
-      const untouched = rules.filter(({ id }) => !met.includes(id) && !broken.includes(id)).map(({ id }) => id)
+      const untouched = [...rulesToMeet(profiles[service.profile])].filter((id) => ![...met, ...broken].includes(id))
       return {
         data: { url: baseUrl, requests, met, broken: rules.filter(({ id }) => broken.includes(id)), untouched },
       }
@@ -415,7 +416,7 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
     name: 'verify',
     title: 'Verify a server',
     description:
-      'Checks a running server on this machine, in whatever language it is written, against the contract: two to three thousand requests, a few seconds. It changes only items that it creates, and deletes them. Each failure has its rule, what was expected, and shell commands that repeat it. Fix the first failure first.',
+      'Checks a running server on this machine, in whatever language it is written, against the contract: some six thousand requests, a few seconds. It changes only items that it creates, and deletes them. Each failure has its rule, what was expected, and shell commands that repeat it. Fix the first failure first.',
     input: object(
       { url: text('Base URL of the server, without /api/todoitems: http://localhost:8080.'), profile },
       {

@@ -7,6 +7,7 @@ import { Faults, faultErrors } from '../control/faults.ts'
 import type { ServiceInfo } from '../control/schema.ts'
 import type { SpaceItems } from '../control/space.ts'
 import { type Profile, type ProfileName, rulesOf } from '../profiles/profile.ts'
+import { samplesMet } from '../profiles/samples.ts'
 import { defaultSpace, type Spaces, UnavailableError } from '../store/store.ts'
 import type { Clock } from './clock.ts'
 import type { SpaceUsers } from './space-users.ts'
@@ -18,6 +19,13 @@ export interface ControlledService {
   readonly spaceUsers: SpaceUsers
   /** What is known once the service runs. */
   readonly serviceInfo: () => ServiceInfo
+}
+
+/** The rules that requests of a client can meet; the others say how mistakes are answered, or what the service keeps. */
+export function rulesToMeet({ met }: Pick<Profile<ProfileName>, 'met'>): Set<string> {
+  const ofOperations = Object.values({ ...met, ...samplesMet }).flatMap((byStatus) => Object.values(byStatus).flat())
+  // As `rulesOf` finds them, the first for any operation.
+  return new Set(['G1', 'G2', 'G3', 'G6', ...ofOperations])
 }
 
 export function controlledProfile<Name extends ProfileName>(
@@ -54,7 +62,10 @@ export function controlledProfile<Name extends ProfileName>(
     }
   }
   const { random, now, newPageToken, requireAuth } = settings
-  const rulesOfProfile = contractRules.filter(({ id }) => ['G', 'S', profile.name.toUpperCase()].includes(id.charAt(0)))
+  const toMeet = rulesToMeet(profile)
+  const rulesOfProfile = contractRules
+    .filter(({ id }) => ['G', 'S', profile.name.toUpperCase()].includes(id.charAt(0)))
+    .map((rule) => ({ ...rule, canBeMet: toMeet.has(rule.id) }))
   const control = new Control({
     api: appApi(profile, { ...settings, hasApp: true }),
     spaces: config.spaces,
