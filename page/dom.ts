@@ -144,24 +144,18 @@ export class VirtualList<Key> {
   #layOut() {
     const estimate = this.#estimate()
     let top = 0
-    this.#tops = this.keys.map((key) => {
-      const own = top
+    this.#tops = [top]
+    for (const key of this.keys) {
       top += this.#heights.get(key) ?? estimate
-      return own
-    })
-    this.#tops.push(top)
+      this.#tops.push(top)
+    }
     this.element.style.height = `${top}px`
   }
 
   /** The index of the row at this distance from the top. */
   #indexAt(distance: number): number {
-    let [low, high] = [0, this.keys.length - 1]
-    while (low < high) {
-      const middle = (low + high + 1) >> 1
-      if ((this.#tops[middle] ?? 0) <= distance) low = middle
-      else high = middle - 1
-    }
-    return Math.max(0, low)
+    const index = this.#tops.findLastIndex((top) => top <= distance)
+    return Math.max(0, Math.min(this.keys.length - 1, index))
   }
 
   #draw() {
