@@ -84,7 +84,11 @@ function operation(one: Route, errorResponse: Api['errorResponse'], settings: Do
 
 const textHeader = (description: string) => ({ description, schema: { type: 'string' } })
 const condition = (name: string, meaning: string) => ({ name, in: 'header', required: false, ...textHeader(meaning) })
-const ifMatch = condition('If-Match', 'Entity tags, of which the current state must have one.')
+// With a default, importers such as Postman's send that instead of a text that matches nothing.
+const ifMatch = {
+  ...condition('If-Match', 'Entity tags, of which the current state must have one; any, by default.'),
+  schema: { type: 'string', default: '*' },
+}
 const ifNoneMatch = condition('If-None-Match', 'Entity tags of states that the client has.')
 
 function response(
