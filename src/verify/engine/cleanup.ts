@@ -53,10 +53,8 @@ export function trackItems(client: Client, items: ItemCollection, initialList: R
   const created = new Map<string, Item>()
   const kept = new Map<string, Item>()
   const remaining = new Map<string, Item>()
-  /** Traits of ids of items that could not be deleted, each with the reason not to create more. */
-  const undeletable = new Map<string, string>()
-  const deletableTraits = new Set<string>([plain])
-  let longestDeletable = maxPlainLength
+  /** Why no more items with usual ids (true), or with others (false), are created. */
+  const undeletable = new Map<boolean, string>()
   let missingResponse: Response | undefined
   let isDeletionConfirmed = false
   let undeleted: RuleViolation | undefined
@@ -71,36 +69,25 @@ export function trackItems(client: Client, items: ItemCollection, initialList: R
 
   async function preventLeftovers(method: string, body: unknown): Promise<void> {
     if (method !== 'POST') return
-    const id = nameOf((isObject(body) && idOf(body)) || '')
-    const traits = traitsOf(id)
-    if (items.isStated) await probe(id, traits)
-    const trait = [plain, ...traits].find((trait) => undeletable.has(trait))
-    if (trait) throw new ItemNotCreated(undeletable.get(trait) ?? '', trait === plain)
+    const id = (isObject(body) && idOf(body)) || ''
+    const ofUsual = undeletable.get(true)
+    const reason = ofUsual ?? (isUsual(nameOf(id)) ? undefined : (undeletable.get(false) ?? (await probe(id))))
+    if (reason !== undefined) throw new ItemNotCreated(reason, ofUsual !== undefined)
   }
 
-  /** Sends DELETE for an unusual id before an item has it: the response must be that to any id that no item has. */
-  async function probe(id: string, traits: readonly string[]): Promise<void> {
-    const { length } = itemPath(id)
-    if (traits.every((trait) => deletableTraits.has(trait)) && length <= longestDeletable) return
-    if (traits.some((trait) => undeletable.has(trait) && trait !== long)) return
+  /** Sends DELETE for an id like an unusual one: the response must be that to any id that no item has. */
+  async function probe(id: string): Promise<string | undefined> {
+    const { isStated } = items
+    if (!isStated || [existingIds, created, kept].some((ids) => ids.has(id))) return undefined
+    // Another run may use the same id.
+    const free = isFromThisRun(id) ? id : `${uniqueText()}${id}`
     const deleteMissing = (missing: string) => client.send('DELETE', itemPath(missing), undefined, headers())
     missingResponse ??= await deleteMissing(uniqueText())
-    const response = await deleteMissing(id).catch(() => undefined)
-    if (response && learn(id, response)) return
+    const response = await deleteMissing(free).catch(() => undefined)
+    if (response && (isSuccess(response) || isStated(response, free) || isLike(response, missingResponse)))
+      return undefined
     const got = response ? `returned ${response.status}` : 'got no response'
-    const reason = `DELETE ${shortenPath(itemPath(id))} ${got}, and may not delete such an item, so none was created`
-    const unknown = traits.filter((trait) => !deletableTraits.has(trait))
-    for (const trait of traits.includes(long) ? [long] : unknown) undeletable.set(trait, reason)
-  }
-
-  /** Returns whether the response to DELETE of an id that no item has shows that an item with such an id can be deleted. */
-  function learn(id: string, response: Response): boolean {
-    const isStated = isSuccess(response) || items.isStated?.(response, id)
-    if (!isStated && !(missingResponse && isLike(response, missingResponse))) return false
-    for (const trait of traitsOf(nameOf(id))) deletableTraits.add(trait)
-    longestDeletable = Math.max(longestDeletable, itemPath(id).length)
-    undeletable.delete(long)
-    return true
+    return `DELETE ${shortenPath(itemPath(free))} ${got}, and may not delete such an item, so none was created`
   }
 
   function record(method: string, path: string, response: Response): void {
@@ -150,9 +137,8 @@ export function trackItems(client: Client, items: ItemCollection, initialList: R
     }
     remaining.set(id, item)
     const reason = `DELETE ${shortenPath(itemPath(id))} returned ${status} and left the item, so no more like it were created`
-    const traits = traitsOf(nameOf(id))
-    for (const trait of traits) undeletable.set(trait, reason)
-    if (traits.includes(plain)) undeleted ??= new RuleViolation(`the item ${id} of the check to be deleted`, deleted)
+    undeletable.set(isUsual(nameOf(id)), reason)
+    if (isUsual(nameOf(id))) undeleted ??= new RuleViolation(`the item ${id} of the check to be deleted`, deleted)
     return true
   }
 
@@ -164,9 +150,6 @@ export function trackItems(client: Client, items: ItemCollection, initialList: R
         await preventLeftovers(method, body)
         const response = await client.send(method, path, body, requestHeaders, caller)
         lastResponse = response
-        const deleted = method === 'DELETE' ? idInPath(path) : undefined
-        if (deleted !== undefined && ![existingIds, created, kept].some((ids) => ids.has(deleted)))
-          learn(deleted, response)
         record(method, path, response)
         return response
       },
@@ -257,17 +240,8 @@ const maxPathLength = 80
 export const shortenPath = (path: string) =>
   escapeText(path.length > maxPathLength ? `${path.slice(0, maxPathLength)}… (${path.length} characters)` : path)
 
-const plain = 'plain'
-const long = 'long'
-const maxPlainLength = 255
-
-/** What may keep an item from being deleted by its path. */
-function traitsOf(id: string): string[] {
-  const traits = [...new Set(id)].filter((char) => !/[\w-]/.test(char))
-  if (/[A-Z]/.test(id)) traits.push('upper case')
-  if (id.length > maxPlainLength) traits.push(long)
-  return traits.length > 0 ? traits : [plain]
-}
+/** Nothing in it may keep an item from being deleted by its path. */
+const isUsual = (id: string) => /^[\da-z_-]{0,255}$/.test(id)
 
 function tryList(list: NonNullable<ItemCollection['list']>, response: Response): readonly Item[] | undefined {
   try {

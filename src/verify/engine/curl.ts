@@ -13,8 +13,6 @@ export interface Target {
 /** More would not be read. */
 const maxCommands = 5
 const maxSteps = 12
-/** An id that a server assigns may be of any length. */
-const maxIdLength = 200
 
 interface About {
   /** The id of an item that the last request does not name. */
@@ -39,14 +37,11 @@ export function toScript(
   const created = history.flatMap((response) => {
     const [item] = (response.request.method === 'POST' && response.status < 300 && itemsIn(response)) || []
     const id = item && idOf(item)
-    return id === undefined || id.length > maxIdLength
-      ? []
-      : [{ response, id, isAssigned: idOf(parseObject(bodyText(response.request)) ?? {}) !== id }]
+    if (id === undefined) return []
+    return [{ response, id, isAssigned: /^[\w-]{1,200}$/.test(id) && idOf(sentIn(response.request)) !== id }]
   })
-  const idsIn = (request: Request) => {
-    const body = parseObject(bodyText(request))
-    return [idInPath(request.path.slice(basePath.length)), body && idOf(body)].filter((id) => id !== undefined)
-  }
+  const idsIn = (request: Request) =>
+    [idInPath(request.path.slice(basePath.length)), idOf(sentIn(request))].filter((id) => id !== undefined)
   const aboutIds = aboutId === undefined ? idsIn(last) : [aboutId]
   const before = history.filter((response) => {
     if (response.request === last || isSafe(response.request)) return false
@@ -65,61 +60,31 @@ export function toScript(
     const made = created.find((one) => one.response === response)
     const variable = `id${variables + 1}`
     const later = commands.slice(index + 1)
-    const changed = made?.isAssigned
-      ? later.map((command) => insertVariable(command, made.id.replace(/.*\//, ''), variable))
-      : later
+    const changed = made?.isAssigned ? later.map((command) => insertVariable(command, made.id, variable)) : later
     if (changed.join() === later.join()) continue
     variables++
-    const command = commands[index]?.replace('curl -i', 'curl -s')
-    commands.splice(
-      index,
-      commands.length,
-      `${variable}=$(${command} | ${readId(response.text, made?.id ?? '')})`,
-      ...changed,
-    )
+    const command = `${variable}=$(${commands[index]?.replace('curl -i', 'curl -s')} | ${readId})`
+    commands.splice(index, commands.length, command, ...changed)
   }
   return commands.join('\n')
 }
 
-/** A program of Node that prints the id in a response: a member, or what a member ends with behind a slash. */
-function readId(text: string, id: string): string {
-  // JSON.parse rounds a longer number.
-  if (/^-?\d{16,}$/.test(id)) return `node -p '/"id": *"?(-?[0-9]+)/.exec(fs.readFileSync(0))[1]'`
-  const value = 'JSON.parse(fs.readFileSync(0))'
-  const name = id.replace(/.*\//, '')
-  const [members = ['id'], found] = findMember(tryParse(text), name) ?? []
-  const end = found === undefined || found === name ? '' : '.split("/").pop()'
-  return `node -p '${value}${members.map((member) => `.${member}`).join('')}${end}'`
-}
-
-/** The names of the members on the way to the first value that is the text, or ends with it behind a slash. */
-function findMember(value: unknown, text: string): [members: string[], value: string] | undefined {
-  if (!isObject(value)) return undefined
-  for (const [name, member] of Object.entries(value)) {
-    if (!/^\w+$/.test(name)) continue
-    if (`${member}` === text || `${member}`.endsWith(`/${text}`)) return [[name], `${member}`]
-    const found = findMember(member, text)
-    if (found) return [[name, ...found[0]], found[1]]
-  }
-  return undefined
-}
+/** A program of Node that prints the member id of a response; JSON.parse would round a long number. */
+const readId = `node -p '/"id" *: *"?([\\w-]+)/.exec(fs.readFileSync(0))[1]'`
 
 const isSafe = ({ method }: Request) => ['GET', 'HEAD', 'OPTIONS'].includes(method)
-const bodyText = ({ body }: Request) => (body ? Buffer.from(body).toString() : '')
 
-function parseObject(text: string): Record<string, unknown> | undefined {
-  const value = tryParse(text)
-  return isObject(value) ? value : undefined
+function sentIn({ body }: Request): Record<string, unknown> {
+  const value = body && tryParse(Buffer.from(body).toString())
+  return isObject(value) ? value : {}
 }
 
 /** Inside single quotes: at the end of a URL, or as the value of the member id. */
-function insertVariable(command: string, id: string, variable: string): string {
-  const [value, inPath] = [id, encodeURIComponent(id)].map((text) => text.replace(/[^\w]/g, '\\$&'))
-  return command
-    .replace(new RegExp(`(?<=/)${inPath}(?=/?(?:\\?[^']*)?')`), `'"$$${variable}"'`)
-    .replace(new RegExp(`(?<="id":\\s*"?)${value}(?=["\\s,}])`, 'g'), `'"$$${variable}"'`)
+const insertVariable = (command: string, id: string, variable: string) =>
+  command
+    .replace(new RegExp(`(?<=/)${id}(?=/?(?:\\?[^']*)?')`), `'"$$${variable}"'`)
+    .replace(new RegExp(`(?<="id":\\s*"?)${id}(?=["\\s,}])`, 'g'), `'"$$${variable}"'`)
     .replace(`"$${variable}"''`, `"$$${variable}"`)
-}
 
 const maxArgumentLength = 2000
 
