@@ -153,49 +153,13 @@ interface Returned<Result> extends Ended {
   readonly result?: Result | undefined
 }
 
-/** A check that ended, with what decides its outcome. */
-interface Situation extends Ended {
-  readonly check: Check
-  /** The check on which this one builds, and which failed. */
-  readonly failedBasic: Check | undefined
-  /** The check in which an operation that this one builds on has failed in the same way. */
-  readonly sameAs: Check | undefined
-  /** The check on which this one builds, which failed and is no part of the run. */
-  readonly unselected: Check | undefined
-  /** Why a failure of its rule is accepted. */
-  readonly waiver: string | undefined
-  readonly strict: boolean
-}
-
 type Judgement = Pick<Outcome, 'status' | 'reason'>
 
 const skipped = (reason: string): Judgement => ({ status: 'skipped', reason: escapeText(reason) })
 
-/** The first row that applies is the outcome. */
-const judgements: readonly (readonly [
-  applies: (situation: Situation) => unknown,
-  judge: (situation: Situation) => Judgement,
-])[] = [
-  [({ cause }) => isUnjudged(cause), ({ cause }) => skipped((cause as Error).message)],
-  [({ failedBasic }) => failedBasic, ({ failedBasic }) => skipped(notJudged(failedBasic as Check))],
-  [({ cause }) => cause === undefined, ({ remark }) => ({ status: 'passed', ...(remark && { reason: remark }) })],
-  [({ sameAs }) => sameAs, ({ sameAs }) => skipped(notJudged(sameAs as Check))],
-  [(situation) => !countsAsFailure(situation), () => ({ status: 'deviates' })],
-  [({ waiver }) => waiver !== undefined, ({ waiver }) => ({ status: 'waived', reason: `${waiver}` })],
-  [() => true, () => ({ status: 'failed' })],
-]
-
 /** What says nothing about the statement of a check. */
 const isUnjudged = (cause: unknown) =>
   cause instanceof Interrupted || cause instanceof ItemNotCreated || cause instanceof ServerFull
-
-/** A choice counts only if the run is strict, or if what failed is not the choice but a step towards it. */
-const countsAsFailure = ({ check, cause, strict, unselected }: Situation) =>
-  check.basis === 'spec' ||
-  strict ||
-  unselected !== undefined ||
-  cause instanceof NoResponseError ||
-  (cause instanceof RuleViolation && cause.isSetup)
 
 /** A run of the checks of a contract against a server. */
 class Run {
@@ -429,9 +393,23 @@ class Run {
     const isUnselected = foreign !== undefined && !failedBasic && !sameAs && !basics.has(foreign)
     const unselected = isUnselected ? await this.#failedUnselected(foreign) : undefined
     const rule = (cause instanceof RuleViolation && cause.rule) || check.rule
-    const waiver = this.#waivers.reasonFor(rule)
-    const situation = { ...ended, check, failedBasic, sameAs, unselected, strict, waiver }
-    const judgement = judgements.find(([applies]) => applies(situation))?.[1](situation) as Judgement
+    // A choice counts only if the run is strict, or if what failed is not the choice but a step towards it.
+    const isFailure =
+      check.basis === 'spec' ||
+      strict ||
+      unselected !== undefined ||
+      cause instanceof NoResponseError ||
+      (cause instanceof RuleViolation && cause.isSetup)
+    const judge = (): Judgement => {
+      if (isUnjudged(cause)) return skipped((cause as Error).message)
+      if (failedBasic) return skipped(notJudged(failedBasic))
+      if (cause === undefined) return { status: 'passed', ...(ended.remark && { reason: ended.remark }) }
+      if (sameAs) return skipped(notJudged(sameAs))
+      if (!isFailure) return { status: 'deviates' }
+      const waiver = this.#waivers.reasonFor(rule)
+      return waiver === undefined ? { status: 'failed' } : { status: 'waived', reason: waiver }
+    }
+    const judgement = judge()
     if (judgement.status === 'skipped') return { ...describe(check, contract), ...judgement, milliseconds: 0 }
     if (judgement.status === 'passed') return { ...describe(check, contract), ...judgement, milliseconds }
     if (judgement.status === 'waived') this.#waivers.use(rule)
@@ -608,7 +586,6 @@ async function openControl(contract: Contract, client: Client): Promise<ServerCo
 
 const notJudged = ({ rule, name }: Check) => `could not be judged, because ${rule} failed (${name})`
 
-/** The text of a compressed response is not that of its body. */
 const describe = ({ rule, basis, name }: Check, { rules }: Contract) => {
   const sentence = rules.find(({ id }: Rule) => id === rule)?.sentence ?? ''
   return { rule, sentence, basis, name }
@@ -627,19 +604,15 @@ function toFailure({ cause, history }: Ended, target: Target & Client, contract:
     ),
   })
   const violation = cause instanceof RuleViolation ? cause : undefined
+  const unanswered = cause instanceof NoResponseError ? cause : undefined
   const response = violation?.response ?? history.at(-1)
-  const request = cause instanceof NoResponseError ? cause.request : response?.request
-  const index = response ? history.indexOf(response) : -1
-  const before = index < 0 ? history : history.slice(0, index)
+  const request = unanswered ? unanswered.request : response?.request
+  const before = response && history.includes(response) ? history.slice(0, history.indexOf(response)) : history
   const message = `${cause instanceof Error ? cause.message : cause}`.replace(/\s+/g, ' ')
-  const expected =
-    cause instanceof NoResponseError
-      ? 'a response'
-      : (violation?.expected ?? `a response with the structure that the rule states (${message})`)
-  const got =
-    cause instanceof NoResponseError || !response
-      ? message
-      : (violation?.got ?? summarize({ ...response, text: redact(response.text) }))
+  const structure = `a response with the structure that the rule states (${message})`
+  const expected = unanswered ? 'a response' : (violation?.expected ?? structure)
+  const received = response && !unanswered ? summarize({ ...response, text: redact(response.text) }) : message
+  const got = violation?.got ?? received
   return {
     expected: escapeText(redact(expected).slice(0, maxExpectedLength)),
     got: escapeText(redact(got).slice(0, maxGotLength)),
