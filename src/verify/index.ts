@@ -16,31 +16,10 @@ export {
 } from '../common/client.ts'
 export type { Random } from '../common/random.ts'
 export { type Basis, type Rule, rules } from '../common/rules.ts'
-export {
-  type AtEnd,
-  type Check,
-  type Contract,
-  choice,
-  defineContract,
-  type Item,
-  type ItemCollection,
-  invariant,
-  long,
-  onOwnServer,
-  onUntouchedStore,
-  overPlainHttp,
-  type ServerControl,
-  ServerFull,
-  sequence,
-  spec,
-  type Unobservable,
-  uniqueText,
-  withToken,
-  withTwoTokens,
-  withTwoUsers,
-} from './engine/contract.ts'
+export * from './engine/contract.ts'
 export * from './engine/expect.ts'
 export type { Failure, Outcome, Verification } from './engine/run.ts'
+export { uniqueText } from './engine/state.ts'
 export { parseWaivers, type Waiver, type WaiverUse } from './engine/waivers.ts'
 export { CannotVerify, profileA, profileB }
 

@@ -162,15 +162,27 @@ function findWrongResponse(operation: Operation, { status, headers, text }: Resp
   return Array.isArray(values) && !values.includes(text) ? `one of ${values}` : undefined
 }
 
-function findWrongRequest({ operation, request }: Described, id: Value): Problem {
-  const { parameters, template, requestBody } = operation
+/** What the document says about an operation, and the specification does not. */
+function findWrongOperation({ operation, success, errors = [], request, response }: Described, id: Value): Problem {
+  const { parameters, template, requestBody, responses } = operation
+  const holder = responseFor(operation, success)
+  if (!holder) return `only ${Object.keys(responses)}, and no ${success}`
+  // That an error is not described is another check.
+  const missing = errors.filter((status) => !responseFor(operation, status))
+  const others = Object.keys(responses).filter(
+    (status) => /^4\d\d$/.test(status) && ![...errors, ...generalErrors].includes(Number(status)),
+  )
+  if (missing.length > 0 && others.length > 0) return `${others} in place of ${missing}`
   const inPath = parameters.find((one) => one.in === 'path')
-  const problem = template.endsWith('{}') ? findWrongValue(inPath?.schema ?? jsonSchemaIn(inPath), id) : undefined
-  if (problem !== undefined) return `a path parameter ${problem}`
+  const inId = template.endsWith('{}') ? findWrongValue(inPath?.schema ?? jsonSchemaIn(inPath), id) : undefined
+  if (inId !== undefined) return `a path parameter ${inId}`
   const required = requiredParameters(operation).find(({ name }) => !/^authorization$/i.test(`${name}`))
   if (required) return `the required parameter ${required.name}`
-  if (request) return findWrongSchema(jsonSchemaIn(requestBody), request)
-  return requestBody?.required === true ? 'a required body' : undefined
+  if (!request && requestBody?.required === true) return 'a required body'
+  const inRequest = request && findWrongSchema(jsonSchemaIn(requestBody), request)
+  if (inRequest !== undefined) return `a request with ${inRequest}`
+  const inResponse = response && findWrongSchema(jsonSchemaIn(holder), response)
+  return inResponse && `a response with ${inResponse}`
 }
 
 const requiredParameters = ({ parameters }: Operation) =>
@@ -279,40 +291,23 @@ export function documentChecks<T extends ModelItem>(profile: Profile<T>): Check[
       expectThat(Object(document.info).version === 'v1', 'info.version v1', response)
       expectMediaType(response, 'application/json')
     }),
-    spec('S4', 'the OpenAPI document describes the operations, and no other status than theirs', async (client) => {
-      const { response, operations } = await fetchDocument(client)
-      for (const one of specified) {
-        const operation = findOperation(operations, one)
-        if (!operation) return expectDescribed(title(one), 'not described', response)
-        const { success, errors = [] } = one
-        const problem = responseFor(operation, success) ? undefined : `only ${Object.keys(operation.responses)}`
-        expectDescribed(`${success} of ${title(one)}`, problem, response)
-        // That an error is not described is another check.
-        const missing = errors.filter((status) => !responseFor(operation, status))
-        const others = Object.keys(operation.responses).filter(
-          (status) => /^4\d\d$/.test(status) && ![...errors, ...generalErrors].includes(Number(status)),
-        )
-        const isInstead = missing.length > 0 && others.length > 0
-        expectDescribed(`${missing} of ${title(one)}`, isInstead ? `${others}` : undefined, response)
-      }
-    }),
-    spec('S4', 'the OpenAPI document describes requests as the server accepts them', async (client) => {
-      const { response, described } = await fetchDocument(client)
-      for (const one of described)
-        expectDescribed(`the request ${title(one)}`, findWrongRequest(one, isA ? int64 : text), response)
-      const requiresSome = described.some((one) => one.request && requiredMembers(one).length > 0)
-      for (const one of requiresSome ? described : []) {
-        const missing = one.request?.required?.find((name) => !requiredMembers(one).includes(name))
-        expectDescribed(`required members of ${title(one)}`, missing && `${missing} is optional`, response)
-      }
-    }),
+    spec(
+      'S4',
+      'the OpenAPI document describes the operations, their statuses, requests and responses',
+      async (client) => {
+        const { response, described, operations } = await fetchDocument(client)
+        const requiresSome = described.some((one) => one.request && requiredMembers(one).length > 0)
+        for (const one of specified) {
+          const operation = findOperation(operations, one)
+          if (!operation) return expectDescribed(title(one), 'not described', response)
+          expectDescribed(title(one), findWrongOperation({ ...one, operation }, isA ? int64 : text), response)
+          const optional = one.request?.required?.find((name) => !requiredMembers({ ...one, operation }).includes(name))
+          expectDescribed(title(one), requiresSome && optional ? `${optional} as optional` : undefined, response)
+        }
+      },
+    ),
     spec('S4', 'the OpenAPI document describes responses as the server sends them', async (client) => {
-      const { response, operations, described } = await fetchDocument(client)
-      for (const one of described) {
-        const holder = responseFor(one.operation, one.success)
-        const problem = one.response && holder && findWrongSchema(jsonSchemaIn(holder), one.response)
-        expectDescribed(`the response ${one.success} of ${title(one)}`, problem, response)
-      }
+      const { operations } = await fetchDocument(client)
       for (const sent of await exchange(client)) {
         const { method } = sent.request
         const path = sent.request.path.slice(new URL(client.url).pathname.replace(/\/$/, '').length)

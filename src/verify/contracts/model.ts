@@ -1,6 +1,6 @@
 import { asSecondCaller, type Client, type Headers, type Response } from '../../common/client.ts'
 import { isObject, tryParse } from '../../common/json.ts'
-import { type Check, uniqueText } from '../engine/contract.ts'
+import type { Check } from '../engine/contract.ts'
 import {
   citing,
   expectItems,
@@ -15,6 +15,7 @@ import {
   RuleViolation,
   stringify,
 } from '../engine/expect.ts'
+import { uniqueText } from '../engine/state.ts'
 import { hasFailed, itemPath, itemsPath, observe, type Prerequisite, setUp } from './rules.ts'
 
 type Id = string | number | bigint
@@ -138,6 +139,7 @@ export class StoreModel<T extends ModelItem> {
   /** The last operation, by which other items may have changed, too. */
   #last: Prerequisite = 'listed'
   readonly #stored = new Map<string, T>()
+  /** Items that were updated since all were seen as they are stored. */
   readonly #updated = new Set<string>()
   readonly #removed = new Map<string, T['id']>()
   #names = 0
@@ -239,6 +241,8 @@ export class StoreModel<T extends ModelItem> {
     const lists = await allOf(callers.map((caller) => caller.send('GET', itemsPath)))
     for (const list of lists) await this.#expectListed(list, after)
     await this.#expectReadable(after, isAtOnce)
+    this.#updated.clear()
+    this.#last = 'listed'
   }
 
   async #expectListed(response: Response, after: string): Promise<void> {
@@ -273,7 +277,8 @@ export class StoreModel<T extends ModelItem> {
     const { status, text } = read ? await read(this.client, item.id) : { status: 0, text: '' }
     const stored = status === 200 ? tryParse(text) : undefined
     if (isObject(stored) && hasMembers(stored, item)) return rules.list
-    return this.#updated.has(`${item.id}`) ? rules.update : undefined
+    if (this.#updated.has(`${item.id}`)) return rules.update
+    return this.#last === 'delete' ? rules.remove : undefined
   }
 
   async #expectReadable(after: string, isAtOnce: boolean): Promise<void> {

@@ -1,14 +1,6 @@
 import type { Client, Response } from '../../common/client.ts'
 import { numberLiterals } from '../../common/json.ts'
-import {
-  type Check,
-  choice,
-  defineContract,
-  onOwnServer,
-  onUntouchedStore,
-  spec,
-  uniqueText,
-} from '../engine/contract.ts'
+import { type Check, choice, defineContract, onOwnServer, onUntouchedStore, spec } from '../engine/contract.ts'
 import {
   expectClientError,
   expectExactly,
@@ -21,6 +13,7 @@ import {
   isSuccess,
   parseJson,
 } from '../engine/expect.ts'
+import { uniqueText } from '../engine/state.ts'
 import { commonChecks, expectRefused, openControl, textChecks } from './common.ts'
 import { invariants, locationInvariant, readInvariant, secretInvariant } from './invariants.ts'
 import { observeOperation, type Profile, populate, StoreModel, withValue } from './model.ts'

@@ -7,12 +7,10 @@ import {
   type Check,
   choice,
   defineContract,
-  isFromThisRun,
   onOwnServer,
   onUntouchedStore,
   overPlainHttp,
   spec,
-  uniqueText,
 } from '../engine/contract.ts'
 import {
   citing,
@@ -27,6 +25,7 @@ import {
   expectThat,
   isSuccess,
 } from '../engine/expect.ts'
+import { isFromThisRun, uniqueText } from '../engine/state.ts'
 import { commonChecks, expectRefused, openControl, textChecks } from './common.ts'
 import { codeInvariants, type ErrorCode, errorCodes, invariants, statusOf } from './invariants.ts'
 import {
@@ -472,8 +471,6 @@ const specialIds = [
   '\\back\\slash',
   '<script>',
   '...',
-  'constructor',
-  '__proto__',
   'line\nbreak',
   '\u0001',
 ]
@@ -504,11 +501,11 @@ const idChecks: readonly Check[] = [
   }),
 ]
 
+/** The id is free, and that of an item from POST to DELETE, again and again; where it cannot be deleted, none is created. */
 async function expectRoundTrip(client: Client, id: string): Promise<void> {
-  // Where it cannot be deleted, it is not created.
   expectNotFound(await deleteItem(client, id))
-  await newModel(client).create({ id }, observe)
-  await deleteItem(client, id)
+  const model = newModel(client)
+  await model.remove(await model.create({ id }, observe), observe)
   await expectUsualIds(client, [id])
 }
 
@@ -547,7 +544,7 @@ const errorChecks: readonly Check[] = [
   }),
   choice('B6', 'an id over the length limit returns a CouldNot… code', async (client) => {
     const model = newModel(client)
-    for (const id of ['x'.repeat(1025), 'y'.repeat(1100)]) {
+    for (const id of [uniqueText().padEnd(1025, 'x'), uniqueText().padEnd(1100, 'y')]) {
       // Where it cannot be deleted, it is not created.
       expectError(await deleteItem(client, id), 'CouldNotDeleteItem')
       expectCouldNot(await client.send('POST', itemsPath, model.newItem({ id })))

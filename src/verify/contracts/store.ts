@@ -11,7 +11,6 @@ import {
   ServerFull,
   sequence,
   spec,
-  uniqueText,
 } from '../engine/contract.ts'
 import {
   expectExactly,
@@ -24,6 +23,7 @@ import {
   hasMembers,
   isSuccess,
 } from '../engine/expect.ts'
+import { uniqueText } from '../engine/state.ts'
 import {
   allOf,
   deleteItem,

@@ -1,8 +1,9 @@
 import { type Client, Interrupted, type Response, type StopSignal } from '../../common/client.ts'
 import { escapeText } from '../../common/escape.ts'
 import { isObject, tryParse } from '../../common/json.ts'
-import { type Item, type ItemCollection, isFromThisRun, uniqueText } from './contract.ts'
+import type { Item, ItemCollection } from './contract.ts'
 import { isSuccess, RuleViolation } from './expect.ts'
+import { isFromThisRun, uniqueText } from './state.ts'
 
 export interface ItemTracker {
   /**

@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Response } from '../../common/client.ts'
 import { isObject, parseExact, UnacceptableJson } from '../../common/json.ts'
-import { type Check, runState, ServerFull } from './contract.ts'
+import { type Check, ServerFull } from './contract.ts'
+import { runState } from './state.ts'
 
 export class RuleViolation extends Error {
   /** A contract may import another copy of this package. */

@@ -21,10 +21,11 @@ import type { Basis, Rule } from '../../common/rules.ts'
 import { ItemNotCreated, type ItemTracker, trackItems, unescapeUnreserved } from './cleanup.ts'
 import { CannotVerify, fetchFirst, responds } from './connect.ts'
 import type { AtEnd, Check, Contract, ServerControl, Unobservable } from './contract.ts'
-import { asRun, runState, ServerFull } from './contract.ts'
+import { ServerFull } from './contract.ts'
 import { type Target, toScript } from './curl.ts'
 import { RuleViolation, summarize } from './expect.ts'
 import { shrink } from './shrink.ts'
+import { asRun, runState } from './state.ts'
 import { matchesRule, type Waiver, type WaiverUse } from './waivers.ts'
 
 export interface RunOptions extends ClientOptions {
@@ -584,7 +585,8 @@ async function openControl(contract: Contract, client: Client): Promise<ServerCo
   return { reset: () => control.reset().catch(explain), restore: () => control.restore().catch(explain) }
 }
 
-const notJudged = ({ rule, name }: Check) => `could not be judged, because ${rule} failed (${name})`
+const notJudged = ({ rule, name }: Pick<Check, 'rule' | 'name'>) =>
+  `could not be judged, because ${rule} failed (${name})`
 
 const describe = ({ rule, basis, name }: Check, { rules }: Contract) => {
   const sentence = rules.find(({ id }: Rule) => id === rule)?.sentence ?? ''
