@@ -273,6 +273,14 @@ function bodyChecks<T extends ModelItem>(profile: Profile<T>): Check[] {
         refusing(toBodies(values.map((value) => withValue(member, value))), profile.expectInvalidBody),
       ),
     ),
+    spec('G3', 'lists and items are JSON whatever Accept says', async (client) => {
+      // A server may refuse with 406 (choice, G9). What it sends is judged by what holds for every response.
+      for (const accept of ['text/html,application/xhtml+xml', 'application/xml', 'text/plain']) {
+        const via = rewriting(client, { headers: { accept } })
+        await postItem(via, profile, profile.newItem(uniqueText()))
+        await via.send('GET', itemsPath)
+      }
+    }),
     choice('G3', 'lists and items declare charset=utf-8', async (client) => {
       const created = await postItem(client, profile, profile.newItem(uniqueText()))
       const { id } = observe('create', () => expectObject(created))

@@ -19,9 +19,11 @@ export function pretty(verification: Verification, colorize: Colorize = (_, text
       (group) => `${groupLine(group, colorize('yellow', 'waived '))} (${group[0]?.reason})`,
     ),
     waiverLines(verification, colorize('yellow', 'waiver ')),
-    groupBy(withStatus('skipped'), ({ reason = '' }) => reason).map((group) =>
-      skippedLine(group, colorize('dim', 'skipped')),
-    ),
+    groupBy(withStatus('skipped'), ({ reason = '' }) => reason).map((group) => {
+      const what =
+        group.length === 1 ? `${group[0]?.rule}  ${group[0]?.name}` : `${group.length} checks of ${rulesOf(group)}`
+      return `${colorize('dim', 'skipped')} ${what}: ${group[0]?.reason}`
+    }),
     withStatus('passed')
       .filter(({ reason }) => reason !== undefined)
       .map(({ rule, name, reason }) => `${colorize('dim', 'remark ')} ${rule}  ${name}: ${reason}`),
@@ -97,14 +99,6 @@ const maxOneLineLength = 110
 
 const inOneLine = ({ rule, name, failure }: Outcome) =>
   `${rule}  ${name}: expected ${shorten(`${failure?.expected}, got ${failure?.got}`, maxOneLineLength)}`
-
-/** The skipped checks with the same reason. */
-function skippedLine(group: readonly Outcome[], label: string): string {
-  const [first] = group
-  return group.length === 1
-    ? `${label} ${first?.rule}  ${first?.name}: ${first?.reason}`
-    : `${label} ${group.length} checks of ${rulesOf(group)}: ${first?.reason}`
-}
 
 /** Waivers that should be removed or renewed. */
 const waiverLines = ({ waivers }: Verification, label: string) =>
