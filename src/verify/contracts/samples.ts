@@ -1,4 +1,4 @@
-import { createHmac, randomUUID } from 'node:crypto'
+import { createHmac, generateKeyPairSync, randomUUID, sign } from 'node:crypto'
 import { asSecondCaller, bearer, type Client, type Response } from '../../common/client.ts'
 import { type Check, choice, spec, withToken, withTwoTokens } from '../engine/contract.ts'
 import {
@@ -214,11 +214,18 @@ function forgeTokens(token: string): string[] {
   const parsed = decodeClaims(token)
   const unsigned = [{ alg: 'none' }, { alg: 'None' }, {}, { alg: '' }, { alg: null }].map(base64url)
   // The key to check the signature with is in the token.
+  const signedBy = (alg: string, jwk: object, signContent: (content: string) => Buffer) => {
+    const content = `${base64url({ alg, typ: 'JWT', jwk })}.${claims}`
+    return `${content}.${signContent(content).toString('base64url')}`
+  }
   const ownKeys = ['', 'secret', randomUUID()].map((key) => {
     const jwk = { kty: 'oct', k: Buffer.from(key).toString('base64url') }
-    const content = `${base64url({ alg: 'HS256', typ: 'JWT', jwk })}.${claims}`
-    return `${content}.${createHmac('sha256', key).update(content).digest('base64url')}`
+    return signedBy('HS256', jwk, (content) => createHmac('sha256', key).update(content).digest())
   })
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const ownKeyPair = signedBy('ES256', publicKey.export({ format: 'jwk' }), (content) =>
+    sign('sha256', Buffer.from(content), { key: privateKey, dsaEncoding: 'ieee-p1363' }),
+  )
   return [
     ...[Buffer.from('not JSON').toString('base64url'), ...unsigned].flatMap((other) => [
       `${other}.${claims}.`,
@@ -236,6 +243,7 @@ function forgeTokens(token: string): string[] {
       `${signature}AAAA`,
     ].map((other) => `${header}.${claims}.${other}`),
     ...ownKeys,
+    ownKeyPair,
   ]
 }
 
