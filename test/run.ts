@@ -34,8 +34,8 @@ const flags = [
   '--throw-deprecation',
   '--test',
   `--test-concurrency=${concurrency}`,
-  // Far above what any test takes on a busy machine: one that hangs fails, and is named.
-  '--test-timeout=600000',
+  // Far above what any file takes on a busy machine: one that hangs fails, and is named.
+  `--test-timeout=${isSlow ? 1_800_000 : 600_000}`,
 ]
 // As Node chooses by default.
 const format = process.stdout.isTTY ? 'spec' : 'tap'
