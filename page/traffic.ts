@@ -604,13 +604,14 @@ class Timeline {
     const from = spans[0]?.start ?? 0
     const scale = (this.element.clientWidth - 2 * barHeight) / Math.max(longestGap, busyUntil - cut - from)
     const lanes: number[] = []
-    this.#bars = spans.map(({ row, start, end }) => {
+    this.#bars = spans.map(({ row, start, end }, index) => {
       const x = barHeight + (start - from) * scale
       const right = Math.max(x + 3, barHeight + (end - from) * scale)
       const free = lanes.findIndex((until) => until < x)
       const lane = free < 0 ? Math.min(lanes.length, maxLanes - 1) : free
       lanes[lane] = right
-      const bar = h('i', { class: row.entry.isSimulated ? 'simulated' : outcomeClass(row.entry) })
+      const bar = (this.element.children[index] ?? this.element.appendChild(h('i'))) as HTMLElement
+      bar.className = row.entry.isSimulated ? 'simulated' : outcomeClass(row.entry)
       const opacity = !opened || opened === row ? '1' : '0.45'
       Object.assign(bar.style, {
         left: `${x}px`,
@@ -620,7 +621,7 @@ class Timeline {
       })
       return [bar, row]
     })
-    this.element.replaceChildren(...this.#bars.map(([bar]) => bar))
+    for (const bar of [...this.element.children].slice(spans.length)) bar.remove()
   }
 }
 
