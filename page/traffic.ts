@@ -614,9 +614,8 @@ class Timeline {
       bar.className = row.entry.isSimulated ? 'simulated' : outcomeClass(row.entry)
       const opacity = !opened || opened === row ? '1' : '0.45'
       Object.assign(bar.style, {
-        left: `${x}px`,
+        transform: `translate(${x}px, ${4 + lane * (barHeight + 2)}px)`,
         width: `${right - x - 1}px`,
-        top: `${4 + lane * (barHeight + 2)}px`,
         opacity,
       })
       return [bar, row]
