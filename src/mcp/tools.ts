@@ -11,10 +11,9 @@ import {
   type SpaceUse,
   spaceName as space,
 } from '../control/schema.ts'
-import type { ProfileName } from '../profiles/profile.ts'
+import { type ProfileName, rulesToMeet } from '../profiles/profile.ts'
 import type { ControlClient } from '../service/control-client.ts'
 import { openApiDocumentOf } from '../service/document.ts'
-import { rulesToMeet } from '../service/profile-control.ts'
 import { createDevToken, maxValidForSeconds } from '../service/tokens.ts'
 import { matchesRule } from '../verify/engine/waivers.ts'
 import { rules as contractRules, profiles as contracts, type Outcome, verify as verifyServer } from '../verify/index.ts'

@@ -57,6 +57,13 @@ export function rulesOf(
   return { rules: [], met: met.filter((rule) => rule !== 'S7' || request.header('authorization') === undefined) }
 }
 
+/** The rules that requests of a client can meet; the others say how mistakes are answered, or what the service keeps. */
+export function rulesToMeet({ met }: Pick<Profile<ProfileName>, 'met'>): Set<string> {
+  const ofOperations = Object.values({ ...met, ...samplesMet }).flatMap((byStatus) => Object.values(byStatus).flat())
+  // Those that `rulesOf` finds for any operation come first.
+  return new Set(['G1', 'G2', 'G3', 'G6', ...ofOperations])
+}
+
 function rulesOfError({ rules }: Pick<Profile<ProfileName>, 'rules'>, { code, members = {} }: Rejection): string[] {
   const rule = rules[code] ?? {}
   return typeof rule === 'string' ? [rule] : [...new Set(Object.keys(members).flatMap((name) => rule[name] ?? []))]

@@ -6,8 +6,7 @@ import { Control } from '../control/control.ts'
 import { Faults, faultErrors } from '../control/faults.ts'
 import type { ServiceInfo } from '../control/schema.ts'
 import type { SpaceItems } from '../control/space.ts'
-import { type Profile, type ProfileName, rulesOf } from '../profiles/profile.ts'
-import { samplesMet } from '../profiles/samples.ts'
+import { type Profile, type ProfileName, rulesOf, rulesToMeet } from '../profiles/profile.ts'
 import { defaultSpace, type Spaces, UnavailableError } from '../store/store.ts'
 import type { Clock } from './clock.ts'
 import type { SpaceUsers } from './space-users.ts'
@@ -19,13 +18,6 @@ export interface ControlledService {
   readonly spaceUsers: SpaceUsers
   /** What is known once the service runs. */
   readonly serviceInfo: () => ServiceInfo
-}
-
-/** The rules that requests of a client can meet; the others say how mistakes are answered, or what the service keeps. */
-export function rulesToMeet({ met }: Pick<Profile<ProfileName>, 'met'>): Set<string> {
-  const ofOperations = Object.values({ ...met, ...samplesMet }).flatMap((byStatus) => Object.values(byStatus).flat())
-  // As `rulesOf` finds them, the first for any operation.
-  return new Set(['G1', 'G2', 'G3', 'G6', ...ofOperations])
 }
 
 export function controlledProfile<Name extends ProfileName>(
