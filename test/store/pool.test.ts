@@ -101,6 +101,25 @@ suite('the PostgreSQL pool', { concurrency: true }, () => {
     assert.deepEqual(new Set(outcomes), new Set(['The database does not respond in time.']))
   })
 
+  test('sends nothing later of creates that were rejected while they waited for others', async (t) => {
+    const { create, list, proxy, clock } = await openStores(t)
+    await untilResult(clock, () => create('before'))
+    const { etag } = await list()
+    proxy.blackhole()
+    const first = callOften(() => create('first'), 2)
+    clock.now += 200
+    const second = callOften(() => create('second'), 10)
+    clock.now += 5_300
+    await first.settled
+    await checked()
+    clock.now += 200
+    await second.settled
+    proxy.restore()
+    await untilResult(clock, list)
+    await checked()
+    assert.equal((await list()).etag, etag)
+  })
+
   test('rejects what waits for a database that has been down for a second, and from then on at once', async (t) => {
     const { read, proxy, clock, notices } = await openStores(t)
     await untilResult(clock, read)

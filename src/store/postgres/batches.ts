@@ -1,5 +1,5 @@
 import { UnavailableError } from '../store.ts'
-import type { PendingCall, Pool } from './pool.ts'
+import { type PendingCall, type Pool, WithdrawnError } from './pool.ts'
 
 /** The most that one statement creates. */
 const maxItems = 100
@@ -17,7 +17,7 @@ interface BatchSettings<Item, Outcome> {
   keyOf?(item: Item): string
   lengthOf(item: Item): number
   /** Creates the items with one statement, or none of them. */
-  create(space: string, items: readonly Item[]): Promise<readonly Outcome[]>
+  create(space: string, items: readonly Item[], isWanted: () => boolean): Promise<readonly Outcome[]>
 }
 
 interface Queue<Item, Outcome> {
@@ -33,27 +33,31 @@ export function createBatches<Item, Outcome>(pool: Pool, settings: BatchSettings
   /** By space, as long as a statement is under way. */
   const queues = new Map<string, Queue<Item, Outcome>>()
 
+  /** Whether the client has not been told that it takes too long. */
+  const isPending = ({ call }: PendingItem<Item, Outcome>): boolean => pool.isPending(call)
+
   async function sendNext(space: string, queue: Queue<Item, Outcome>): Promise<void> {
     const batch = nextBatch(queue)
     if (batch.length > 0) {
       queue.underWay++
-      await send(space, batch)
+      await send(space, queue, batch)
       queue.underWay--
     }
     if (queue.waiting.length > 0) void sendNext(space, queue)
     else if (queue.underWay === 0) queues.delete(space)
   }
 
-  async function send(space: string, batch: readonly PendingItem<Item, Outcome>[]): Promise<void> {
+  async function send(space: string, queue: Queue<Item, Outcome>, batch: readonly PendingItem<Item, Outcome>[]) {
     try {
-      const outcomes = await settings.create(
-        space,
-        batch.map(({ item }) => item),
-      )
+      const items = batch.map(({ item }) => item)
+      const outcomes = await settings.create(space, items, () => batch.every(isPending))
       for (const [index, { call }] of batch.entries()) pool.resolve(call, outcomes[index] as Outcome)
     } catch (error) {
+      // What was rejected is never created: the others go together with the next statement.
+      if (error instanceof WithdrawnError) queue.waiting.unshift(...batch.filter(isPending))
       // Where the statement was refused, nothing was created: none is refused because of another.
-      if (batch.length > 1 && !(error instanceof UnavailableError)) for (const one of batch) await send(space, [one])
+      else if (batch.length > 1 && !(error instanceof UnavailableError))
+        for (const one of batch) await send(space, queue, [one])
       else for (const { call } of batch) pool.reject(call, error)
     }
   }
@@ -64,8 +68,7 @@ export function createBatches<Item, Outcome>(pool: Pool, settings: BatchSettings
     const keys = new Set<string>()
     let length = 0
     for (const one of queue.waiting) {
-      // Its client has been told that it takes too long.
-      if (!pool.isPending(one.call)) continue
+      if (!isPending(one)) continue
       const key = settings.keyOf?.(one.item)
       length += settings.lengthOf(one.item)
       const fits = batch.length === 0 || (batch.length < maxItems && length <= maxLength)

@@ -128,6 +128,9 @@ export interface PendingCall<Outcome> {
   reject(error: unknown): void
 }
 
+/** The statement was not sent, or had no effect, and is no longer wanted. */
+export class WithdrawnError extends Error {}
+
 /** A call of `query` that has no outcome yet, or whose caller has been told that it takes too long. */
 interface QueryCall extends PendingCall<QueryResult> {
   sentAt: number
@@ -135,6 +138,7 @@ interface QueryCall extends PendingCall<QueryResult> {
   readonly statement: PreparedStatement
   readonly parameters: SqlParameters
   readonly rows: RowCount
+  readonly isWanted: (() => boolean) | undefined
 }
 
 interface PooledConnection extends DatabaseConnection {
@@ -295,15 +299,29 @@ export class Pool {
     this.#timer.unref()
   }
 
-  /** Runs one statement; again only when it certainly had no effect. Throws UnavailableError in bounded time. */
+  /**
+   * Runs one statement; again only when it certainly had no effect. Throws UnavailableError in bounded time, and
+   * WithdrawnError where it is no longer wanted when it is to be sent.
+   */
   query(
     statement: PreparedStatement,
     parameters: SqlParameters = [],
     rows: RowCount = statement.rows,
+    isWanted?: () => boolean,
   ): Promise<QueryResult> {
     return new Promise((resolve, reject) => {
       const now = this.#monotonicNow()
-      const call: QueryCall = { statement, parameters, rows, startedAt: now, sentAt: now, attempts: 0, resolve, reject }
+      const call: QueryCall = {
+        statement,
+        parameters,
+        rows,
+        isWanted,
+        startedAt: now,
+        sentAt: now,
+        attempts: 0,
+        resolve,
+        reject,
+      }
       if (this.#admit(call)) this.#sendOrWait(call, now)
     })
   }
@@ -363,6 +381,10 @@ export class Pool {
   }
 
   #sendOrWait(call: QueryCall, now: number): void {
+    if (call.isWanted?.() === false) {
+      this.#settle(call, new WithdrawnError())
+      return
+    }
     const server = this.#current
     if (!server || server.isBroken) {
       this.#waiting.add(call)

@@ -296,14 +296,14 @@ function numberedItems(context: TableContext, { startingItems, serialize }: Seri
   const remove = prepared('delete', `delete from ${items} where ${matches}`)
   const createOne = createBatches<NewItemA, Awaited<ReturnType<StoreA['create']>>>(pool, {
     lengthOf: ({ name }) => name?.length ?? 0,
-    async create(space, created) {
+    async create(space, created, isWanted) {
       const parameters = [space, created.length, ...columnsOf(created, 'name', 'isComplete', 'version')]
       // None only where the space does not exist.
       const count = created.length
       const rowCount = [space === defaultSpace ? count : 0, count] as const
       let rows: QueryResult['rows']
       try {
-        rows = (await pool.query(create, parameters, rowCount)).rows
+        rows = (await pool.query(create, parameters, rowCount, isWanted)).rows
       } catch (error) {
         // A4: there is no next id.
         if (isOutOfRange(error) && count === 1) return ['item-limit']
@@ -317,7 +317,7 @@ function numberedItems(context: TableContext, { startingItems, serialize }: Seri
         })
       }
       await table.make(space)
-      return this.create(space, created)
+      return this.create(space, created, isWanted)
     },
   })
 
@@ -409,10 +409,10 @@ function namedItems(context: TableContext, { startingItems, serialize }: Seriali
   const createOne = createBatches<ItemB, Awaited<ReturnType<StoreB['create']>>>(pool, {
     keyOf: ({ id }) => id,
     lengthOf: ({ id, name, notes }) => id.length + name.length + notes.length,
-    async create(space, created) {
+    async create(space, created, isWanted) {
       const keys = created.map(({ id }) => keyOf(id))
       const parameters = [space, created.length, keys, ...columnsOf(created, 'id', 'name', 'notes', 'done')]
-      const attempt = () => pool.query(create, parameters, [0, created.length])
+      const attempt = () => pool.query(create, parameters, [0, created.length], isWanted)
       let { rows } = await attempt()
       // All ids are in use, or the space did not exist.
       if (rows.length === 0 && space !== defaultSpace) {
