@@ -79,10 +79,11 @@ const otherHeaders = {
   cookie: 'theme=dark',
 }
 
-/** The same client as another program would be: on connections of its own, with other headers that mean nothing. */
+/** The same client as another program would be: on connections of its own, with other headers that change no response. */
 export const asSecondCaller = (client: Client): Client => ({
   ...client,
-  send: (method, path, body, headers) => client.send(method, path, body, { ...otherHeaders, ...headers }, 'second'),
+  send: (method, path, body, headers) =>
+    client.send(method, path, body, { ...otherHeaders, ...client.credentials, ...headers }, 'second'),
 })
 
 export interface ClientOptions {
@@ -332,12 +333,12 @@ const decoders: Readonly<Record<string, (bytes: Buffer) => Buffer>> = {
   br: brotliDecompressSync,
 }
 
-/** The text of a body; where it is not encoded as it says, its bytes as text. */
+/** The text of a body; another one than JSON where it is not encoded as it says. */
 function decode(bytes: Buffer, encoding = 'identity'): string {
   try {
     return (decoders[encoding.toLowerCase()]?.(bytes) ?? bytes).toString()
   } catch {
-    return bytes.toString()
+    return `Not ${encoding}: ${bytes}`
   }
 }
 

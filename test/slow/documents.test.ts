@@ -207,6 +207,13 @@ const accepted: Record<string, Mutation> = {
     paths[itemsPath].post.requestBody.content['application/json'].schema = schema
     paths[`${itemsPath}/{id}`].get.responses[200].content['application/json'].schema = { oneOf: [schema] }
   }),
+  'S4 servers of a path and of an operation': changeDocument((document) => {
+    const { [itemsPath]: items, '/secret': secret, ...others } = document.paths
+    document.paths = { ...others, '/todoitems': { ...items, servers: [{ url: '/api' }] }, '/secret': secret }
+    document.servers = [{ url: '/v2' }]
+    for (const path of Object.values<Part>(others)) path.servers = [{ url: '/' }]
+    secret.get.servers = [{ url: '/' }]
+  }),
   'S4 security by default, and OAuth 2.0': changeDocument((document) => {
     const flows = { clientCredentials: { tokenUrl: 'https://login.example/token', scopes: {} } }
     document.components.securitySchemes.bearer = { type: 'oauth2', flows }

@@ -65,12 +65,13 @@ export function textChecks<T extends ModelItem>(
       const some = texts.slice(start, start + textsAtOnce)
       for (const [index, text] of some.entries()) await store(client, model, text, replaced[index])
       await model.expectStored(`${method} with ${some.map(preview).join(', ')}`)
-      for (const item of method === 'POST' ? model.items : []) {
+      const forget = async (item: T) => {
         const response = await deleteItem(client, item.id)
         if (/^[\w.-]+$/.test(`${item.id}`)) observeOperation(response, expectSuccess)
         // Whether every id can be deleted is a choice (B11).
         if (isSuccess(response)) model.forget(item)
       }
+      if (method === 'POST') await allOf(model.items.map(forget))
     }
   }
 
@@ -274,6 +275,9 @@ function bodyChecks<T extends ModelItem>(profile: Profile<T>): Check[] {
       ),
     ),
     spec('G3', 'lists and items are JSON whatever Accept says', async (client) => {
+      const plain = await client.send('GET', itemsPath, undefined, { 'accept-encoding': 'identity' })
+      const { 'content-encoding': encoding = 'identity' } = plain.headers
+      observe('list', () => expectThat(/^identity$/i.test(encoding), 'a list without a content coding', plain))
       // A server may refuse with 406 (choice, G9). What it sends is judged by what holds for every response.
       for (const accept of ['text/html,application/xhtml+xml', 'application/xml', 'text/plain']) {
         const via = rewriting(client, { headers: { accept } })
@@ -320,15 +324,17 @@ function pathChecks<T extends ModelItem>(profile: Profile<T>): Check[] {
   async function expectSpelling(client: Client, path: (path: string) => string): Promise<void> {
     const { model, target, twin } = await populate(client, profile)
     await model.expectStored('three POSTs')
-    model.client = rewriting(client, { path })
-    const { name } = model.newItem()
-    await model.update(target, { name } as Partial<T>, observe)
+    const spelling = rewriting(client, { path })
+    model.client = spelling
     await model.remove(twin, observe)
     await model.create({}, observe)
-    for (const sender of [model.client, client]) {
-      model.client = sender
-      await model.expectStored(`requests to ${path(itemsPath)}`)
-    }
+    for (const sender of [spelling, client])
+      for (const reader of [spelling, client]) {
+        model.client = sender
+        await model.update(target, { name: model.newItem().name } as Partial<T>, observe)
+        model.client = reader
+        await model.expectStored(`requests to ${path(itemsPath)}`)
+      }
   }
 
   /** Each path with the methods that it offers. */

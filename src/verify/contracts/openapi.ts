@@ -89,7 +89,6 @@ function basePathOf(servers: unknown, documentUrl: string): string {
 
 function operationsOf(document: Json, baseUrl: string, documentPath: string): Operation[] {
   const root = new URL(baseUrl).pathname.replace(/\/$/, '')
-  const basePath = basePathOf(document.servers, `${baseUrl}${documentPath}`)
   /** The path below the base URL. */
   const pathBelow = (path: string) => (path.startsWith(`${root}/`) ? path.slice(root.length) : path)
   return membersOf(document.paths).flatMap(([path, item]) =>
@@ -97,6 +96,8 @@ function operationsOf(document: Json, baseUrl: string, documentPath: string): Op
       .filter(([method, value]) => methodNames.includes(method) && isObject(value))
       .map(([method, value]): Operation => {
         const { operationId, parameters, requestBody, responses, security = document.security } = value as Json
+        const { servers = Object(item).servers ?? document.servers } = value as Json
+        const basePath = basePathOf(servers, `${baseUrl}${documentPath}`)
         const own = objectsIn(parameters)
         const shared = objectsIn(Object(item).parameters)
         return {

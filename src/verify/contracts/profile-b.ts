@@ -402,11 +402,11 @@ async function expectUsualIds(
 ): Promise<void> {
   const model = newModel(client)
   const items: TodoItemB[] = []
-  for (const id of ids) {
-    const item = model.newItem({ id })
+  const expectFree = async (id: string) => {
     profile.expectNotFound(await client.send('DELETE', pathOf(id)), id)
-    profile.expectNotFound(await profile.update(client, item), id)
+    profile.expectNotFound(await profile.update(client, model.newItem({ id })), id)
   }
+  await allOf(ids.map(expectFree))
   for (const id of ids) {
     const item = model.newItem({ id })
     const created = await unlessUndeletable(postItem(client, profile, item))
@@ -417,11 +417,12 @@ async function expectUsualIds(
     citing('B3', () => model.add(created, item))
     items.push(item)
   }
-  for (const item of items) {
+  const expectInUse = async (item: TodoItemB) => {
     const again = await client.send('POST', itemsPath, item)
     citing('B5', () => expectThat(!isSuccess(again), 'no second item with the id', again))
     await model.update(item, { notes: uniqueText(), done: true }, observe)
   }
+  await allOf(items.map(expectInUse))
   await model.expectStored('POST and PUT of each')
   // Of two that are alike the newer goes first, and comes back; then the older one: a server may find either of them.
   for (const isAgain of [false, true])

@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { asSecondCaller, type Client, type Response } from '../../common/client.ts'
+import { tryParse } from '../../common/json.ts'
 import {
   type AtEnd,
   type Check,
@@ -486,6 +487,9 @@ async function expectCurrent<T extends ModelItem>(client: Client, profile: Profi
     await allOf(resources.map((path) => client.send('GET', `${path}?verify=1`)))
     await change()
     for (const [index, path] of resources.entries()) {
+      const part = await client.send('GET', path, undefined, { range: 'bytes=0-3' })
+      const isWhole = part.status !== 200 || tryParse(part.text) !== undefined
+      observeOperation(part, () => expectThat(isWhole, 'all of it, or the status 206', part))
       const { etag, 'last-modified': modified } = before[index]?.headers ?? {}
       for (const condition of [{ 'if-none-match': etag }, { 'if-modified-since': modified }]) {
         if (Object.values(condition)[0] === undefined) continue
@@ -495,7 +499,8 @@ async function expectCurrent<T extends ModelItem>(client: Client, profile: Profi
         observe('update', () => expectThat(!isStale, 'what has changed, and no 304', now))
       }
     }
-    const byQuery = rewriting(client, { path: (path) => `${path}?verify=1` })
+    const ofOther = `?id=${encodeURIComponent(`${twin.id}`)}`
+    const byQuery = rewriting(client, { path: (path) => `${path}${path === itemsPath ? '?verify=1' : ofOther}` })
     // Queries are not specified: a server may refuse them, but not find another item, or none.
     const { status } = await byQuery.send('GET', itemsPath)
     if (status >= 400 && status !== 404) continue

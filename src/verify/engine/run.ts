@@ -401,16 +401,17 @@ class Run {
       unselected !== undefined ||
       cause instanceof NoResponseError ||
       (cause instanceof RuleViolation && cause.isSetup)
-    const judge = (): Judgement => {
-      if (isUnjudged(cause)) return skipped((cause as Error).message)
-      if (failedBasic) return skipped(notJudged(failedBasic))
-      if (cause === undefined) return { status: 'passed', ...(ended.remark && { reason: ended.remark }) }
-      if (sameAs) return skipped(notJudged(sameAs))
-      if (!isFailure) return { status: 'deviates' }
-      const waiver = this.#waivers.reasonFor(rule)
-      return waiver === undefined ? { status: 'failed' } : { status: 'waived', reason: waiver }
-    }
-    const judgement = judge()
+    const waiver = this.#waivers.reasonFor(rule)
+    /** The first that applies. */
+    const judgements: readonly (Judgement | false | undefined)[] = [
+      isUnjudged(cause) && skipped((cause as Error).message),
+      failedBasic && skipped(notJudged(failedBasic)),
+      cause === undefined && { status: 'passed', ...(ended.remark && { reason: ended.remark }) },
+      sameAs && skipped(notJudged(sameAs)),
+      !isFailure && { status: 'deviates' },
+      waiver !== undefined && { status: 'waived', reason: waiver },
+    ]
+    const judgement = judgements.find((one) => typeof one === 'object') ?? { status: 'failed' }
     if (judgement.status === 'skipped') return { ...describe(check, contract), ...judgement, milliseconds: 0 }
     if (judgement.status === 'passed') return { ...describe(check, contract), ...judgement, milliseconds }
     if (judgement.status === 'waived') this.#waivers.use(rule)

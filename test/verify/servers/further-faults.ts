@@ -491,6 +491,82 @@ add(
   },
 )
 
+add(
+  'a-store-per-authorization',
+  'A1',
+  'state',
+  'Callers with an Authorization header read and write a store of their own.',
+  class extends ReferenceA {
+    own = new Map<string, ReferenceA>()
+    override itemRoutes() {
+      return super.itemRoutes().map((route) => ({
+        ...route,
+        handle: async (request: Request) => {
+          const caller = header(request, 'authorization')
+          if (caller === '') return route.handle(request)
+          const store = this.own.get(caller) ?? new ReferenceA(this.options)
+          this.own.set(caller, store)
+          return store.route(request)
+        },
+      }))
+    }
+  },
+)
+
+add(
+  'a-range-with-200',
+  'A2',
+  'wire',
+  'For a Range header GET by id sends only that part of the item, with the status 200.',
+  class extends ReferenceA {
+    override async getItem(request: Request) {
+      const result = await super.getItem(request)
+      const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(header(request, 'range')) ?? []
+      return first === undefined ? result : { ...result, body: result.body.slice(Number(first), Number(last) + 1) }
+    }
+  },
+)
+
+add(
+  'a-query-id-wins',
+  'A2',
+  'state',
+  'GET by id reads the id from the query where there is one, and not from the path.',
+  class extends ReferenceA {
+    override async getItem(request: Request) {
+      const parameter = new URLSearchParams(request.query).get('id') ?? request.parameter
+      return super.getItem({ ...request, parameter })
+    }
+  },
+)
+
+add(
+  'a-list-gzip-for-everybody',
+  'G3',
+  'wire',
+  'The list is compressed with gzip also for callers that accept only the identity coding.',
+  class extends ReferenceA {
+    override async getItems(request: Request) {
+      const result = await super.getItems(request)
+      const headers = { ...result.headers, 'content-encoding': 'gzip' }
+      return { ...result, headers, body: gzipSync(result.body as string) }
+    }
+  },
+)
+
+add(
+  'a-list-says-gzip-and-is-not',
+  'G3',
+  'wire',
+  'The list has the Content-Encoding gzip, but is not compressed.',
+  class extends ReferenceA {
+    override async getItems(request: Request) {
+      const result = await super.getItems(request)
+      return { ...result, headers: { ...result.headers, 'content-encoding': 'gzip' } }
+    }
+  },
+)
+
 // Profile A: texts
 
 add(
@@ -1657,6 +1733,29 @@ add(
   class extends ReferenceB {
     override async route(request: Request) {
       return header(request, 'upgrade-insecure-requests') === '1' ? this.redirect(request) : super.route(request)
+    }
+  },
+)
+
+add(
+  'b-list-cached-by-spelling-of-path',
+  'B1',
+  'state',
+  'The list is cached by the path as sent; a change under another spelling of the path does not clear it.',
+  class extends ReferenceB {
+    cached = new Map<string, Result>()
+    override async getItems(request: Request) {
+      const result = this.cached.get(request.path) ?? (await super.getItems(request))
+      this.cached.set(request.path, result)
+      return result
+    }
+    override async route(request: Request) {
+      const { path, method } = request
+      const prefix = /^\/api\/todoitems\/?/i.exec(path)?.[0] ?? ''
+      if (method !== 'GET')
+        for (const cached of [...this.cached.keys()])
+          if (cached.startsWith(prefix.slice(0, 14))) this.cached.delete(cached)
+      return super.route(request)
     }
   },
 )
