@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { assertFails, type Mutation, ruleOf, titles, verifyFaulty } from '../support/faulty-server.ts'
+import {
+  assertFails,
+  type Mutation,
+  type ProxiedResponse,
+  ruleOf,
+  titles,
+  verifyFaulty,
+} from '../support/faulty-server.ts'
 import { hasPath, mutateText, replaceResponse, setHeader } from '../verify/faults.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: tests change any part of a document.
@@ -40,6 +47,19 @@ const withToken = (name: string, text: (request: Part) => string) =>
     (original) => text(original),
   )
 
+const both =
+  (first: Mutation, second: Mutation): Mutation =>
+  (request, forward) =>
+    first(request, (passed) => second(passed, forward))
+
+function everyFifth(change: (response: ProxiedResponse) => ProxiedResponse): Mutation {
+  let count = 0
+  return async (request, forward) => {
+    const response = await forward(request)
+    return request.path === '/secret' && response.status === 200 && ++count % 5 === 0 ? change(response) : response
+  }
+}
+
 const faultsOfA: Record<string, Mutation> = {
   'S1 a date does not exist': changeForecast(([first]) => {
     first.date = '2026-02-30T12:00:00+00:00'
@@ -64,6 +84,10 @@ const faultsOfA: Record<string, Mutation> = {
   'S2 the greeting declares another charset': setHeader(hasPath(/^\/$/), 'content-type', 'text/plain; charset=utf-16'),
   'S3 /secret has no phrase': withToken('/secret', () => 'Hello ada!'),
   'S3 /secret has another phrase each time': withToken('/secret', (text) => `${text}${Math.random()}`),
+  'S3 /secret has another phrase each fifth time': everyFifth((response) => ({
+    ...response,
+    text: `${response.text}!`,
+  })),
   'S3 /secret needs no token in upper case': replaceResponse(({ path }) => path === '/SECRET', {
     status: 200,
     headers: { 'content-type': 'text/plain' },
@@ -148,6 +172,10 @@ const faultsOfA: Record<string, Mutation> = {
   }),
   'S5 the page has no operations': changePage('<!doctype html><title>To-do items</title>'),
   'S5 the page has a script that is not served': changePage('<script src="missing.js"></script>'),
+  'S5 the page lists operations without DELETE, and links the document': changePage(
+    `<a href="/swagger/v1/swagger.json">OpenAPI</a> <form>GET POST ${itemsPath} <button>Try</button></form>
+    <form>GET PUT ${itemsPath}/{id} /weatherforecast / /secret <button>Try</button></form>`,
+  ),
   'S5 the page shows another document': changePage('<script>SwaggerUIBundle({ url: "/v2/swagger.json" })</script>'),
   'S5 every path has the same page': replaceResponse(({ path }) => /^\/swagger\/[^v]/.test(path), {
     status: 200,
@@ -214,6 +242,14 @@ const accepted: Record<string, Mutation> = {
     for (const path of Object.values<Part>(others)) path.servers = [{ url: '/' }]
     secret.get.servers = [{ url: '/' }]
   }),
+  'S4 members beyond the specification, which are sent': both(
+    changeForecast((entries) => {
+      for (const entry of entries) entry.station = 'Berlin'
+    }),
+    changeSchema('WeatherForecast', ({ properties }) => {
+      properties.station = { type: 'string' }
+    }),
+  ),
   'S4 security by default, and OAuth 2.0': changeDocument((document) => {
     const flows = { clientCredentials: { tokenUrl: 'https://login.example/token', scopes: {} } }
     document.components.securitySchemes.bearer = { type: 'oauth2', flows }

@@ -1,5 +1,6 @@
 /** S4: the OpenAPI document is valid, describes the profile, and agrees with what the server does. */
 import { bearer, type Client, type Response } from '../../common/client.ts'
+import { tryParse } from '../../common/json.ts'
 import { type Check, choice, spec, withToken } from '../engine/contract.ts'
 import { expectMediaType, expectObject, expectStatus, expectThat, RuleViolation } from '../engine/expect.ts'
 import { deleteItem, type ModelItem, type Profile, postItem, StoreModel } from './model.ts'
@@ -8,6 +9,7 @@ import {
   jsonSchemaIn,
   mediaTypeIn,
   type Operation,
+  objectsIn,
   type Problem,
   readOpenApi,
   responseFor,
@@ -127,8 +129,8 @@ function findWrongValue(schema: unknown, stated: Value): Problem {
   return isListed ? undefined : `one of ${values}`
 }
 
-/** Whether a schema describes the members that the specification states, and no others. */
-function findWrongSchema(schema: unknown, stated: Statement): Problem {
+/** Whether a schema describes the members that the specification states, and no others than the server sends. */
+function findWrongSchema(schema: unknown, stated: Statement, sent: ReadonlySet<string>): Problem {
   const { members, optional, isAssigned, isList = false } = stated
   if (!schema) return 'no schema of a body of application/json'
   const whole = shapeOf(schema)
@@ -140,7 +142,7 @@ function findWrongSchema(schema: unknown, stated: Statement): Problem {
     const problem = member ? findWrongValue(member, value) : 'missing'
     if (problem !== undefined) return `the member ${name} ${problem}`
   }
-  const unknown = [...shape.members.keys()].find((name) => !Object.hasOwn(members, name))
+  const unknown = [...shape.members.keys()].find((name) => !Object.hasOwn(members, name) && !sent.has(name))
   if (unknown !== undefined) return `the member ${unknown}`
   if (shape.required.includes(optional) && Object(shape.members.get(`${optional}`)).readOnly !== true)
     return `${optional} as required`
@@ -163,7 +165,11 @@ function findWrongResponse(operation: Operation, { status, headers, text }: Resp
 }
 
 /** What the document says about an operation, and the specification does not. */
-function findWrongOperation({ operation, success, errors = [], request, response }: Described, id: Value): Problem {
+function findWrongOperation(
+  { operation, success, errors = [], request, response }: Described,
+  id: Value,
+  sent: ReadonlySet<string>,
+): Problem {
   const { parameters, template, requestBody, responses } = operation
   const holder = responseFor(operation, success)
   if (!holder) return `only ${Object.keys(responses)}, and no ${success}`
@@ -179,9 +185,9 @@ function findWrongOperation({ operation, success, errors = [], request, response
   const required = requiredParameters(operation).find(({ name }) => !/^authorization$/i.test(`${name}`))
   if (required) return `the required parameter ${required.name}`
   if (!request && requestBody?.required === true) return 'a required body'
-  const inRequest = request && findWrongSchema(jsonSchemaIn(requestBody), request)
+  const inRequest = request && findWrongSchema(jsonSchemaIn(requestBody), request, sent)
   if (inRequest !== undefined) return `a request with ${inRequest}`
-  const inResponse = response && findWrongSchema(jsonSchemaIn(holder), response)
+  const inResponse = response && findWrongSchema(jsonSchemaIn(holder), response, sent)
   return inResponse && `a response with ${inResponse}`
 }
 
@@ -258,6 +264,13 @@ export function documentChecks<T extends ModelItem>(profile: Profile<T>): Check[
 
   const createItem = (client: Client) => new StoreModel(client, profile).create()
 
+  /** The names of the members of items and forecasts: a server may send further ones. */
+  async function membersSent(client: Client): Promise<Set<string>> {
+    await createItem(client)
+    const lists = [await client.send('GET', itemsPath), await client.send('GET', forecastPath)]
+    return new Set(lists.flatMap(({ text }) => objectsIn(tryParse(text))).flatMap(Object.keys))
+  }
+
   /** Requests whose responses have no body, a text or an error. */
   async function exchange(client: Client): Promise<Response[]> {
     const item = await createItem(client)
@@ -296,11 +309,12 @@ export function documentChecks<T extends ModelItem>(profile: Profile<T>): Check[
       'the OpenAPI document describes the operations, their statuses, requests and responses',
       async (client) => {
         const { response, described, operations } = await fetchDocument(client)
+        const sent = await membersSent(client)
         const requiresSome = described.some((one) => one.request && requiredMembers(one).length > 0)
         for (const one of specified) {
           const operation = findOperation(operations, one)
           if (!operation) return expectDescribed(title(one), 'not described', response)
-          expectDescribed(title(one), findWrongOperation({ ...one, operation }, isA ? int64 : text), response)
+          expectDescribed(title(one), findWrongOperation({ ...one, operation }, isA ? int64 : text, sent), response)
           const optional = one.request?.required?.find((name) => !requiredMembers({ ...one, operation }).includes(name))
           expectDescribed(title(one), requiresSome && optional ? `${optional} as optional` : undefined, response)
         }

@@ -94,11 +94,11 @@ export const rewriting = (client: Client, { path: spell, body: write, headers: s
 /** Another value for a member; undefined: it is absent. */
 export const withValue =
   (member: string, value: unknown) =>
-  (text: string): string =>
-    text.replace(
-      new RegExp(`"${member}":("[^"]*"|\\w+)`),
-      value === undefined ? '"other":$1' : `"${member}":${JSON.stringify(value)}`,
-    )
+  (text: string): string => {
+    const pair = `"${member}":("[^"]*"|\\w+)`
+    if (value === undefined) return text.replace(new RegExp(`${pair},|,?${pair}`), '')
+    return text.replace(new RegExp(pair), `"${member}":${JSON.stringify(value)}`)
+  }
 
 export const deleteItem = (client: Client, id: Id) => client.send('DELETE', itemPath(id))
 

@@ -11,7 +11,7 @@ export type Problem = string | undefined
 
 const membersOf = (value: unknown): [string, unknown][] => (isObject(value) ? Object.entries(value) : [])
 const listIn = (value: unknown): unknown[] => (Array.isArray(value) ? value : [])
-const objectsIn = (value: unknown): Json[] => listIn(value).filter(isObject)
+export const objectsIn = (value: unknown): Json[] => listIn(value).filter(isObject)
 
 function firstOf<T>(values: Iterable<T>, check: (value: T) => Problem): Problem {
   for (const value of values) {

@@ -281,6 +281,14 @@ const stateChecks: readonly Check[] = [
     // Not encoded: these characters are part of a path segment as they are (RFC 3986, 3.3).
     await expectUsualIds(client, ids, { pathOf: (id) => `${itemsPath}/${id}`, mayBeEqual: true })
   }),
+  spec('B8', 'DELETE of an id that no item has deletes none with a similar id', async (client) => {
+    const model = newModel(client)
+    const start = uniqueText()
+    for (const end of ['', 'A']) await model.create({ id: start + end }, observe)
+    // Whether a path can name such an id is a choice (B11).
+    for (const end of similarEnds) await deleteItem(client, start + end)
+    await model.expectStored(`DELETE of ${similarEnds.map((end) => start + end)}`)
+  }),
   spec('B8', 'names of built-in members and of other values are ids like any other', async (client) => {
     for (const id of wellKnownIds) await expectUsualIdInTheEnd(client, id)
   }),
@@ -442,6 +450,9 @@ async function expectUsualIds(
 
 /** Ends of ids that a server may take for each other, or for patterns. */
 const confusable = [...'abc ABC 7 007 1 1.0 \u00e9 e\u0301 x xay x_y x%y x*y x?y x.y'.split(' '), 'x ']
+
+/** Where a server that decodes or splits a path wrongly sees the end of an id, or another character. */
+const similarEnds = ['%41', '?x', '#x', '/x', ';x', '\0x', '%', '_']
 
 /** Characters of a long, but usual text. */
 const longButUsual = 40_000

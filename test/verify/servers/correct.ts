@@ -843,12 +843,13 @@ const profileB =
       if (!isJson(req)) return misfit
       if (typeof value !== 'object' || value === null || Array.isArray(value)) return REQUIRED
       const { id, name, notes, done = false, ...rest } = value as Record<string, unknown>
+      if (o.unknownRefused && Object.keys(rest).length > 0) return other
       if (creating && o.inUseFirst && typeof id === 'string' && at(id) >= 0) return 'TodoItemIDInUse'
       if ([id, name, notes].some((v) => v === undefined || v === null)) return REQUIRED
       if (typeof id !== 'string' || typeof name !== 'string' || typeof notes !== 'string') return misfit
       if (typeof done !== 'boolean') return misfit
       if ((o.blanks ? [id] : [id, name, notes]).some((v) => v.trim() === '')) return REQUIRED
-      if ([...id].length > MAX_ID || (o.unknownRefused && Object.keys(rest).length > 0)) return other
+      if ([...id].length > MAX_ID) return other
       return { id, name, notes, done }
     }
 

@@ -19,8 +19,6 @@ const unspecified = new Set([
   'a-get-one-charset-missing',
   'a-list-created-at',
   'b-body-too-long-413',
-  'b-delete-cut-at-question-mark',
-  'b-delete-decoded-twice',
   'b-delete-encoded-slash-is-path',
   'b-delete-of-escaped-id',
   'b-error-charset-missing',
