@@ -1,4 +1,4 @@
-import { Agent, type ClientRequest, request as httpRequest } from 'node:http'
+import { Agent, type ClientRequest, request as httpRequest, type IncomingHttpHeaders } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { Socket } from 'node:net'
 import { setTimeout as setTimer } from 'node:timers/promises'
@@ -306,7 +306,7 @@ function exchange(url: string, request: Request, agent: Agent, timeoutMs: number
         }
         // Node's parser drops a body after 204 or HEAD; find it in the bytes of the socket.
         if (status === 204 || method === 'HEAD') setTimeout(() => finish(bodyIn(raw)), unexpectedBodyDelayMs)
-        else finish(decode(received.subarray(0, length), incoming.headers['content-encoding']))
+        else finish(decode(received.subarray(0, length), incoming.headers))
       })
     })
     const timer = setTimeout(() => fail(`no complete response within ${timeoutMs} ms`), timeoutMs)
@@ -333,10 +333,16 @@ const decoders: Readonly<Record<string, (bytes: Buffer) => Buffer>> = {
   br: brotliDecompressSync,
 }
 
+/** That of text/plain in older frameworks; JSON is always UTF-8. */
+export const singleByteCharset = /^text\/.*;\s*charset="?(iso-8859-\d+|windows-125\d)/i
+
 /** The text of a body; another one than JSON where it is not encoded as it says. */
-function decode(bytes: Buffer, encoding = 'identity'): string {
+function decode(bytes: Buffer, headers: IncomingHttpHeaders): string {
+  const { 'content-encoding': encoding = 'identity', 'content-type': type = '' } = headers
   try {
-    return (decoders[encoding.toLowerCase()]?.(bytes) ?? bytes).toString()
+    const decoded = decoders[encoding.toLowerCase()]?.(bytes) ?? bytes
+    const [, charset] = singleByteCharset.exec(type) ?? []
+    return charset === undefined ? decoded.toString() : new TextDecoder(charset).decode(decoded)
   } catch {
     return `Not ${encoding}: ${bytes}`
   }

@@ -1,4 +1,4 @@
-import { type Client, NoResponseError, PiecewiseBody, type Response } from '../../common/client.ts'
+import { asSecondCaller, type Client, NoResponseError, PiecewiseBody, type Response } from '../../common/client.ts'
 import type { Random } from '../../common/random.ts'
 import { unlessUndeletable } from '../engine/cleanup.ts'
 import { type Check, choice, onOwnServer, type ServerControl, spec } from '../engine/contract.ts'
@@ -19,6 +19,7 @@ import { uniqueText } from '../engine/state.ts'
 import {
   allOf,
   deleteItem,
+  expectList,
   type ModelItem,
   observeOperation,
   type Profile,
@@ -275,9 +276,11 @@ function bodyChecks<T extends ModelItem>(profile: Profile<T>): Check[] {
       ),
     ),
     spec('G3', 'lists and items are JSON whatever Accept says', async (client) => {
+      await asSecondCaller(client).send('GET', itemsPath) // accepts gzip
       const plain = await client.send('GET', itemsPath, undefined, { 'accept-encoding': 'identity' })
       const { 'content-encoding': encoding = 'identity' } = plain.headers
       observe('list', () => expectThat(/^identity$/i.test(encoding), 'a list without a content coding', plain))
+      observe('list', () => expectList(plain))
       // A server may refuse with 406 (choice, G9). What it sends is judged by what holds for every response.
       for (const accept of ['text/html,application/xhtml+xml', 'application/xml', 'text/plain']) {
         const via = rewriting(client, { headers: { accept } })

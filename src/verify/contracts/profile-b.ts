@@ -188,7 +188,12 @@ const basicChecks: readonly Check[] = [
     spec('B2', 'the first of the three initial items is done, the others are not', async (client) => {
       const done = (await listItems(client)).map((item) => item.done)
       const model = newModel(client)
-      const created = [await model.create(), await model.create(), await model.create()].map(({ id }) => id)
+      const created: string[] = []
+      for (const [idKey, nameKey, isDone] of orderedByNothing) {
+        const [id, name] = [`${idKey}-${uniqueText()}`, `${nameKey}-${uniqueText()}`]
+        await model.create({ id, name, notes: name, done: isDone })
+        created.push(id)
+      }
       const readOrder = async () => (await listItems(client)).map(({ id }) => id)
       const [order, ...others] = [await readOrder(), await readOrder(), await readOrder()]
       const createdInOrder = order.filter((id) => created.includes(id))
@@ -311,6 +316,13 @@ const stateChecks: readonly Check[] = [
     }),
   ),
 ]
+
+/** Beginnings of ids and names, and `done`: sorted by none of them, in either direction, these keep their order. */
+const orderedByNothing = [
+  ['m', 'm', false],
+  ['z', 'a', true],
+  ['a', 'z', false],
+] as const
 
 const isRedirectToHttps = ({ headers }: Response) => /^https:/i.test(headers.location ?? '')
 

@@ -42,6 +42,9 @@ interface Common {
   readonly requestsPerConnection: number
   readonly jsonType: string
   readonly textType: string
+  /** In text/plain;charset=ISO-8859-1 it is sent in that charset. */
+  readonly greetingType: string
+  readonly documentType: string
   readonly style: Style
   /** A trailing slash and percent-encoded unreserved characters match. */
   readonly loosePaths: boolean
@@ -88,6 +91,8 @@ const common: Common = {
   requestsPerConnection: Infinity,
   jsonType: 'application/json; charset=utf-8',
   textType: 'text/plain; charset=utf-8',
+  greetingType: 'text/plain; charset=utf-8',
+  documentType: 'application/json; charset=utf-8',
   style: { indent: '', eol: '', reverse: false, escape: 'none' },
   loosePaths: true,
   head: true,
@@ -327,7 +332,7 @@ const forecast = (o: Common): Json => {
 
 const samples = (o: Common, key: string, profile: Profile): ((path: string) => Methods | undefined) => {
   const forms = operationsOf(o, profile).map(formOf).join('\n')
-  const described = json(o, 200, describe(o, profile))
+  const described = json({ ...o, jsonType: o.documentType }, 200, describe(o, profile))
   const secured = (reply: (name: string) => Reply): Methods => ({
     GET: (req) => {
       const caller = callerOf(req, key, o)
@@ -335,7 +340,7 @@ const samples = (o: Common, key: string, profile: Profile): ((path: string) => M
     },
   })
   const table: Record<string, Methods> = {
-    '/': { GET: () => typed(o.textType, o.greeting) },
+    '/': { GET: () => typed(o.greetingType, o.greeting) },
     '/weatherforecast': { GET: () => json(o, 200, forecast(o)) },
     '/secret': secured((name) => typed(o.textType, o.secret(name))),
     '/swagger/v1/swagger.json': secured(() => described),
@@ -361,7 +366,8 @@ const send = async (req: IncomingMessage, res: ServerResponse, reply: Reply, o: 
   if (o.delay > 0) await wait(o.delay)
   const bodiless = reply.status === 204
   let status = reply.status
-  let body = Buffer.from(reply.body ?? '')
+  const isLatin1 = reply.headers?.some(([, value]) => /ISO-8859-1$/.test(value))
+  let body = Buffer.from(reply.body ?? '', isLatin1 ? 'latin1' : 'utf8')
   const headers: Header[] = [...o.extra, ...(reply.headers ?? [])]
   if (o.gzip && body.length > 0) {
     headers.push(['Vary', 'Accept-Encoding'])
@@ -1060,9 +1066,16 @@ export const correctServers: readonly CorrectServer[] = [
   a(
     'limits',
     'Names over 2,000 characters or with U+0000 are refused with 400, bodies over 100 kB with 400; five ' +
-      'requests per connection.',
-    ['A14', 'G5'],
-    { storable: shortText, bodyLimit: 100_000, tooLarge: 400, requestsPerConnection: 5 },
+      'requests per connection; the greeting is in ISO-8859-1.',
+    ['A14', 'G5', 'S2'],
+    {
+      storable: shortText,
+      bodyLimit: 100_000,
+      tooLarge: 400,
+      requestsPerConnection: 5,
+      greeting: 'Grüß Gott!',
+      greetingType: 'text/plain;charset=ISO-8859-1',
+    },
   ),
   a(
     'production',
@@ -1084,11 +1097,12 @@ export const correctServers: readonly CorrectServer[] = [
   ),
   a(
     'other-document',
-    'The document has inline schemas, other path spellings, extra paths and media types; forecast ' +
-      'dates are midnights at +02:00; the secret phrase comes first.',
+    'The document has inline schemas, other path spellings, extra paths and media types, and is ' +
+      'application/vnd.oai.openapi+json; forecast dates are midnights at +02:00; the secret phrase comes first.',
     ['S1'],
     {
       otherDocument: true,
+      documentType: 'application/vnd.oai.openapi+json',
       zone: '+02:00',
       midnight: true,
       secret: (name) => `The kettle knows.\r\n(for ${name})\r\n`,
@@ -1175,8 +1189,14 @@ export const correctServers: readonly CorrectServer[] = [
   b(
     'limits',
     'Ids are up to 64 letters, digits, points, hyphens and underscores; long texts, U+0000, unknown ' +
-      'members and bodies over 100 kB are CouldNotCreateItem or CouldNotUpdateItem.',
-    ['B11', 'G4', 'G5'],
-    { idStorable: (id) => /^[\w.-]{1,64}$/.test(id), storable: shortText, unknownRefused: true, bodyLimit: 100_000 },
+      'members and bodies over 100 kB are CouldNotCreateItem or CouldNotUpdateItem; the list is sorted by name.',
+    ['B1', 'B7', 'B11', 'G4', 'G5'],
+    {
+      idStorable: (id) => /^[\w.-]{1,64}$/.test(id),
+      storable: shortText,
+      unknownRefused: true,
+      bodyLimit: 100_000,
+      arrange: (items) => [...items].sort((one, other) => one.name.localeCompare(other.name)),
+    },
   ),
 ]

@@ -113,7 +113,7 @@ export async function startServer({ create }: Creatable): Promise<StartedServer>
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    token: signToken(tokenKey, 'Zoë Ångström'),
+    token: signToken(tokenKey, 'Zoë Ångström 木'),
     otherToken: signToken(tokenKey, 'Łukasz'),
     close() {
       server.close()
@@ -127,7 +127,7 @@ const validForSeconds = 3600
 function signToken(key: string, name: string): string {
   const now = Math.floor(Date.now() / 1000)
   const claims = {
-    sub: `user-${name.length}`,
+    sub: `${name}@example.org`,
     name: `${name} Jr.`,
     unique_name: name,
     iat: now,
