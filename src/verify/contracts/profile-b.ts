@@ -1,4 +1,4 @@
-import { randomInt } from 'node:crypto'
+import { randomBytes, randomInt } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { asSecondCaller, type Client, type Response } from '../../common/client.ts'
@@ -255,7 +255,9 @@ const stateChecks: readonly Check[] = [
       const number = BigInt(randomInt(10 ** 8, 10 ** 9)) * 2n ** 53n
       const long = ['1', '2'].map((end) => `${start}${'-'.repeat(35)}${end}`)
       const others = [...long, start.slice(0, -1), `${start}x`, start.slice(1), `${number}`, `${number + 1n}`]
-      await expectUsualIds(client, [start, ...others])
+      // Of 12 and of 24 characters, as the ids of some databases.
+      const hex = [6, 12].map((length) => randomBytes(length).toString('hex'))
+      await expectUsualIds(client, [start, ...others, ...hex])
       const ends = confusable.map((end) => `${start}${end}`)
       await expectUsualIds(client, ends, { mayBeEqual: true })
     },

@@ -1,4 +1,4 @@
-import { createHmac, generateKeyPairSync, type KeyPairKeyObjectResult, randomUUID, sign } from 'node:crypto'
+import { createHmac, generateKeyPairSync, randomUUID, sign } from 'node:crypto'
 import { asSecondCaller, bearer, type Client, type Response, singleByteCharset } from '../../common/client.ts'
 import { type Check, choice, spec, withToken, withTwoTokens } from '../engine/contract.ts'
 import {
@@ -208,14 +208,12 @@ function callerNames(token = ''): string[] {
 const swapCase = (text: string) =>
   [...text].map((char) => (char === char.toLowerCase() ? char.toUpperCase() : char.toLowerCase())).join('')
 
-let generated: (readonly [alg: string, pair: KeyPairKeyObjectResult])[] | undefined
-const keyPairs = () => {
-  generated ??= [
-    ['RS256', generateKeyPairSync('rsa', { modulusLength: 2048 })],
+/** A key of 1,024 bits is made in a few milliseconds. */
+const keyPairs = () =>
+  [
+    ['RS256', generateKeyPairSync('rsa', { modulusLength: 1024 })],
     ['ES256', generateKeyPairSync('ec', { namedCurve: 'P-256' })],
-  ]
-  return generated
-}
+  ] as const
 
 /**
  * Tokens without a valid signature, made from a valid one. Expired tokens, and those of other audiences or issuers,
@@ -226,17 +224,19 @@ function forgeTokens(token: string): string[] {
   const half = signature.slice(0, signature.length / 2)
   const parsed = decodeClaims(token)
   const unsigned = [{ alg: 'none' }, { alg: 'None' }, {}, { alg: '' }, { alg: null }].map(base64url)
-  // The key to check the signature with is in the token.
-  const signedBy = (alg: string, jwk: object, signContent: (content: string) => Buffer) => {
-    const content = `${base64url({ alg, typ: 'JWT', jwk })}.${claims}`
+  // The key to check the signature with is in the token, or is not known to the server.
+  const signedBy = (alg: string, key: { jwk: object } | { kid: string }, signContent: (content: string) => Buffer) => {
+    const content = `${base64url({ alg, typ: 'JWT', ...key })}.${claims}`
     return `${content}.${signContent(content).toString('base64url')}`
   }
-  const ownKeys = ['', 'secret', randomUUID()].map((key) => {
+  const ownKeys = ['', 'secret', randomUUID()].flatMap((key) => {
     const jwk = { kty: 'oct', k: Buffer.from(key).toString('base64url') }
-    return signedBy('HS256', jwk, (content) => createHmac('sha256', key).update(content).digest())
+    return [{ jwk }, { kid: randomUUID() }].map((name) =>
+      signedBy('HS256', name, (content) => createHmac('sha256', key).update(content).digest()),
+    )
   })
   const ownKeyPairs = keyPairs().map(([alg, { privateKey, publicKey }]) =>
-    signedBy(alg, publicKey.export({ format: 'jwk' }), (content) =>
+    signedBy(alg, { jwk: publicKey.export({ format: 'jwk' }) }, (content) =>
       sign('sha256', Buffer.from(content), { key: privateKey, dsaEncoding: 'ieee-p1363' }),
     ),
   )

@@ -1,4 +1,4 @@
-import { createHmac, randomInt } from 'node:crypto'
+import { createHmac, createPublicKey, type JsonWebKey, randomInt, verify } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -567,6 +567,60 @@ add(
   },
 )
 
+add(
+  'a-own-origin-403',
+  'S5',
+  'wire',
+  'Writes with an Origin header are refused with 403, those of the page of the server too.',
+  class extends ReferenceA {
+    override async route(request: Request) {
+      const isWrite = !['GET', 'HEAD', 'OPTIONS'].includes(request.method)
+      return isWrite && header(request, 'origin') !== '' ? empty(403) : super.route(request)
+    }
+  },
+)
+
+add(
+  'a-list-gzip-from-cache',
+  'G3',
+  'wire',
+  'A list that was compressed for one caller is sent from a cache to callers that do not accept gzip.',
+  class extends ReferenceA {
+    cached: Result | undefined
+    override async getItems(request: Request) {
+      if (this.cached) return this.cached
+      const result = await super.getItems(request)
+      if (!header(request, 'accept-encoding').includes('gzip')) return result
+      const headers = { ...result.headers, 'content-encoding': 'gzip' }
+      this.cached = { ...result, headers, body: gzipSync(result.body as string) }
+      return this.cached
+    }
+    override async route(request: Request) {
+      if (request.method !== 'GET') this.cached = undefined
+      return super.route(request)
+    }
+  },
+)
+
+add(
+  'a-put-of-flag-alone-lost',
+  'A7',
+  'state',
+  'A PUT that changes only isComplete is not stored, which a cache hides for 1.5 seconds.',
+  class extends ReferenceA {
+    override replace(id: bigint, draft: DraftA) {
+      const before = this.items.get(id)
+      const isReplaced = super.replace(id, draft)
+      const after = this.items.get(id)
+      if (before && before.name === draft.name)
+        later(1500, () => {
+          if (this.items.get(id) === after) this.items.set(id, before)
+        })
+      return isReplaced
+    }
+  },
+)
+
 // Profile A: texts
 
 add(
@@ -1036,6 +1090,37 @@ add(
       const own = super.verifyToken(token)
       if (own.ok || !isObject(jwk) || typeof jwk.k !== 'string') return own
       return new ReferenceA({ tokenKey: Buffer.from(jwk.k, 'base64url').toString() }).verifyToken(token)
+    }
+  },
+)
+
+add(
+  'a-token-brings-its-rsa-key',
+  'S3',
+  'samples',
+  'A token is accepted that is signed with RS256 and the key pair whose public key is in its header (jwk).',
+  class extends ReferenceA {
+    override verifyToken(token: string): Outcome<JsonObject, string> {
+      const [head = '', payload = '', signature = ''] = token.split('.')
+      const { alg, jwk } = this.tokenPart(head) ?? {}
+      const claims = this.tokenPart(payload)
+      if (alg !== 'RS256' || !isObject(jwk) || claims === undefined) return super.verifyToken(token)
+      const key = createPublicKey({ key: jwk as JsonWebKey, format: 'jwk' })
+      const isSigned = verify('sha256', Buffer.from(`${head}.${payload}`), key, Buffer.from(signature, 'base64url'))
+      return isSigned ? accepted(claims) : super.verifyToken(token)
+    }
+  },
+)
+
+add(
+  'a-token-of-unknown-key',
+  'S3',
+  'samples',
+  'A token whose header names a key (kid) that the server does not have is checked with an empty key.',
+  class extends ReferenceA {
+    override verifyToken(token: string) {
+      const { kid } = this.tokenPart(token.split('.')[0] ?? '') ?? {}
+      return kid === undefined ? super.verifyToken(token) : new ReferenceA({ tokenKey: '' }).verifyToken(token)
     }
   },
 )
@@ -1585,6 +1670,76 @@ add(
   },
 )
 
+add(
+  'b-list-empty-after-head',
+  'B1',
+  'state',
+  'The response to a HEAD of the list is cached for 1.5 seconds, or until a write, and sent to GET without a body.',
+  class extends ReferenceB {
+    cachedUntil = 0
+    override async route(request: Request) {
+      if (request.method !== 'GET') this.cachedUntil = request.method === 'HEAD' ? sinceStart() + 1500 : 0
+      return super.route(request)
+    }
+    override async getItems(request: Request) {
+      const result = await super.getItems(request)
+      return request.method === 'GET' && sinceStart() < this.cachedUntil ? { ...result, body: '' } : result
+    }
+  },
+)
+
+add(
+  'b-puts-written-in-other-order',
+  'B7',
+  'state',
+  'Of two PUTs of one item within 250 ms the first is written again 800 ms later.',
+  class extends ReferenceB {
+    last = new Map<string, { item: ItemB; at: number }>()
+    override replace(id: string, item: ItemB) {
+      const { item: first, at } = this.last.get(id) ?? { item, at: -Infinity }
+      if (sinceStart() - at < 250)
+        later(800, () => {
+          if (this.items.has(id)) this.items.set(id, first)
+        })
+      this.last.set(id, { item, at: sinceStart() })
+      return super.replace(id, item)
+    }
+  },
+)
+
+add(
+  'b-put-written-again-after-delete',
+  'B8',
+  'state',
+  'A PUT is written again 700 ms later, so that an item that was deleted in between comes back.',
+  class extends ReferenceB {
+    override replace(id: string, item: ItemB) {
+      later(700, () => this.items.set(id, item))
+      return super.replace(id, item)
+    }
+  },
+)
+
+add(
+  'b-list-read-in-pages-of-five',
+  'B1',
+  'state',
+  'The list is read in pages of five by offset, 8 ms each, so that a DELETE of an earlier item makes it skip one.',
+  class extends ReferenceB {
+    override async getItems() {
+      const items: ItemB[] = []
+      for (let at = 0; at < this.items.size; at += 5) {
+        items.push(...this.list().slice(at, at + 5))
+        await sleep(8)
+      }
+      return json(
+        200,
+        items.map((item) => this.toWire(item)),
+      )
+    }
+  },
+)
+
 // Profile B: numbers
 
 add(
@@ -2114,6 +2269,22 @@ add(
   class extends ReferenceB {
     override insert(item: ItemB) {
       return item.id === '__proto__' ? item : super.insert(item)
+    }
+  },
+)
+
+add(
+  'b-id-of-12-characters-not-found',
+  'B7',
+  'state',
+  'An id of 12 characters is taken for another kind of id: PUT and DELETE do not find its item.',
+  class extends ReferenceB {
+    override async putItem(request: Request) {
+      const body = this.readItem(request, 'CouldNotUpdateItem')
+      return body.ok && body.value.id.length === 12 ? this.error(404, 'RecordNotFound') : super.putItem(request)
+    }
+    override async deleteItem(request: Request) {
+      return request.parameter.length === 12 ? this.error(404, 'RecordNotFound') : super.deleteItem(request)
     }
   },
 )
