@@ -49,7 +49,7 @@ export async function send(client: Client, path: string, method = 'GET', headers
 
 const sendToken = (client: Client, path: string) => client.send('GET', path, undefined, bearer(client.token))
 
-/** Text in UTF-8 without markup: with another encoding, it would contain replacement characters. */
+/** Text without markup; where it is not in the charset that it declares, it contains replacement characters. */
 function expectPlainText(response: Response): void {
   const { text, headers } = response
   if (singleByteCharset.test(`${headers['content-type']}`)) expectTextType(response)
