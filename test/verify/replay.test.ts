@@ -67,9 +67,8 @@ const faults: readonly Fault[] = [
     profile: 'a',
     rules: ['A1'],
     mutate: staleList,
-    isShown: (_, responses) =>
-      isMissing(lastMatch(responses.slice(0, -1).join(), /("id":\d+)/g), last(responses)) &&
-      last(responses).startsWith('200 '),
+    isShown: (commands, responses) =>
+      isMissing(lastMatch(commands, /"name":("[^"]+")/g), last(responses)) && last(responses).startsWith('200 '),
   },
   {
     title: 'A2 GET of an item returns 404',

@@ -275,8 +275,7 @@ async function watch<T extends ModelItem>(model: StoreModel<T>): Promise<AtEnd> 
   const isDone = Object.fromEntries(Object.entries(changes).filter(([, value]) => value === true)) as Partial<T>
   // What is written late, in another order or only to a cache shows later.
   for (const last of ['PUT', 'DELETE']) {
-    const item = await model.create()
-    await model.update(item, model.changes(false))
+    const item = await model.update(await model.create(), model.changes(false))
     await (last === 'PUT' ? model.update(item, isDone) : model.remove(item))
   }
   await model.expectStored('POST, PUT and DELETE')
