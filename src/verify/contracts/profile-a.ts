@@ -16,7 +16,7 @@ import {
 import { uniqueText } from '../engine/state.ts'
 import { commonChecks, expectRefused, openControl, textChecks } from './common.ts'
 import { invariants, locationInvariant, readInvariant, secretInvariant } from './invariants.ts'
-import { observeOperation, type Profile, populate, StoreModel, withValue } from './model.ts'
+import { deleteItem, observeOperation, type Profile, populate, StoreModel, withValue } from './model.ts'
 import { itemsPath, observe, ofProfile, providing } from './rules.ts'
 import { endpointChecks, sampleChecks } from './samples.ts'
 import { storeChecks } from './store.ts'
@@ -155,6 +155,8 @@ const basicChecks: readonly Check[] = [
     choice('A4', 'the first id is 1', async (client) => {
       const { id } = await create(client)
       expectThat(id === 1, `the id 1, not ${id}`)
+      // The next check needs an empty list.
+      await deleteItem(client, id)
     }),
   ),
   ...store.created,
