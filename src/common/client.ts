@@ -336,7 +336,7 @@ const decoders: Readonly<Record<string, (bytes: Buffer) => Buffer>> = {
 /** That of text/plain in older frameworks; JSON is always UTF-8. */
 export const singleByteCharset = /^text\/.*;\s*charset="?(iso-8859-\d+|windows-125\d)/i
 
-/** The text of a body; another one than JSON where it is not encoded as it says. */
+/** The text of a body; where it is not encoded as its headers say, a text that is no JSON. */
 function decode(bytes: Buffer, headers: IncomingHttpHeaders): string {
   const { 'content-encoding': encoding = 'identity', 'content-type': type = '' } = headers
   try {

@@ -155,7 +155,7 @@ const basicChecks: readonly Check[] = [
     choice('A4', 'the first id is 1', async (client) => {
       const { id } = await create(client)
       expectThat(id === 1, `the id 1, not ${id}`)
-      // The next check needs an empty list.
+      // Else it stays until DELETE has been checked, and no check sees an empty list.
       await deleteItem(client, id)
     }),
   ),

@@ -272,12 +272,11 @@ function itemsIn(response: Response, id: ModelItem['id']): Record<string, unknow
 async function watch<T extends ModelItem>(model: StoreModel<T>): Promise<AtEnd> {
   const changes = model.changes(true)
   await model.create(changes)
-  const isDone = Object.fromEntries(Object.entries(changes).filter(([, value]) => value === true)) as Partial<T>
+  const flagAlone = Object.fromEntries(Object.entries(changes).filter(([, value]) => value === true)) as Partial<T>
   // What is written late, in another order or only to a cache shows later.
-  for (const last of ['PUT', 'DELETE']) {
-    const item = await model.update(await model.create(), model.changes(false))
-    await (last === 'PUT' ? model.update(item, isDone) : model.remove(item))
-  }
+  const createChanged = async () => model.update(await model.create(), model.changes(false))
+  await model.update(await createChanged(), flagAlone)
+  await model.remove(await createChanged())
   await model.expectStored('POST, PUT and DELETE')
   const startedAt = performance.now()
   const secondsPassed = () => Math.round((performance.now() - startedAt) / 1000)

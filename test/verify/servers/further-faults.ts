@@ -52,6 +52,11 @@ const accepted = <T>(value: T) => ({ ok: true, value }) as const
 const header = (request: Request, name: string) => String(request.incoming.headers[name] ?? '')
 const later = (milliseconds: number, work: () => void) => void setTimeout(work, milliseconds).unref()
 const sinceStart = () => performance.now()
+const gzipped = (result: Result): Result => ({
+  ...result,
+  headers: { ...result.headers, 'content-encoding': 'gzip' },
+  body: gzipSync(result.body as string),
+})
 
 /** The parts of a body as they arrive. */
 const chunksOf = (incoming: IncomingMessage) =>
@@ -106,6 +111,18 @@ const storesName = (change: (name: string) => string | null, methods = 'POST PUT
       const draft = super.toDraft(body)
       if (draft.name === null || !methods.includes(this.method)) return draft
       return { ...draft, name: change(draft.name) }
+    }
+  }
+
+/** A store for each value of a request header. */
+const storePerHeader = (name: string) =>
+  class extends ReferenceA {
+    stores = new Map<string, ReferenceA>()
+    override async route(request: Request) {
+      const value = header(request, name)
+      const store = this.stores.get(value) ?? new ReferenceA(this.options)
+      this.stores.set(value, store)
+      return store.route(request)
     }
   }
 
@@ -428,21 +445,7 @@ add(
   },
 )
 
-add(
-  'a-store-per-user-agent',
-  'A1',
-  'state',
-  'Every User-Agent has a store of its own.',
-  class extends ReferenceA {
-    stores = new Map<string, ReferenceA>()
-    override async route(request: Request) {
-      const agent = header(request, 'user-agent')
-      const store = this.stores.get(agent) ?? new ReferenceA(this.options)
-      this.stores.set(agent, store)
-      return store.route(request)
-    }
-  },
-)
+add('a-store-per-user-agent', 'A1', 'state', 'Every User-Agent has a store of its own.', storePerHeader('user-agent'))
 
 add(
   'a-null-name-translated',
@@ -495,22 +498,8 @@ add(
   'a-store-per-authorization',
   'A1',
   'state',
-  'Callers with an Authorization header read and write a store of their own.',
-  class extends ReferenceA {
-    own = new Map<string, ReferenceA>()
-    override itemRoutes() {
-      return super.itemRoutes().map((route) => ({
-        ...route,
-        handle: async (request: Request) => {
-          const caller = header(request, 'authorization')
-          if (caller === '') return route.handle(request)
-          const store = this.own.get(caller) ?? new ReferenceA(this.options)
-          this.own.set(caller, store)
-          return store.route(request)
-        },
-      }))
-    }
-  },
+  'Every value of Authorization has a store of its own.',
+  storePerHeader('authorization'),
 )
 
 add(
@@ -547,9 +536,7 @@ add(
   'The list is compressed with gzip also for callers that accept only the identity coding.',
   class extends ReferenceA {
     override async getItems(request: Request) {
-      const result = await super.getItems(request)
-      const headers = { ...result.headers, 'content-encoding': 'gzip' }
-      return { ...result, headers, body: gzipSync(result.body as string) }
+      return gzipped(await super.getItems(request))
     }
   },
 )
@@ -591,8 +578,7 @@ add(
       if (this.cached) return this.cached
       const result = await super.getItems(request)
       if (!header(request, 'accept-encoding').includes('gzip')) return result
-      const headers = { ...result.headers, 'content-encoding': 'gzip' }
-      this.cached = { ...result, headers, body: gzipSync(result.body as string) }
+      this.cached = gzipped(result)
       return this.cached
     }
     override async route(request: Request) {
@@ -1905,11 +1891,8 @@ add(
       return result
     }
     override async route(request: Request) {
-      const { path, method } = request
-      const prefix = /^\/api\/todoitems\/?/i.exec(path)?.[0] ?? ''
-      if (method !== 'GET')
-        for (const cached of [...this.cached.keys()])
-          if (cached.startsWith(prefix.slice(0, 14))) this.cached.delete(cached)
+      const [collection = ''] = /^\/[^/]+\/[^/]+/.exec(request.path) ?? []
+      if (request.method !== 'GET') for (const path of [collection, `${collection}/`]) this.cached.delete(path)
       return super.route(request)
     }
   },
