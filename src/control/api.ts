@@ -195,7 +195,7 @@ function controlRoutes(api: Api, settings: ControlApiSettings): Route[] {
       body: itemsBody(true),
       headers: { ETag: 'The entity tag of these items, for If-Match of a PUT.' },
       errors: ['precondition-failed', 'store-unavailable'],
-      execute: async (input) => respondWith(input, await spaceOf(input).list()),
+      execute: async (input) => respondWith(input, await spaceOf(input).list(input.request)),
     }),
     controlRoute<ItemBodies>('putItems', 'PUT', '/items', {
       summary: 'Replace the items by exactly these',

@@ -4,7 +4,7 @@ import type { Api, DispatchSettings } from '../http/dispatch.ts'
 import type { Ending, Space } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import type { FromSchema, ObjectSchema } from '../http/schema.ts'
-import type { Awaitable, IfMatch, ListRepresentation, ReplaceOutcome, Stores } from '../store/store.ts'
+import type { Awaitable, IfMatch, ListRepresentation, Reader, ReplaceOutcome, Stores } from '../store/store.ts'
 import { type FaultSettings, Faults } from './faults.ts'
 import { itemChange, Journal, type JournalBudget, type RequestOutcome, type RulesOf, Use } from './journal.ts'
 import type { ItemChange, ProfileInfo, SpaceInfo, SpaceMode } from './schema.ts'
@@ -14,7 +14,7 @@ export type ItemBodies = readonly FromSchema<ObjectSchema>[]
 /** The items of a space are read and replaced in the same way in every profile. */
 export interface SpaceItems {
   readonly stores: Stores
-  list(): Awaitable<ListRepresentation>
+  list(reader?: Reader): Awaitable<ListRepresentation>
   /** Restores the starting items. */
   reset(): Awaitable<ReplaceOutcome>
   putItems(items: ItemBodies, ifMatch?: IfMatch): Awaitable<ReplaceOutcome>
@@ -71,8 +71,8 @@ export class ControlledSpace implements Space {
     return { ...info(), instance, space: name || undefined, spaces, hasChanged }
   }
 
-  list() {
-    return this.#items.list()
+  list(reader?: Reader) {
+    return this.#items.list(reader)
   }
 
   /** Restores the faults, too, and empties the journal. */

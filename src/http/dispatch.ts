@@ -1,5 +1,5 @@
 import type { Log } from '../log.ts'
-import { UnavailableError } from '../store/store.ts'
+import { UnavailableError, WithdrawnError } from '../store/store.ts'
 import { authenticate, type VerifyToken } from './auth.ts'
 import { type AppliedFault, type ContextSettings, RequestContext } from './context.ts'
 import { allowsOtherOrigins, type CorsPolicy, isOriginAllowed, withCors } from './cors.ts'
@@ -197,7 +197,10 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     if (outcome instanceof Promise)
       outcome.then(
         (value) => respond(context, route, value),
-        (cause: unknown) => finish(context, toError(cause, context)),
+        (cause: unknown) => {
+          if (cause instanceof WithdrawnError) close(context, route, false)
+          else finish(context, toError(cause, context))
+        },
       )
     else respond(context, route, outcome)
   }
@@ -212,15 +215,15 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
       }
       context.request.delay({ delayMs, bodyBytes: context.bodyBytes?.length ?? 0, isKept, done })
     } else if (typeof outcome === 'object') finish(context, outcome)
-    else if (outcome === 'reset') reset(context, route)
+    else if (outcome === 'reset') close(context, route, true)
     else execute(context, route)
   }
 
-  /** Resets the connection in place of a response. */
-  function reset(context: RequestContext, { operation, method }: Route): void {
+  /** Closes or resets the connection in place of a response. */
+  function close(context: RequestContext, { operation, method }: Route, withReset: boolean): void {
     observe?.(api.name, operation, method, 'closed', monotonicNow() - context.startedAt)
-    context.record?.('reset')
-    context.request.abort(true)
+    if (withReset) context.record?.('reset')
+    context.request.abort(withReset)
   }
 
   function respond(context: RequestContext, route: Route, outcome: unknown): void {

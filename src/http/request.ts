@@ -38,6 +38,8 @@ export interface Request {
   /** Receives the whole body; the error code says why it was not received. */
   readBody(limitBytes: number, done: (body: Buffer | ErrorCode) => void): void
   respond(response: Response): void
+  /** Whether the client has closed the connection before it got a response. */
+  readonly isAborted: boolean
   /** Development: calls `ended` once. */
   onEnd(ended: (how: Ending) => void): void
   delay(delay: Delay): void
@@ -72,5 +74,5 @@ export interface HandlerInput<Id, Body> {
   readonly pathPrefix: string
   /** The query has its question mark; empty where there is none. */
   readonly query: string
-  readonly request: Pick<Request, 'header'>
+  readonly request: Pick<Request, 'header' | 'isAborted'>
 }

@@ -93,6 +93,6 @@ export const listRoute = (profile: ProfileName, itemSchema: ObjectSchema, order:
     },
     method: 'GET',
     path: itemsPath,
-    execute: ({ space }) => space.stores[profile].list(),
+    execute: ({ space, request }) => space.stores[profile].list(request),
     respond: (list, input) => respondWith(input, list),
   })

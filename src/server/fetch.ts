@@ -96,6 +96,10 @@ export abstract class FetchRequest implements Request {
     )
   }
 
+  get isAborted(): boolean {
+    return this.request.signal.aborted
+  }
+
   get overloadReason(): string | undefined {
     return this.server.overload.reason
   }

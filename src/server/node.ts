@@ -513,6 +513,10 @@ class NodeRequest implements Request {
     return this.incoming.rawHeaders
   }
 
+  get isAborted(): boolean {
+    return this.incoming.socket.destroyed
+  }
+
   header(name: string): string | undefined {
     // Only Set-Cookie, which no request has, is an array.
     return this.incoming.headers[name] as string | undefined

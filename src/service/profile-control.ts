@@ -44,7 +44,7 @@ export function controlledProfile<Name extends ProfileName>(
       get stores() {
         return always ?? stores()
       },
-      list: () => store().list(),
+      list: (reader) => store().list(reader),
       reset: () => store().replaceAll(startingItems as never),
       putItems: (items, ifMatch) => profile.replaceAll(store(), items, ifMatch),
       dispose() {

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { joinParts, partBytes } from './list-reads.ts'
 import {
   type Awaitable,
   defaultSpace,
@@ -179,10 +180,8 @@ class Budget {
   }
 }
 
-/** A list has segments of up to 256 items or about 256 KiB. A write serializes one again; slow readers share the others. */
+/** A list has segments of up to 256 items or about `partBytes`. A write serializes one again; slow readers share the others. */
 const maxSegmentItems = 256
-/** A list that is not longer is joined into one buffer. */
-const maxBufferBytes = 256 * 1024
 
 interface Segment<Item> {
   readonly entries: Entry<Item>[]
@@ -202,8 +201,6 @@ interface Entry<Item> {
   version: number
   readonly segment: Segment<Item>
 }
-
-const [openingBracket, closingBracket] = [Buffer.from('['), Buffer.from(']')]
 
 /** Holds the items of a profile by key, and their list in the order in which they were added. */
 class MemoryItems<Key extends number | string, Item extends object> {
@@ -250,7 +247,7 @@ class MemoryItems<Key extends number | string, Item extends object> {
     if (this.entries.size >= this.#maxItems) return 'item-limit'
     if (!this.#budget.replace(0, bytes)) return 'memory-limit'
     let segment = this.#segments.at(-1)
-    if (!segment || segment.entries.length === maxSegmentItems || segment.bytes >= maxBufferBytes) {
+    if (!segment || segment.entries.length === maxSegmentItems || segment.bytes >= partBytes) {
       segment = { entries: [], bytes: 0, buffer: undefined }
       this.#segments.push(segment)
     }
@@ -315,10 +312,7 @@ class MemoryItems<Key extends number | string, Item extends object> {
       segment.buffer ??= Buffer.from(`,${segment.entries.map((entry) => this.jsonOf(entry)).join(',')}`)
       return segment.buffer
     })
-    if (segments[0]) segments[0] = segments[0].subarray(1)
-    const buffers = [openingBracket, ...segments, closingBracket]
-    const length = buffers.reduce((sum, buffer) => sum + buffer.length, 0)
-    return length > maxBufferBytes ? buffers : [Buffer.concat(buffers, length)]
+    return joinParts(segments)
   }
 }
 

@@ -17,6 +17,14 @@ export class UnavailableError extends Error {}
 /** The write may have happened: only a look at the items tells. */
 export class OutcomeUnknownError extends UnavailableError {}
 
+/** The operation had no effect, and nobody waits for its outcome any more. */
+export class WithdrawnError extends Error {}
+
+/** The request of a client that reads a list: once it is aborted, the client has left. */
+export interface Reader {
+  readonly isAborted: boolean
+}
+
 export interface ItemA {
   /** An int64 in decimal digits, without leading zeros. */
   readonly id: string
@@ -65,7 +73,7 @@ export type ReplaceOutcome = 'replaced' | 'changed' | 'unstorable' | Full
 
 /** Profile A: the store assigns ids, ascending and never reused (A4). Lists are ordered by id (A1). */
 export interface StoreA {
-  list(): Awaitable<ListRepresentation>
+  list(reader?: Reader): Awaitable<ListRepresentation>
   get(id: string): Awaitable<Representation | 'not-found'>
   create(fields: FieldsA): Awaitable<(Representation & { readonly id: string }) | 'unstorable' | Full>
   /** Changes the fields and nothing else (A7, A10). Returns the entity tag of what this write has stored. */
@@ -81,7 +89,7 @@ export interface StoreA {
 
 /** Profile B: the client supplies ids. Lists are in order of creation (B1); a replaced item keeps its place (B7). */
 export interface StoreB {
-  list(): Awaitable<ListRepresentation>
+  list(reader?: Reader): Awaitable<ListRepresentation>
   create(item: ItemB): Awaitable<Pick<Representation, 'json'> | 'in-use' | 'unstorable' | Full>
   replace(item: ItemB): Awaitable<'replaced' | 'not-found' | 'unstorable' | Full>
   delete(id: string): Awaitable<'deleted' | 'not-found'>

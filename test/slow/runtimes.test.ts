@@ -11,7 +11,7 @@ import { sharedBrowser } from '../support/browser.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { serve } from '../support/cli.ts'
 import { createClient } from '../support/client.ts'
-import { startFlood } from '../support/flood.ts'
+import { endlessChunks, startFlood } from '../support/flood.ts'
 import { Instance } from '../support/instance.ts'
 import { startPostgres } from '../support/postgres.ts'
 import { memoryOf } from '../support/process.ts'
@@ -168,7 +168,7 @@ for (const runtime of runtimes) {
     if (name !== 'Node')
       test('clients that send chunks of one byte do not keep others waiting', async (t) => {
         const { running, url, port } = await serveHere(t, ['--no-https'])
-        const flood = await startFlood(t, port, 'endless chunks of one byte', { clients: 40 })
+        const flood = await startFlood(t, port, endlessChunks, { clients: 40 })
         for (let count = 0; count < 10; count++) assert.equal((await fetch(`${url}${items}`)).status, 200)
         await flood.stop()
         // Deno's own server copies its buffer for each chunk that is left, for a minute: docs/runtimes.md.

@@ -17,14 +17,18 @@ const chunkedDelete = `DELETE ${items}/1 HTTP/1.1\r\nHost: x\r\n${chunked}\r\n`
 /** What a client sends first, and then again and again, as fast as the server reads. */
 export interface Flood {
   readonly first?: string
-  readonly repeated: Uint8Array
+  readonly repeated?: Uint8Array
   readonly readsNothing?: boolean
+  /** The client closes its connection when the response begins. */
+  readonly leaves?: boolean
 }
+
+export const endlessChunks: Flood = { first: post(chunked), repeated: chunksOf(1) }
 
 export const floods: Readonly<Record<string, Flood>> = {
   'bodies declared with 100 MB': { first: post('Content-Length: 104857600\r\n'), repeated: Buffer.alloc(65_536, 'x') },
   'endless chunks of 32 KiB': { first: post(chunked), repeated: chunksOf(32_768) },
-  'endless chunks of one byte': { first: post(chunked), repeated: chunksOf(1) },
+  'endless chunks of one byte': endlessChunks,
   'endless chunks of sixty bytes': { first: post(chunked), repeated: chunksOf(60) },
   'endless chunks of one byte, rejected by the head': {
     first: post(chunked).replace('application/json', 'text/plain'),
@@ -84,7 +88,7 @@ const reconnectDelayMs = 5
 /** Clients that send at the same time; each connects again when its connection is closed. */
 export function flood(
   port: number,
-  { first, repeated, readsNothing }: Flood,
+  { first, repeated, readsNothing, leaves }: Flood,
   { clients, durationMs = 60_000, maxConnections = 50_000 }: FloodOptions,
 ) {
   const statuses: Statuses = {}
@@ -95,7 +99,7 @@ export function flood(
     if (connections++ >= maxConnections) return
     const socket = connect(port, '127.0.0.1')
     const send = () => {
-      while (!socket.destroyed && socket.write(repeated));
+      while (repeated && !socket.destroyed && socket.write(repeated));
     }
     sockets.add(socket)
     socket.on('error', () => {})
@@ -105,6 +109,7 @@ export function flood(
       setTimeout(open, reconnectDelayMs)
     })
     if (!readsNothing) countStatuses(socket, statuses)
+    if (leaves) socket.on('data', () => socket.destroy())
     if (first) socket.write(first)
     send()
   }
@@ -119,8 +124,8 @@ export function flood(
 }
 
 /** A flood from a thread of its own: what the test measures does not wait for it. Returns once all clients are connected. */
-export async function startFlood(t: TestContext, port: number, name: string, options: FloodOptions) {
-  const worker = new Worker(new URL('flood-worker.js', import.meta.url), { workerData: { port, name, options } })
+export async function startFlood(t: TestContext, port: number, flood: Flood, options: FloodOptions) {
+  const worker = new Worker(new URL('flood-worker.js', import.meta.url), { workerData: { port, flood, options } })
   cleanUp(t, () => worker.terminate())
   await once(worker, 'message')
   return {

@@ -1,5 +1,5 @@
-import { UnavailableError } from '../store.ts'
-import { type PendingCall, type Pool, WithdrawnError } from './pool.ts'
+import { UnavailableError, WithdrawnError } from '../store.ts'
+import type { PendingCall, Pool } from './pool.ts'
 
 /** The most that one statement creates. */
 const maxItems = 100

@@ -3,7 +3,7 @@ import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client, QueryResult } from 'pg'
 import { Failures, type Notice } from '../notices.ts'
-import { UnavailableError } from '../store.ts'
+import { UnavailableError, WithdrawnError } from '../store.ts'
 import {
   connect,
   type DatabaseConnection,
@@ -85,6 +85,8 @@ const one: RowCount = [1, 1]
 export const oneAtMost: RowCount = [0, 1]
 
 /**
+ * `read` takes the text of each value that is not null; without it they are read by their types.
+ *
  * The name of a prepared statement contains a hash of its text. Behind a connection pooler the statement may have been
  * prepared by another program, on a schema of its own: the same name always means the same text.
  */
@@ -93,8 +95,10 @@ export function prepared(
   text: string,
   columns: readonly string[] = [],
   rows = columns.length > 0 ? one : oneAtMost,
+  read?: (text: string) => unknown,
 ): PreparedStatement {
   const hash = createHash('sha256').update(text).digest('hex').slice(0, 32)
+  const types = read && { getTypeParser: () => read }
   // The first one that begins a line: a statement may begin with the clause "with".
   const [command = 'select'] = /^ *(?:insert|update|delete)\b/m.exec(text)?.map((word) => word.trim()) ?? []
   return {
@@ -103,8 +107,8 @@ export function prepared(
     columns,
     rows,
     isWrite: command !== 'select',
-    named: inherited({ name: `${name}_${hash}`, text }),
-    unnamed: inherited({ text }),
+    named: inherited({ name: `${name}_${hash}`, text, types }),
+    unnamed: inherited({ text, types }),
   }
 }
 
@@ -127,9 +131,6 @@ export interface PendingCall<Outcome> {
   resolve(outcome: Outcome): void
   reject(error: unknown): void
 }
-
-/** The statement was not sent, or had no effect, and is no longer wanted. */
-export class WithdrawnError extends Error {}
 
 /** A call of `query` that has no outcome yet, or whose caller has been told that it takes too long. */
 interface QueryCall extends PendingCall<QueryResult> {

@@ -1,6 +1,16 @@
 import { createHash } from 'node:crypto'
 import type { Client, QueryResult } from 'pg'
 import {
+  hashEtag,
+  joinParts,
+  KnownLists,
+  ListReads,
+  LongReads,
+  lengthOf,
+  maxWholeBytes,
+  partBytes,
+} from '../list-reads.ts'
+import {
   defaultSpace,
   etagOf,
   highestId,
@@ -8,13 +18,13 @@ import {
   type ItemB,
   type ListRepresentation,
   type PersistentSpaces,
+  type Reader,
   type ReplaceOutcome,
   type Serializers,
   type Snapshot,
   type Snapshots,
   type StoreA,
   type StoreB,
-  setRecent,
   startingStateOf,
   versionsIn,
 } from '../store.ts'
@@ -88,7 +98,7 @@ export async function postgresSpaces(
     }, timeoutMs)
   }
 
-  const context = { pool, tables, newVersion, replaceAll }
+  const context = { pool, tables, longReads: new LongReads(), newVersion, replaceAll }
   const itemsOfA = numberedItems(context, a)
   const itemsOfB = namedItems(context, b)
   return {
@@ -107,15 +117,14 @@ const ping = prepared('ping', 'select 1 as one', ['one'])
 /** PostgreSQL's text type cannot hold U+0000. */
 const isStorable = (...texts: (string | null)[]) => !texts.some((text) => text?.includes('\0'))
 
-/** Longer lists are sent from one buffer, as long as they do not change: clients that read slowly share it. */
-const minSharedLength = 64 * 1024
-/** Buffers of the spaces whose lists were read last. */
-const maxSharedLists = 100
+/** Longer lists are sent from the same buffers, as long as they do not change: clients that read slowly share them. */
+const minSharedBytes = 64 * 1024
 const emptyList = '[]'
 
 interface TableContext {
   readonly pool: Pool
   readonly tables: Tables
+  readonly longReads: LongReads
   newVersion(): string
   /** Stores exactly these items, unless `isChanged` finds in the same transaction that they are not to be replaced. */
   replaceAll(
@@ -132,6 +141,8 @@ interface TableSettings {
   readonly order: 'id' | 'place'
   /** An item of a list, with the text that `serialize` makes, too: to_json() escapes as JSON.stringify() does. */
   readonly json: string
+  /** About the bytes of that. */
+  readonly length: string
   /** Inserts the starting items, $3, into the space `made`. */
   readonly insert: string
   /** The last id or place, the starting items, and what else `insert` needs. */
@@ -141,8 +152,8 @@ interface TableSettings {
 
 /** The items of a profile in all spaces: their lists, and what a space is that was never written to. */
 function itemTable(
-  { pool, tables, replaceAll }: TableContext,
-  { profile, order, json, insert, startingRows, starting }: TableSettings,
+  { pool, tables, longReads, replaceAll }: TableContext,
+  { profile, order, json, length, insert, startingRows, starting }: TableSettings,
 ) {
   const { spaces, [profile]: items } = tables
   // It is not null once the profile was written to.
@@ -163,9 +174,22 @@ function itemTable(
     `select exists (select 1 from ${spaces} where space = $1 and ${last} is not null) as found`,
     ['found'],
   )
-  /** By space: statements that are sent at the end of this turn of the event loop. */
-  const reading = new Map<string, Promise<ListRepresentation>>()
-  const shared = new Map<string, { readonly etag: string; readonly bytes: WeakRef<Buffer> }>()
+  const selectParts = prepared(
+    'list_parts',
+    `select string_agg(',' || ${json}, '' order by ${order}) as part
+    from (select *, sum(${length}) over (order by ${order}) / ${partBytes} as number from ${items} where space = $1) as items
+    group by number order by number`,
+    ['part'],
+    [0, Number.POSITIVE_INFINITY],
+    (part) => Buffer.from(part),
+  )
+  const known = new KnownLists<string>()
+  const lists = new ListReads({
+    read: readList,
+    // A list that was never read here may be short: it does not wait for others.
+    isLong: (space) => (known.get(space)?.bytes ?? 0) > maxWholeBytes,
+    longReads,
+  })
 
   /** Whether the space has its own items. */
   const isWritten = async (space: string): Promise<boolean> =>
@@ -182,20 +206,28 @@ function itemTable(
     return (await isWritten(space)) ? select() : atStart
   }
 
-  /** The entity tag is a hash, so that all instances send the same one. */
-  async function readList(space: string): Promise<ListRepresentation> {
-    const atStart = starting.items.size > 0 ? starting.list : undefined
-    const found = await read<string>(space, atStart, async () => {
-      const { json } = (await pool.query(selectList, [space])).rows[0]
+  /** In one text where the list was short when it was read last. */
+  async function selectJson(space: string, isWanted: () => boolean): Promise<string | readonly Buffer[] | undefined> {
+    const isShort = (known.get(space)?.bytes ?? Number.POSITIVE_INFINITY) <= maxWholeBytes
+    if (isShort) {
+      const { json } = (await pool.query(selectList, [space], undefined, isWanted)).rows[0]
       return json === emptyList ? undefined : json
-    })
-    const json = found ?? emptyList
-    const etag = listEtag(json)
-    if (json.length < minSharedLength) return { json, etag }
-    const last = shared.get(space)
-    const bytes = (last?.etag === etag && last.bytes.deref()) || Buffer.from(json)
-    setRecent(shared, space, { etag, bytes: new WeakRef(bytes) }, maxSharedLists)
-    return { json: [bytes], etag }
+    }
+    const { rows } = await pool.query(selectParts, [space], undefined, isWanted)
+    return rows.length === 0 ? undefined : joinParts(rows.map(({ part }) => part))
+  }
+
+  /** The entity tag is a hash, so that all instances send the same one. */
+  async function readList(space: string, isWanted: () => boolean): Promise<ListRepresentation> {
+    const atStart = starting.items.size > 0 ? starting.list : undefined
+    const json = (await read(space, atStart, () => selectJson(space, isWanted))) ?? emptyList
+    const [bytes, etag] =
+      typeof json === 'string' ? [json.length, listEtag(json)] : [lengthOf(json), await hashEtag(json)]
+    const last = known.get(space)
+    const shared = last?.version === etag ? last.buffers?.deref() : undefined
+    const buffers = bytes < minSharedBytes ? undefined : (shared ?? toBuffers(json))
+    known.set(space, etag, bytes, buffers)
+    return { json: buffers ?? json, etag }
   }
 
   /**
@@ -220,19 +252,7 @@ function itemTable(
     async ensure(space: string) {
       if (!(await isWritten(space))) await make(space)
     },
-    /** Calls of one turn of the event loop share one statement, which is sent after all of them. */
-    list(space: string): Promise<ListRepresentation> {
-      const known = reading.get(space)
-      if (known) return known
-      const list = new Promise<ListRepresentation>((resolve) => {
-        setImmediate(() => {
-          reading.delete(space)
-          resolve(readList(space))
-        })
-      })
-      reading.set(space, list)
-      return list
-    },
+    list: (space: string, reader?: Reader) => lists.list(space, reader),
     /** Changes one item. One of the start is there once the space is made, unless the change would be refused. */
     async change(
       statement: PreparedStatement,
@@ -257,6 +277,8 @@ function itemTable(
 
 const listEtag = (json: string) => `"${createHash('sha256').update(json).digest('base64url')}"`
 
+const toBuffers = (json: string | readonly Buffer[]) => (typeof json === 'string' ? [Buffer.from(json)] : json)
+
 const columnsOf = <Item>(items: readonly Item[], ...names: (keyof Item)[]) =>
   names.map((name) => items.map((item) => item[name]))
 
@@ -268,6 +290,7 @@ function numberedItems(context: TableContext, { startingItems, serialize }: Seri
     profile: 'a',
     order: 'id',
     json: `'{"id":' || id || ',"name":' || coalesce(to_json(name)::text, 'null') || ',"isComplete":' || is_complete || '}'`,
+    length: `40 + coalesce(octet_length(name), 0)`,
     insert: `insert into ${items} (space, id, name, is_complete, secret, version)
       select made.space, id, name, "isComplete", secret, $4::bigint
       from made, jsonb_to_recordset($3) as item (${rowTypes.a})`,
@@ -351,7 +374,7 @@ function numberedItems(context: TableContext, { startingItems, serialize }: Seri
   }
 
   return (space: string): StoreA => ({
-    list: () => table.list(space),
+    list: (reader) => table.list(space, reader),
     get: (id) => read(space, id),
     create({ name, isComplete }) {
       return isStorable(name) ? createOne(space, { name, isComplete, version: newVersion() }) : 'unstorable'
@@ -379,6 +402,7 @@ function namedItems(context: TableContext, { startingItems, serialize }: Seriali
     profile: 'b',
     order: 'place',
     json: `'{"id":' || to_json(id) || ',"name":' || to_json(name) || ',"notes":' || to_json(notes) || ',"done":' || done || '}'`,
+    length: '40 + octet_length(id) + octet_length(name) + octet_length(notes)',
     insert: `insert into ${items} (space, key, place, id, name, notes, done)
       select made.space, decode(key, 'hex'), place, id, name, notes, done
       from made, jsonb_to_recordset($3) as item (${rowTypes.b})`,
@@ -426,7 +450,7 @@ function namedItems(context: TableContext, { startingItems, serialize }: Seriali
   })
 
   return (space: string): StoreB => ({
-    list: () => table.list(space),
+    list: (reader) => table.list(space, reader),
     create(item) {
       return isStorable(item.id, item.name, item.notes) ? createOne(space, item) : 'unstorable'
     },

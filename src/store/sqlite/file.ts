@@ -5,6 +5,7 @@ import { StartError } from '../../common/start-error.ts'
 import { Failures, type Notice } from '../notices.ts'
 import { isRefusal, UnavailableError } from '../store.ts'
 import { readFailures } from './read-failures.ts'
+import { type Pause, Snapshots } from './snapshots.ts'
 
 /** A value as libsql reads and writes it. A boolean parameter would abort the process. */
 export type SqlValue = string | number | Buffer | null
@@ -20,6 +21,8 @@ interface Statement {
   /** Returns the number of changed rows. For statements without `returning`. */
   run(parameters: readonly SqlValue[]): number
 }
+
+type Prepare = (sql: string) => Statement
 
 /** Another process holds a lock; nothing was read or written. */
 export class BusyError extends UnavailableError {}
@@ -113,6 +116,7 @@ export class DataFile {
   readonly #lock: Libsql.Database | undefined
   readonly #opened: Stats
   readonly #connection: Libsql.Database
+  readonly #snapshots = new Snapshots()
   readonly #selectVersions: Statement
   readonly #placeCheck: NodeJS.Timeout
 
@@ -157,7 +161,11 @@ export class DataFile {
   }
 
   prepare(sql: string): Statement {
-    const statement = translateErrors(() => this.#connection.prepare(sql), this.path)
+    return this.#prepare(this.#connection, sql)
+  }
+
+  #prepare(connection: Libsql.Database, sql: string): Statement {
+    const statement = translateErrors(() => connection.prepare(sql), this.path)
     if (statement.reader) statement.raw()
     const isRead = /^\s*select\b/.test(sql)
     // libsql leaves a failed statement with its parameters: `get` would use them again, `all` does not.
@@ -170,7 +178,7 @@ export class DataFile {
         if (isRead && error instanceof UnavailableError)
           this.#reads.failed(error.message, () => {
             // A damaged page may be in memory.
-            this.#connection.exec('pragma shrink_memory')
+            connection.exec('pragma shrink_memory')
             statement.all(parameters)
           })
         throw error
@@ -199,6 +207,18 @@ export class DataFile {
       if (this.#connection.inTransaction) this.exec('rollback')
       throw error
     }
+  }
+
+  /** Reads the items of one moment. `pause` lets others read and write. Called again only after the last call has ended. */
+  readSnapshot<T>(read: (prepare: Prepare, pause: Pause) => Promise<T>): Promise<T> {
+    // Nothing is written any more, and only this connection still has the file.
+    if (!this.isInPlace())
+      return read(
+        (sql) => this.prepare(sql),
+        async () => {},
+      )
+    const prepare = (sql: string) => this.#prepare(this.#snapshots.connection, sql)
+    return this.#snapshots.read(this.path, (pause) => read(prepare, pause))
   }
 
   /** Executes a write transaction. The log says when these begin to fail, and when one has changed something again. */
@@ -236,6 +256,7 @@ export class DataFile {
     // SQLite would delete the -wal of another file that is at the path now.
     if (!this.isInPlace()) return
     try {
+      this.#snapshots.end()
       // This leaves one file, without -wal and -shm.
       this.exec('pragma journal_mode = delete')
     } catch {

@@ -1,3 +1,4 @@
+import { joinParts, KnownLists, ListReads, LongReads, lengthOf, maxWholeBytes, partBytes } from '../list-reads.ts'
 import {
   type Awaitable,
   defaultSpace,
@@ -9,6 +10,7 @@ import {
   type ListRepresentation,
   maxInt64,
   type PersistentSpaces,
+  type Reader,
   type ReplaceOutcome,
   type Serializer,
   type Serializers,
@@ -16,9 +18,9 @@ import {
   type SpaceSummary,
   type StoreA,
   type StoreB,
-  setRecent,
   startingStateOf,
   versionsIn,
+  WithdrawnError,
 } from '../store.ts'
 import { DataFile, lockTimeoutMs, type OpenOptions, type SqlValue } from './file.ts'
 import { writeQueue } from './write-queue.ts'
@@ -48,7 +50,7 @@ export function sqliteSpaces(path: string, { a, b }: Serializers, { random, ...o
       return outcome
     })
   // Entity tags are versions: those of another space or another file differ.
-  const context = { write, newVersion: () => Math.floor(random() * 2 ** 48) }
+  const context = { write, longReads: new LongReads(), newVersion: () => Math.floor(random() * 2 ** 48) }
   const openItems = (file: DataFile) => [numberedItems(file, a, context), namedItems(file, b, context)] as const
   const initialize = (file: DataFile) => {
     for (const items of openItems(file)) items.make(defaultSpace)
@@ -149,6 +151,7 @@ type Write = <Outcome>(
 
 interface TableContext {
   readonly write: Write
+  readonly longReads: LongReads
   newVersion(): number
 }
 
@@ -158,11 +161,15 @@ const jsonVersions = (etags: IfMatch) => (etags ? `[${versionsIn(etags)}]` : nul
 /** json_object() would write a column with 0 or 1 as a number. */
 const jsonBoolean = (column: string) => `json(iif(${column} = 1, 'true', 'false'))`
 
-/** Lists of other spaces than the default one are kept in memory if they are not longer, those that were read last. */
-const maxKeptBytes = 64 * 1024
-const maxKeptLists = 100
-
-type ReadList = ListRepresentation & { readonly version: SqlValue }
+/** The lists that were read last. */
+const maxKeptBytes = 16 * 2 ** 20
+/** Of a list that is read at once. */
+const maxWholeItems = 10_000
+/** Of a part. It grows: to find out how long items are, SQLite reads them. */
+const [minPartItems, maxPartItems] = [16, 1_024]
+const partsAtOnce = maxWholeBytes / partBytes
+/** Lower than every id and place. */
+const beforeAll = '-1e19'
 
 interface TableSettings<Item> {
   readonly profile: 'a' | 'b'
@@ -170,6 +177,8 @@ interface TableSettings<Item> {
   readonly order: 'id' | 'place'
   /** An item as JSON: in a list, and as it is exported. */
   readonly json: string
+  /** About its bytes. */
+  readonly length: string
   readonly exportedJson: string
   /** Without a version, the item gets that of this change. */
   insert(space: string, item: Item, version: string | null): unknown
@@ -179,8 +188,8 @@ interface TableSettings<Item> {
 function itemTable<Item extends { readonly id: string }>(
   file: DataFile,
   serializer: Serializer<Item>,
-  { profile, order, json, exportedJson, insert }: TableSettings<Item>,
-  { write, newVersion }: TableContext,
+  { profile, order, json, length, exportedJson, insert }: TableSettings<Item>,
+  { write, longReads, newVersion }: TableContext,
 ) {
   const [items, version] = [`items_${profile}`, `version_${profile}`]
   // It is not null once the profile was written to.
@@ -189,18 +198,34 @@ function itemTable<Item extends { readonly id: string }>(
   const insertSpace = file.prepare(`
     insert into spaces (space, ${last}, version_a, version_b) values (?, 0, ?, ?)
     on conflict (space) do update set ${last} = excluded.${last}, ${version} = excluded.${version}`)
+  const isShort = `(
+    select count(*) <= ${maxWholeItems} and ifnull(sum(bytes), 0) <= ${maxWholeBytes}
+    from (select ${length} as bytes from ${items} where space = ?1 limit ${maxWholeItems} + 1))`
+  // Text is read as bytes: libsql aborts on one of 512 MiB.
   const selectList = file.prepare(`
-    select ${version}, iif(${version} = ?2, null,
-      (select cast(json_group_array(${json} order by ${order}) as blob) from ${items} where space = ?1))
+    select ${version}, case
+      when ${version} = ?2 then null
+      when ${isShort} then (select cast(json_group_array(${json} order by ${order}) as blob) from ${items} where space = ?1)
+      else '' end
     from spaces where space = ?1 and ${last} is not null`)
+  const selectVersion = `select ${version} from spaces where space = ? and ${last} is not null`
+  const selectVersionNow = file.prepare(selectVersion)
+  const selectEnd = `
+    select cast(max(${order}) as text), count(*)
+    from (select ${order}, bytes, sum(bytes) over (order by ${order}) as total from (
+      select ${order}, ${length} as bytes from ${items} where space = ? and ${order} > ? order by ${order} limit ?))
+    where total - bytes < ${partBytes}`
+  const selectPart = `
+    select cast(',' || group_concat(${json}, ',' order by ${order}) as blob)
+    from ${items} where space = ? and ${order} > ? and ${order} <= ?`
   const selectAll = file.prepare(`select ${exportedJson} from ${items} where space = ? order by ${order}`)
   const selectLast = file.prepare(`select cast(${last} as text) from spaces where space = ?`)
   const setLast = file.prepare(`update spaces set ${last} = cast(? as integer) where space = ?`)
   const removeAll = file.prepare(`delete from ${items} where space = ?`)
   const starting = startingStateOf(serializer)
   const startingList = { json: starting.list, etag: etagOf(starting.version) }
-  let listOfDefault: ReadList | undefined
-  const others = new Map<string, ReadList>()
+  const known = new KnownLists<SqlValue>(maxKeptBytes)
+  const lists = new ListReads({ read: readLong, isLong: () => true, longReads })
 
   /** Whether the space has its own items. */
   const isWritten = (space: string) => space === defaultSpace || selectWritten.get([space]) !== undefined
@@ -215,17 +240,54 @@ function itemTable<Item extends { readonly id: string }>(
     if (!isWritten(space)) make(space)
   }
 
-  /** Reads a list again when its version has changed. It is read as bytes: libsql aborts on a text of 512 MiB. */
-  function list(space: string): ListRepresentation {
-    const last = space === defaultSpace ? listOfDefault : others.get(space)
-    const row = selectList.get([space, last?.version ?? null]) as [SqlValue, Buffer | null] | undefined
+  const representation = (version: SqlValue, buffers: readonly Buffer[]) => ({
+    json: buffers,
+    etag: etagOf(`${version}`),
+  })
+
+  /** Reads a list again when its version has changed. */
+  function list(space: string, reader?: Reader): Awaitable<ListRepresentation> {
+    const last = known.get(space)
+    const kept = last?.buffers?.deref()
+    if (!kept && last && last.bytes > maxWholeBytes) return lists.list(space, reader)
+    const row = selectList.get([space, (kept && last?.version) ?? null])
     if (!row) return startingList
-    const [version, json] = row
-    const list = json ? { version, etag: etagOf(`${version}`), json: [json] } : (last as ReadList)
-    if (space === defaultSpace) listOfDefault = list
-    else if (json && json.length > maxKeptBytes) others.delete(space)
-    else setRecent(others, space, list, maxKeptLists)
-    return list
+    const [version = null, json] = row
+    if (kept && json === null) return representation(version, kept)
+    return Buffer.isBuffer(json) ? remember(space, version, [json]) : lists.list(space, reader)
+  }
+
+  function remember(space: string, version: SqlValue, buffers: readonly Buffer[]): ListRepresentation {
+    known.set(space, version, lengthOf(buffers), buffers)
+    return representation(version, buffers)
+  }
+
+  function etagOfList(space: string): string {
+    const row = selectVersionNow.get([space])
+    return row ? etagOf(`${row[0]}`) : startingList.etag
+  }
+
+  /** Reads the list in parts, between which other requests are served. */
+  function readLong(space: string, isWanted: () => boolean): Promise<ListRepresentation> {
+    return file.readSnapshot(async (prepare, pause) => {
+      const [version] = prepare(selectVersion).get([space]) ?? []
+      if (version === undefined) return startingList
+      const last = known.get(space)
+      const kept = last?.version === version ? last.buffers?.deref() : undefined
+      if (kept) return representation(version, kept)
+      const [end, part] = [prepare(selectEnd), prepare(selectPart)]
+      const parts: Buffer[] = []
+      let [begin, limit]: [SqlValue, number] = [beforeAll, minPartItems]
+      for (;;) {
+        const [last = null, count]: SqlValue[] = end.get([space, begin, limit]) ?? []
+        if (last === null) return remember(space, version, joinParts(parts))
+        parts.push(part.get([space, begin, last])?.[0] as Buffer)
+        begin = last
+        limit = Math.min(maxPartItems, 2 * Number(count))
+        if (parts.length % partsAtOnce === 0) await pause()
+        if (!isWanted()) throw new WithdrawnError()
+      }
+    })
   }
 
   /** The last id is that of an item, or `lastId` where that is higher. */
@@ -251,7 +313,7 @@ function itemTable<Item extends { readonly id: string }>(
         space,
         ensure,
         () => replaceAll(space, all),
-        () => (ifMatch && !ifMatch.includes(list(space).etag) ? 'changed' : undefined),
+        () => (ifMatch && !ifMatch.includes(etagOfList(space)) ? 'changed' : undefined),
       ),
   }
 }
@@ -276,6 +338,7 @@ function numberedItems(file: DataFile, serializer: Serializers['a'], context: Ta
     profile: 'a',
     order: 'id',
     json,
+    length: '40 + ifnull(octet_length(name), 0)',
     exportedJson: `json_object('id', cast(id as text), ${fields}, 'secret', secret)`,
     insert: (space, { id, name, isComplete, secret }, version) =>
       insertWithId.run([space, id, name, isComplete ? 1 : 0, secret, version]),
@@ -288,7 +351,7 @@ function numberedItems(file: DataFile, serializer: Serializers['a'], context: Ta
     ifMatch && selectOne.get([space, id]) ? 'changed' : 'not-found'
 
   const store = (space: string): StoreA => ({
-    list: () => table.list(space),
+    list: (reader) => table.list(space, reader),
     replaceAll: (items, ifMatch) => table.writeAll(space, items, ifMatch),
     get(id) {
       const read = () => selectOne.get([space, id])
@@ -335,12 +398,19 @@ function namedItems(file: DataFile, serializer: Serializers['b'], context: Table
   const remove = file.prepare('delete from items_b where space = ? and id = ?')
   const insertOne = (space: string, { id, name, notes, done }: ItemB) =>
     insert.run([space, id, name, notes, done ? 1 : 0]) > 0
-  const settings = { profile: 'b', order: 'place', json, exportedJson: json, insert: insertOne } as const
+  const settings = {
+    profile: 'b',
+    order: 'place',
+    json,
+    length: '40 + octet_length(id) + octet_length(name) + octet_length(notes)',
+    exportedJson: json,
+    insert: insertOne,
+  } as const
   const table = itemTable(file, serializer, settings, context)
   const { write } = table
 
   const store = (space: string): StoreB => ({
-    list: () => table.list(space),
+    list: (reader) => table.list(space, reader),
     replaceAll: (items, ifMatch) => table.writeAll(space, items, ifMatch),
     create: (item) => write(space, () => (insertOne(space, item) ? { json: serializer.serialize(item) } : 'in-use')),
     replace: ({ id, name, notes, done }) =>

@@ -1,0 +1,159 @@
+import { createHash } from 'node:crypto'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { type ListRepresentation, type Reader, setRecent, WithdrawnError } from './store.ts'
+
+/** A longer list is read in parts, so that other requests are served meanwhile. */
+export const maxWholeBytes = 2 ** 20
+/** The size of a part, unless it is a single item. */
+export const partBytes = 256 * 1024
+
+const [openingBracket, closingBracket] = [Buffer.from('['), Buffer.from(']')]
+
+/** A list in buffers, in one if it is short; each part has a comma before each item. */
+export function joinParts(parts: readonly Buffer[]): readonly Buffer[] {
+  const [first, ...others] = parts
+  const buffers = [openingBracket, ...(first ? [first.subarray(1), ...others] : []), closingBracket]
+  const length = lengthOf(buffers)
+  return length > partBytes ? buffers : [Buffer.concat(buffers, length)]
+}
+
+export const lengthOf = (buffers: readonly Buffer[]) => buffers.reduce((sum, { length }) => sum + length, 0)
+
+/** The entity tag of a list by its text, the same in every process; other requests are served meanwhile. */
+export async function hashEtag(buffers: readonly Buffer[]): Promise<string> {
+  const hash = createHash('sha256')
+  for (const [index, buffer] of buffers.entries()) {
+    hash.update(buffer)
+    if (index > 0) await nextTurn()
+  }
+  return `"${hash.digest('base64url')}"`
+}
+
+type Buffers = readonly Buffer[]
+
+/** A list as it was read last. */
+interface KnownList<Version> {
+  /** Lists that have the same are the same. */
+  readonly version: Version
+  readonly bytes: number
+  /** Clients that read slowly share them. */
+  readonly buffers: WeakRef<Buffers> | undefined
+}
+
+const maxKnownLists = 10_000
+
+/** What is known of the lists that were read last, by space. */
+export class KnownLists<Version> {
+  readonly #known = new Map<string, KnownList<Version>>()
+  readonly #kept = new Map<string, Buffers>()
+  readonly #maxKeptBytes: number
+  #keptBytes = 0
+
+  /** Buffers are there as long as a response has them, or the last ones up to `maxKeptBytes`. */
+  constructor(maxKeptBytes = 0) {
+    this.#maxKeptBytes = maxKeptBytes
+  }
+
+  get(space: string): KnownList<Version> | undefined {
+    return this.#known.get(space)
+  }
+
+  set(space: string, version: Version, bytes: number, buffers?: Buffers): void {
+    setRecent(this.#known, space, { version, bytes, buffers: buffers && new WeakRef(buffers) }, maxKnownLists)
+    this.#drop(space)
+    if (buffers) this.#keep(space, buffers)
+  }
+
+  #keep(space: string, buffers: Buffers): void {
+    this.#kept.set(space, buffers)
+    this.#keptBytes += lengthOf(buffers)
+    for (const first of this.#kept.keys()) {
+      if (this.#keptBytes <= this.#maxKeptBytes) break
+      this.#drop(first)
+    }
+  }
+
+  #drop(space: string): void {
+    this.#keptBytes -= lengthOf(this.#kept.get(space) ?? [])
+    this.#kept.delete(space)
+  }
+}
+
+interface Waiting {
+  readonly reader: Reader | undefined
+  resolve(list: ListRepresentation): void
+  reject(error: unknown): void
+}
+
+interface ListReadsSettings {
+  /** Whether reading this list takes long, as far as it is known. */
+  isLong(space: string): boolean
+  /** May throw a WithdrawnError once the list is no longer wanted. */
+  read(space: string, isWanted: () => boolean): Promise<ListRepresentation>
+  readonly longReads: LongReads
+}
+
+/** Long lists are read one after the other, whatever their space and profile. */
+export class LongReads {
+  #last: Promise<void> = Promise.resolve()
+
+  /** Waits for its turn; returns the function that ends it. */
+  async begin(): Promise<() => void> {
+    const before = this.#last
+    let end = () => {}
+    this.#last = new Promise((ended) => {
+      end = ended
+    })
+    await before
+    return end
+  }
+}
+
+/**
+ * A long list costs much, and is asked for cheaply. So there is one read of a list at a time: clients that ask meanwhile
+ * share the next one, which begins after they asked. Nothing is read for clients that have left.
+ */
+export class ListReads {
+  readonly #settings: ListReadsSettings
+  /** The clients that wait for the next read, by space; there is an entry while the list of the space is being read. */
+  readonly #waiting = new Map<string, Waiting[]>()
+
+  constructor(settings: ListReadsSettings) {
+    this.#settings = settings
+  }
+
+  list(space: string, reader?: Reader): Promise<ListRepresentation> {
+    return new Promise((resolve, reject) => {
+      const waiting = { reader, resolve, reject }
+      const others = this.#waiting.get(space)
+      if (others) others.push(waiting)
+      else {
+        this.#waiting.set(space, [waiting])
+        void this.#readAll(space)
+      }
+    })
+  }
+
+  async #readAll(space: string): Promise<void> {
+    const waiting = this.#waiting.get(space) ?? []
+    while (waiting.length > 0) {
+      // Those that ask in this turn of the event loop share the read, too.
+      await nextTurn()
+      const end = this.#settings.isLong(space) ? await this.#settings.longReads.begin() : undefined
+      await this.#readOnce(space, waiting.splice(0))
+      end?.()
+    }
+    this.#waiting.delete(space)
+  }
+
+  async #readOnce(space: string, readers: readonly Waiting[]): Promise<void> {
+    const isWanted = () => readers.some(({ reader }) => !reader?.isAborted)
+    try {
+      if (!isWanted()) throw new WithdrawnError()
+      const list = await this.#settings.read(space, isWanted)
+      for (const { resolve } of readers) resolve(list)
+    } catch (error) {
+      for (const { reject } of readers) reject(error)
+    }
+  }
+}
