@@ -2,8 +2,16 @@ import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { profiles } from '../../src/app.ts'
-import type { ItemA, ItemB, StoreA, Stores } from '../../src/store/store.ts'
-import { itemsIn, listIn, type OpenedStores, type PersistentStores, stores } from './stores.ts'
+import {
+  type ItemA,
+  type ItemB,
+  type ListRepresentation,
+  maxInt64,
+  type StoreA,
+  type Stores,
+  WithdrawnError,
+} from '../../src/store/store.ts'
+import { itemsIn, listIn, type OpenedStores, type PersistentStores, stores, textIn } from './stores.ts'
 import { storableText } from './text.ts'
 
 export const named = (id: string, name = 'name'): ItemB => ({ id, name, notes: 'notes', done: false })
@@ -91,6 +99,47 @@ export function testStore(kind: keyof typeof stores, space?: string): void {
         { numRuns: 50, examples: [[[null, '', '\u0001\b\t\n\f\r\u001f"\\/\u007f\u0080\u2028\ufeff👩‍👩‍👧']]] },
       )
     })
+
+    test('A1 a list of megabytes has every item, in order, and is that of one moment while items change', async (t) => {
+      // Several parts of few long and of many short items, the last one with the highest id.
+      const textOf = (at: number) => (at % 1_500 === 0 ? 'x'.repeat(300_000) : `${at} \u20ac"`)
+      const all = Array.from({ length: 12_000 }, (_, at) => ({ ...numbered(`${at + 1}`), name: textOf(at) }))
+      const store = await withItems(t)
+      assert.equal(await store.replaceAll([...all, numbered(maxInt64)]), 'replaced')
+      const expected = `[${[...all, numbered(maxInt64)].map(profiles.a.serialize).join(',')}]`
+      assert.ok((await listIn(store)) === expected)
+      const { etag } = await store.list()
+      await store.update('1', fields)
+      const lists = Array.from({ length: 3 }, () => store.list())
+      const update = store.update('12000', fields)
+      const [first, ...others] = await Promise.all(lists)
+      for (const other of others) assert.equal(other.etag, first?.etag)
+      await update
+      assert.notEqual((await store.list()).etag, etag)
+      const [old, updated] = [all[11_999] as ItemA, { ...(all[11_999] as ItemA), ...fields }].map(profiles.a.serialize)
+      const now = await listIn(store)
+      assert.ok(now.endsWith(`${updated},${profiles.a.serialize(numbered(maxInt64))}]`))
+      const then = textIn(first as ListRepresentation)
+      assert.ok(then === now || then === now.replace(`${updated}`, `${old}`))
+    })
+
+    if (kind !== 'memory')
+      test('a list of megabytes is not read for clients that have left', async (t) => {
+        const store = await withItems(t)
+        const long = 'x'.repeat(2 ** 20)
+        await store.replaceAll(Array.from({ length: 20 }, (_, at) => ({ ...numbered(`${at + 1}`), name: long })))
+        await store.list()
+        await store.update('1', fields)
+        await assert.rejects(async () => store.list({ isAborted: true }), WithdrawnError)
+        let asked = 0
+        const leaving = {
+          get isAborted() {
+            return ++asked > 2
+          },
+        }
+        if (kind === 'SQLite') await assert.rejects(async () => store.list(leaving), WithdrawnError)
+        assert.match(await listIn(store), /^\[\{"id":1,"name":"new"/)
+      })
 
     test('returns not-found when no item has the id', async (t) => {
       const store = await withItems(t, numbered('1'))

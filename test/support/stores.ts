@@ -11,6 +11,7 @@ import {
   defaultSpace,
   type ItemA,
   type ItemB,
+  type ListRepresentation,
   type PersistentSpaces,
   type Snapshot,
   type Spaces,
@@ -31,10 +32,10 @@ export const startingWith = ({ a, b }: StartingItems) => ({
 })
 
 /** The JSON text of a list. */
-export async function listIn(store: Stores['a'] | Stores['b']): Promise<string> {
-  const { json } = await store.list()
-  return typeof json === 'string' ? json : Buffer.concat(json).toString()
-}
+export const listIn = async (store: Stores['a'] | Stores['b']): Promise<string> => textIn(await store.list())
+
+export const textIn = ({ json }: ListRepresentation) =>
+  typeof json === 'string' ? json : Buffer.concat(json).toString()
 
 export const itemsIn = async (store: Stores['a'] | Stores['b']): Promise<unknown[]> => JSON.parse(await listIn(store))
 
