@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import { joinParts, partBytes } from './list-reads.ts'
 import {
-  type Awaitable,
   defaultSpace,
   type Full,
   highestId,
@@ -79,20 +78,22 @@ export class MemorySpaces implements Spaces {
     return openSpace(this.#serializers, hash.slice(0, 8), maxItems, budget, this.#unusedVersion)
   }
 
-  /** Reads see the starting items. A write is kept together with its space, unless it is refused. */
+  /**
+   * Reads see the starting items. A write is kept together with its space, unless it is refused; without room for the space,
+   * it is refused for that reason only where it would have succeeded.
+   */
   #unwritten(name: string): Stores {
     const read = () => this.#spaces.get(name) ?? this.#open(name, unlimited.maxItems, new Budget(unlimited.maxBytes))
-    const write = <Outcome>(execute: (space: SpaceInMemory) => Awaitable<Outcome>): Outcome | 'memory-limit' => {
+    const write = <Outcome>(execute: (space: SpaceInMemory) => Outcome): Outcome | 'memory-limit' => {
       const existing = this.#spaces.get(name)
-      // Operations in memory return no promise.
-      if (existing) return execute(existing) as Outcome
+      if (existing) return execute(existing)
       const budget = new Budget(this.#limits.maxBytes, this.#budget)
       const opened = this.#open(name, this.#limits.maxItems, budget)
       const hasRoom = this.#isComplete(opened) && budget.replace(0, spaceOverheadBytes)
-      const outcome = hasRoom ? (execute(opened) as Outcome) : 'memory-limit'
-      if (isRefusal(outcome)) budget.release()
-      else this.#spaces.set(name, opened)
-      return outcome
+      const outcome = execute(hasRoom ? opened : read())
+      if (hasRoom && !isRefusal(outcome)) this.#spaces.set(name, opened)
+      else budget.release()
+      return hasRoom || isRefusal(outcome) ? outcome : 'memory-limit'
     }
     return {
       a: {
@@ -100,14 +101,14 @@ export class MemorySpaces implements Spaces {
         get: (id) => read().a.get(id),
         create: (fields) => write(({ a }) => a.create(fields)),
         update: (id, fields, ifMatch) => write(({ a }) => a.update(id, fields, ifMatch)),
-        delete: (id, ifMatch) => write(({ a }) => a.delete(id, ifMatch)) as 'deleted',
+        delete: (id, ifMatch) => write(({ a }) => a.delete(id, ifMatch)),
         replaceAll: (items, ifMatch) => write(({ a }) => a.replaceAll(items, ifMatch)),
       },
       b: {
         list: () => read().b.list(),
         create: (item) => write(({ b }) => b.create(item)),
         replace: (item) => write(({ b }) => b.replace(item)),
-        delete: (id) => write(({ b }) => b.delete(id)) as 'deleted',
+        delete: (id) => write(({ b }) => b.delete(id)),
         replaceAll: (items, ifMatch) => write(({ b }) => b.replaceAll(items, ifMatch)),
       },
     }
@@ -321,7 +322,7 @@ const maxExactDigits = 15
 const keyOf = (id: string): number | string => (id.length <= maxExactDigits ? Number(id) : id)
 const idAfter = (id: string) => `${id.length <= maxExactDigits ? Number(id) + 1 : BigInt(id) + 1n}`
 
-function createStoreA(items: MemoryItems<number | string, ItemA>, { startingItems }: Serializers['a']): StoreA {
+function createStoreA(items: MemoryItems<number | string, ItemA>, { startingItems }: Serializers['a']) {
   let lastId = '0'
 
   function find(key: number | string, ifMatch: IfMatch): Entry<ItemA> | 'not-found' | 'changed' {
@@ -366,10 +367,10 @@ function createStoreA(items: MemoryItems<number | string, ItemA>, { startingItem
       return typeof entry === 'string' ? entry : items.delete(key, entry)
     },
     replaceAll,
-  }
+  } satisfies StoreA
 }
 
-function createStoreB(items: MemoryItems<string, ItemB>, { startingItems }: Serializers['b']): StoreB {
+function createStoreB(items: MemoryItems<string, ItemB>, { startingItems }: Serializers['b']) {
   const replaceAll = (all: readonly ItemB[], ifMatch?: IfMatch) =>
     items.replaceAll(
       all.map((item) => ({ key: item.id, item })),
@@ -394,5 +395,5 @@ function createStoreB(items: MemoryItems<string, ItemB>, { startingItems }: Seri
       return entry ? items.delete(id, entry) : 'not-found'
     },
     replaceAll,
-  }
+  } satisfies StoreB
 }

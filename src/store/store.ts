@@ -82,7 +82,7 @@ export interface StoreA {
     fields: FieldsA,
     ifMatch?: IfMatch,
   ): Awaitable<Pick<Representation, 'etag'> | 'not-found' | 'changed' | 'unstorable' | Full>
-  delete(id: string, ifMatch?: IfMatch): Awaitable<'deleted' | 'not-found' | 'changed'>
+  delete(id: string, ifMatch?: IfMatch): Awaitable<'deleted' | 'not-found' | 'changed' | Full>
   /** Stores exactly these items, or changes nothing. The next id is one more than the highest, or 1. Ids are unique. */
   replaceAll(items: readonly ItemA[], ifMatch?: IfMatch): Awaitable<ReplaceOutcome>
 }
@@ -92,7 +92,7 @@ export interface StoreB {
   list(reader?: Reader): Awaitable<ListRepresentation>
   create(item: ItemB): Awaitable<Pick<Representation, 'json'> | 'in-use' | 'unstorable' | Full>
   replace(item: ItemB): Awaitable<'replaced' | 'not-found' | 'unstorable' | Full>
-  delete(id: string): Awaitable<'deleted' | 'not-found'>
+  delete(id: string): Awaitable<'deleted' | 'not-found' | Full>
   /** Stores exactly these items in this order, or changes nothing. Ids are unique. */
   replaceAll(items: readonly ItemB[], ifMatch?: IfMatch): Awaitable<ReplaceOutcome>
 }

@@ -370,4 +370,32 @@ suite('end of a space', { concurrency: true }, () => {
     assert.equal((await first.send('DELETE', `${itemsPath}/x`)).status, 204)
     assert.equal((await first.send('POST', itemsPath, named('x'))).status, 200)
   })
+
+  test('A2, A8, A9 where there is no memory for another one, an item that is not there gets 404', async (t) => {
+    const { url } = await serve(t, ['--max-memory', '1k'])
+    const client = createClient(`${url}/~ada`)
+    const item = `${itemsPath}/5`
+    assert.equal((await client.send('POST', itemsPath, numbered('x'))).status, 503)
+    assert.equal((await client.send('GET', item)).status, 404)
+    assert.equal((await client.send('PUT', item, { ...numbered('x'), id: 5 })).status, 404)
+    assert.equal((await client.send('DELETE', item)).status, 404)
+    assert.equal((await client.send('GET', itemsPath)).text, '[]')
+  })
+
+  test('B5, B6, B7, B8 where there is no memory for another one, only what would change it fails', async (t) => {
+    const { url } = await serve(t, ['--max-memory', '1k'], {}, 'b')
+    const client = createClient(`${url}/~ada`)
+    const [learn] = profiles.b.startingItems
+    const send = async (method: string, path: string, body?: object) => {
+      const { status, text } = await client.send(method, `${itemsPath}${path}`, body)
+      return [status, text]
+    }
+    assert.deepEqual(await send('PUT', '', named('x')), [404, 'RecordNotFound'])
+    assert.deepEqual(await send('DELETE', '/x'), [404, 'RecordNotFound'])
+    assert.deepEqual(await send('POST', '', learn), [409, 'TodoItemIDInUse'])
+    assert.deepEqual(await send('POST', '', named('x')), [400, 'CouldNotCreateItem'])
+    assert.deepEqual(await send('PUT', '', learn), [400, 'CouldNotUpdateItem'])
+    assert.deepEqual(await send('DELETE', `/${learn?.id}`), [400, 'CouldNotDeleteItem'])
+    assert.deepEqual(await send('GET', ''), [200, JSON.stringify(profiles.b.startingItems)])
+  })
 })
