@@ -130,7 +130,7 @@ export const serveOptions = {
   'rate-limit': option(
     'N/s',
     'a number of requests a second, such as 100/s',
-    'maximum request rate per client address; further requests get 429 (no limit)',
+    'maximum request rate per IPv4 address or IPv6 /64; further requests get 429 (no limit)',
     (rate) => readInteger(1, 1_000_000)(/^(\d+)\/s$/.exec(rate)?.[1] ?? ''),
   ),
   cors: many(

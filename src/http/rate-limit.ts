@@ -1,11 +1,15 @@
+import { isIPv6 } from 'node:net'
+import { unmapped } from './proxy.ts'
+
 /** Beyond this, the clients that were idle longest are forgotten. */
 const maxClients = 100_000
 
 /** A token bucket for each client, which holds `perSecond` tokens and gets as many each second. */
-export function rateLimiter(perSecond: number, monotonicNow: () => number): (client: string) => boolean {
+export function rateLimiter(perSecond: number, monotonicNow: () => number): (address: string) => boolean {
   /** The client that has sent nothing for the longest time is the first. */
   const buckets = new Map<string, { tokens: number; at: number }>()
-  return (client) => {
+  return (address) => {
+    const client = networkOf(unmapped(address))
     const now = monotonicNow()
     const { tokens, at } = buckets.get(client) ?? { tokens: perSecond, at: now }
     const refilled = Math.min(perSecond, tokens + ((now - at) / 1000) * perSecond)
@@ -15,4 +19,13 @@ export function rateLimiter(perSecond: number, monotonicNow: () => number): (cli
     if (buckets.size > maxClients) buckets.delete(buckets.keys().next().value as string)
     return isAllowed
   }
+}
+
+/** The /64 of an IPv6 address: whoever has one usually has all of them. */
+function networkOf(address: string): string {
+  if (!isIPv6(address)) return address
+  const [left = [], right = []] = address.split('::').map((groups) => groups.split(':').filter(Boolean))
+  const zeros = Array.from({ length: 8 - left.length - right.length }, () => '0')
+  const network = [...left, ...zeros, ...right].slice(0, 4)
+  return network.map((group) => Number.parseInt(group, 16)).join(':')
 }

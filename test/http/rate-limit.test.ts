@@ -27,4 +27,22 @@ suite('rate limit of 3 requests a second', () => {
     state.timeMs += 3_600_000
     assert.equal(allowed('x'), 3)
   })
+
+  test('the addresses of an IPv6 /64 are one client, and so are the two texts of an IPv4 address', () => {
+    const { allowed } = limited()
+    const networks = [
+      ['2001:db8:0:1::1', '2001:db8:0:1:ffff:ffff:ffff:ffff', '2001:DB8::1:0:0:0:7'],
+      ['2001:db8:0:2::1', '2001:db8:0:2::'],
+      ['2001:db8::1', '2001:db8:0:0:1::', '2001:0db8::203.0.113.7'],
+      ['::1', '::2'],
+      ['fe80::1%eth0', 'fe80::2%eth0'],
+      ['203.0.113.7', '::ffff:203.0.113.7'],
+      ['203.0.113.8'],
+      ['unknown'],
+    ]
+    for (const [first = '', ...others] of networks) {
+      assert.equal(allowed(first), 3, first)
+      for (const other of others) assert.equal(allowed(other), 0, other)
+    }
+  })
 })
