@@ -5,14 +5,14 @@ import type { RequestContext } from './context.ts'
 import type { Claims, Space } from './request.ts'
 import { empty, type Response } from './response.ts'
 
-/** Longer names of spaces are longer than a key of an index may be. */
-const maxNameLength = 1_000
+/** An entry of an index in PostgreSQL has at most 2,704 bytes: the name of a space and the key of an item. */
+const maxNameBytes = 2_000
 
 /** The name of the space of a caller: its issuer and subject, which together stand for one person. */
 export function callerSpace({ iss, sub }: Claims): string | Response {
   if (typeof sub !== 'string' || sub === '') return forbidden('The token has no subject (sub)')
   const name = JSON.stringify([iss, sub])
-  return name.length > maxNameLength ? forbidden('The subject of the token (sub) is too long') : name
+  return Buffer.byteLength(name) > maxNameBytes ? forbidden('The subject of the token (sub) is too long') : name
 }
 
 /** Whether a path, a header or a token can name this space. */

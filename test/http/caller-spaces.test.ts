@@ -5,6 +5,7 @@ import { profiles } from '../../src/app.ts'
 import { env, issuers, tokenWith } from '../support/callers.ts'
 import { run, serve } from '../support/cli.ts'
 import { createClient } from '../support/client.ts'
+import { newDatabase } from '../support/database.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { assertConformsForCaller, nodeRuntime } from '../support/runtimes.ts'
 
@@ -99,6 +100,31 @@ for (const [mode, flags] of Object.entries(modes))
       assert.equal(((await namesSeenBy(url, bearer({ sub: 'ada' }))) as string[]).length, 2)
       assert.equal(((await namesSeenBy(url, bearer({ sub: 'bob' }))) as string[]).length, 3)
     })
+  })
+
+const storeFlags = {
+  memory: () => [],
+  'a file': (t: TestContext) => ['--data', join(temporaryFolder(t), 'todo.db')],
+  PostgreSQL: async () => ['--database-url', (await newDatabase()).url],
+}
+
+for (const [kind, flagsOf] of Object.entries(storeFlags))
+  test(`items in ${kind}: a subject has its own up to 1,970 bytes of UTF-8, a longer one gets 403`, async (t) => {
+    const { url } = await serve(t, ['--spaces', 'caller', ...production, ...(await flagsOf(t))], env)
+    const client = createClient(url)
+    const send = (sub: string) => client.send('POST', items, { name: 'x', isComplete: false }, bearer({ sub }))
+    // Each character is another one: an index compresses repeated text.
+    const han = (length: number) => Array.from({ length }, (_, at) => String.fromCodePoint(0x4e00 + at * 7)).join('')
+    for (const sub of ['a'.repeat(1_970), `${han(656)}aa`]) {
+      assert.equal(Buffer.byteLength(sub), 1_970)
+      assert.equal((await send(sub)).status, 201)
+      assert.deepEqual(await namesSeenBy(url, bearer({ sub })), ['x'])
+    }
+    for (const sub of ['a'.repeat(1_990), han(664), han(900), '😀'.repeat(500)]) {
+      const { status, headers } = await send(sub)
+      assert.equal(status, 403)
+      assert.match(`${headers['www-authenticate']}`, /error_description="The subject of the token \(sub\) is too long"/)
+    }
   })
 
 // test/slow/runtimes.test.ts has the other stores and runtimes.
