@@ -39,10 +39,20 @@ export function createMetrics({ spaces, itemCounts, monotonicNow, isWorker }: Me
     labelNames: ['profile', 'operation', 'method', 'status'] as const,
     registers: [registry],
   })
-  const histogram = (name: string, help: string) =>
-    new Histogram({ name, help, labelNames: ['profile', 'operation'] as const, buckets, registers: [registry] })
-  const durations = histogram('todo_request_duration_seconds', 'From the head of a request to its response.')
-  const storeDurations = histogram('todo_store_duration_seconds', 'Of a single store operation.')
+  const durations = new Histogram({
+    name: 'todo_request_duration_seconds',
+    help: 'From the head of a request to its response.',
+    labelNames: ['profile', 'operation'] as const,
+    buckets,
+    registers: [registry],
+  })
+  const storeDurations = new Histogram({
+    name: 'todo_store_duration_seconds',
+    help: 'Of a single store operation; error: it failed, as it does while the items cannot be reached.',
+    labelNames: ['profile', 'operation', 'result'] as const,
+    buckets,
+    registers: [registry],
+  })
   new Gauge({
     name: 'todo_items',
     help: 'Items in memory or in the data file.',
@@ -65,9 +75,14 @@ export function createMetrics({ spaces, itemCounts, monotonicNow, isWorker }: Me
         operation,
         async (...args: unknown[]) => {
           const startedAt = monotonicNow()
-          const outcome = await run(...args)
-          storeDurations.observe({ profile, operation }, (monotonicNow() - startedAt) / 1000)
-          return outcome
+          let result = 'error'
+          try {
+            const outcome = await run(...args)
+            result = 'success'
+            return outcome
+          } finally {
+            storeDurations.observe({ profile, operation, result }, (monotonicNow() - startedAt) / 1000)
+          }
         },
       ]),
     ) as Store

@@ -554,7 +554,7 @@ test('metrics have their own port, and no labels from clients', async (t) => {
   assert.match(text, /todo_requests_total\{profile="a",operation="createItem",method="POST",status="201"\} 1/)
   assert.match(text, /todo_requests_total\{profile="a",operation="none",method="GET",status="404"\} 2/)
   assert.match(text, /todo_items\{profile="a"\} 1/)
-  assert.match(text, /todo_store_duration_seconds_count\{profile="a",operation="create"\} 1/)
+  assert.match(text, /todo_store_duration_seconds_count\{profile="a",operation="create",result="success"\} 1/)
   assert.match(text, /todo_request_duration_seconds_bucket/)
   assert.match(text, /nodejs_eventloop_lag_seconds/)
   assert.match(text, /process_resident_memory_bytes/)
