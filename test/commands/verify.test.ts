@@ -11,6 +11,7 @@ import { validateXML } from 'xmllint-wasm'
 import { cleanUp } from '../support/cleanup.ts'
 import { run, serve, start } from '../support/cli.ts'
 import { createClient } from '../support/client.ts'
+import { journalOf } from '../support/control.ts'
 import { faultyServer } from '../support/faulty-server.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { listen } from '../support/listen.ts'
@@ -199,6 +200,21 @@ suite('verify', { concurrency: 2 }, () => {
       assert.ok(!stdout.includes(token), format)
       assert.ok(stdout.includes('$TOKEN'), format)
     }
+  })
+
+  test('sends --header to a todo-service in development, too, for which it makes tokens itself', async (t) => {
+    const XDG_CONFIG_HOME = temporaryFolder(t)
+    const { url } = await serve(t, ['--no-https'], { XDG_CONFIG_HOME })
+    const args = ['verify', url, '--profile', 'a', '--quick', '--only', 'A3,S3', '--header', 'X-Todo-Space: ada']
+    const { code, stdout } = await run(t, args, { XDG_CONFIG_HOME })
+    assert.equal(code, 0, stdout)
+    assert.doesNotMatch(stdout, /no token was passed/)
+    const methodsIn = async (space: string) => {
+      const all = await journalOf(createClient(`${url}${space}`))
+      return new Set(all.filter(({ path }) => path.startsWith(itemsPath)).map(({ method }) => method))
+    }
+    assert.deepEqual(await methodsIn(''), new Set(['GET']))
+    assert.ok((await methodsIn('/~ada')).has('POST'))
   })
 
   test('lists the items that it could not delete', async (t) => {

@@ -529,7 +529,7 @@ async function connect(client: Client, options: RunOptions): Promise<{ target: C
   const { path } = options.contract.items
   const first = await fetchFirst(client, path, options)
   const found = client.token === undefined ? await options.findTokens?.() : undefined
-  const plain = { ...client, ...found, ...(found && { credentials: bearer(found.token) }) }
+  const plain = { ...client, ...found, credentials: client.credentials ?? (found && bearer(found.token)) }
   const { status, headers } = first
   if (status >= 300 && status < 400 && headers.location)
     throw new CannotVerify(
