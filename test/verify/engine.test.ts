@@ -157,4 +157,8 @@ suite('a sequence that fails', () => {
   test('is reported as it is where it does not fail again', async () => {
     assert.equal(await shrink([1, 2, 3], 'first', async () => undefined), 'first')
   })
+
+  test('has no step that could be left out where it has none', async () => {
+    assert.equal(await shrink([], 'first', async () => 'again'), 'first')
+  })
 })

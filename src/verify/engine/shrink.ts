@@ -23,6 +23,6 @@ export async function shrink<Step, Outcome>(
         ;[fewest, last, isShorter] = [fewer, again, true]
       }
     }
-    if (size === 1) return last
+    if (size <= 1) return last
   }
 }
