@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { suite, test } from 'node:test'
+import { suite, type TestContext, test } from 'node:test'
 import { shrink } from '../../src/verify/engine/shrink.ts'
 import { failedRules, type Mutation, titles, verifyFaulty } from '../support/faulty-server.ts'
 
@@ -123,6 +123,39 @@ suite('whom a run does not blame', { concurrency: 2 }, () => {
       'B9 error bodies declare charset=utf-8',
     ])
   })
+})
+
+suite('what a report hides of a header', () => {
+  /** The failure of a server that has an item under every id, and sends back this header. */
+  async function failureWith(t: TestContext, name: string, value: string) {
+    const mutate: Mutation = async (request, forward) => {
+      const response = await forward(request)
+      const isMissing = response.status === 404 && /\d$/.test(request.path)
+      return isMissing ? { ...response, status: 200, text: `"0, ${request.headers[name]}"` } : response
+    }
+    const options = { only: ['A2'], quick: true, credentials: { [name]: value } }
+    const { outcomes } = await verifyFaulty(t, 'a', mutate, options)
+    const { expected = '', got = '', request = '' } = outcomes.find(({ failure }) => failure)?.failure ?? {}
+    return { expected, got, request }
+  }
+
+  test('a short value only where it was sent', async (t) => {
+    const { expected, got, request } = await failureWith(t, 'x-tenant', '0')
+    assert.equal(expected, 'status 404')
+    assert.match(got, /^status 200; .*"0, 0"$/)
+    assert.match(request, /^curl .*todoitems\/\d+' -H "x-tenant: \$TOKEN"$/)
+  })
+
+  for (const [value, shown] of [
+    ['Basic dXNlcjpwYXNzd29yZA==', 'Basic $TOKEN'],
+    ['Token key=canary-7f3a91', 'Token $TOKEN'],
+    ['sid=canary-7f3a91; csrf=x', '$TOKEN'],
+  ] as const)
+    test(`${value}: everything but the scheme`, async (t) => {
+      const { got, request } = await failureWith(t, 'authorization', value)
+      assert.ok(got.endsWith(`"0, ${shown}"`), got)
+      assert.ok(request.endsWith(`-H "authorization: ${shown}"`), request)
+    })
 })
 
 suite('a sequence that fails', () => {

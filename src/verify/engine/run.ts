@@ -599,11 +599,11 @@ const maxGotLength = 1_000
 
 /** Errors other than `RuleViolation` come from reading members of a response with an unexpected structure. */
 function toFailure({ cause, history }: Ended, target: Target & Client, contract: Contract, hasSteps: boolean) {
-  const redact = redactorOf(target)
+  const { redact, redactHeader } = redactorOf(target)
   const redacted = ({ headers, ...request }: Request): Request => ({
     ...request,
     headers: Object.fromEntries(
-      Object.entries(headers).map(([name, value = []]) => [name, [value].flat().map(redact)]),
+      Object.entries(headers).map(([name, value = []]) => [name, [value].flat().map((one) => redactHeader(name, one))]),
     ),
   })
   const violation = cause instanceof RuleViolation ? cause : undefined
@@ -631,14 +631,31 @@ function toFailure({ cause, history }: Ended, target: Target & Client, contract:
   }
 }
 
-/** Replaces what only the users know by names of shell variables: tokens, and the last word of each header of theirs. */
-function redactorOf({ token, otherToken, credentials, otherCredentials }: Client): (text: string) => string {
-  const wordsOf = (headers: Headers = {}) =>
-    Object.values(headers).flatMap((value = []) => [value].flat().map((one) => one.replace(/^.*[ =]/, '')))
-  const secrets = [
-    ...[token, ...wordsOf(credentials)].map((secret) => [secret, '$TOKEN'] as const),
-    ...[otherToken, ...wordsOf(otherCredentials)].map((secret) => [secret, '$OTHER_TOKEN'] as const),
+/** Authorization: Token … */
+const scheme = /^[\w-]+ +/
+/** Authorization: Token key="…", Cookie: session=… */
+const parameterValues = /(?<=="?)[^\s;,"=]+/g
+/** A shorter text may be in a report by chance: it is hidden only in the header in which it was sent. */
+const minSecretLength = 6
+
+/** Replaces what only the users know by names of shell variables: tokens, and headers of theirs without the scheme. */
+function redactorOf({ token, otherToken, credentials = {}, otherCredentials = {} }: Client) {
+  const users = [
+    { variable: '$TOKEN', token, headers: credentials },
+    { variable: '$OTHER_TOKEN', token: otherToken, headers: otherCredentials },
   ]
-  return (text) =>
-    secrets.reduce((redacted, [secret, name]) => (secret ? redacted.replaceAll(secret, name) : redacted), text)
+  const secrets = users.flatMap(({ variable, token = '', headers }) => {
+    const values = Object.values(headers).flatMap((value = []) => value)
+    const known = values.flatMap((value) => [value.replace(scheme, ''), ...(value.match(parameterValues) ?? [])])
+    return [token, ...known].filter(({ length }) => length >= minSecretLength).map((secret) => ({ secret, variable }))
+  })
+  const redact = (text: string) =>
+    secrets.reduce((redacted, { secret, variable }) => redacted.replaceAll(secret, variable), text)
+  return {
+    redact,
+    redactHeader(name: string, value: string) {
+      const user = users.find(({ headers }) => [headers[name]].flat().includes(value))
+      return user ? `${scheme.exec(value)?.[0] ?? ''}${user.variable}` : redact(value)
+    },
+  }
 }
