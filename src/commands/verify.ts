@@ -1,5 +1,17 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
-import { extname, resolve } from 'node:path'
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  existsSync,
+  lstatSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, extname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { readCommandLine, readServerUrl } from '../config/config.ts'
 import { choice, file, fileName, flagsOnly, integer, option, optionsHelp, text, toggle } from '../config/options.ts'
@@ -183,7 +195,7 @@ function writeReport(verification: Verification, format: Format, out: string | u
   const { stdout, stderr } = process
   const { leftovers } = verification
   const fileFormat = out && (formatsByExtension[extname(out).toLowerCase()] ?? format)
-  if (out && fileFormat) writeFileSync(out, reports[fileFormat](verification))
+  if (out && fileFormat) replaceFile(out, reports[fileFormat](verification))
   if (fileFormat === format) stdout.write(`${totals(verification)}. The report is in ${out}.\n`)
   else stdout.write(format === 'pretty' ? pretty(verification, createColorize(process)) : reports[format](verification))
   if (leftovers.length > 0)
@@ -193,10 +205,43 @@ function writeReport(verification: Verification, format: Format, out: string | u
 /** Fails before the run rather than after it. */
 function requireWritable(file: string): void {
   try {
-    writeFileSync(file, '')
+    accessSync(existsSync(file) ? file : dirname(file), constants.W_OK)
   } catch (cause) {
-    const { code } = cause as NodeJS.ErrnoException
-    throw new CannotVerify(`Cannot write ${file}: ${code}. Choose another file with --out.`)
+    throw cannotWrite(file, cause)
+  }
+  if (statSync(file, { throwIfNoEntry: false })?.isDirectory()) throw cannotWrite(file, { code: 'EISDIR' })
+}
+
+const cannotWrite = (file: string, cause: unknown) =>
+  new CannotVerify(`Cannot write ${file}: ${(cause as NodeJS.ErrnoException).code}. Choose another file with --out.`)
+
+/** Where a file cannot be replaced by another: in a directory of somebody else, or mounted into a container. */
+const unreplaceable = ['EACCES', 'EPERM', 'EBUSY']
+
+/** The last report stays until the new one is complete. What is no file, such as /dev/stdout or a pipe, is written to. */
+function replaceFile(file: string, text: string): void {
+  const existing = lstatSync(file, { throwIfNoEntry: false })
+  try {
+    if (existing && !existing.isFile()) writeFileSync(file, text)
+    else replaceByRename(file, text, existing?.mode)
+  } catch (cause) {
+    throw cannotWrite(file, cause)
+  }
+}
+
+function replaceByRename(file: string, text: string, mode: number | undefined): void {
+  let directory: string | undefined
+  try {
+    directory = mkdtempSync(join(dirname(file), '.tmp-'))
+    const temporaryFile = join(directory, 'report')
+    writeFileSync(temporaryFile, text)
+    if (mode !== undefined) chmodSync(temporaryFile, mode)
+    renameSync(temporaryFile, file)
+  } catch (cause) {
+    if (!unreplaceable.includes(`${(cause as NodeJS.ErrnoException).code}`)) throw cause
+    writeFileSync(file, text)
+  } finally {
+    if (directory !== undefined) rmSync(directory, { recursive: true, force: true })
   }
 }
 

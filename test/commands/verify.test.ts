@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { chmodSync, lstatSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { createServer as createTcpServer } from 'node:net'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { promisify } from 'node:util'
 import { Ajv } from 'ajv'
 import { validateXML } from 'xmllint-wasm'
 import { cleanUp } from '../support/cleanup.ts'
-import { run, serve, start } from '../support/cli.ts'
+import { run, runCommand, serve, start } from '../support/cli.ts'
 import { createClient } from '../support/client.ts'
 import { journalOf } from '../support/control.ts'
 import { faultyServer } from '../support/faulty-server.ts'
@@ -346,6 +346,44 @@ suite('verify, reports', () => {
       (await run(t, [...args, '--report', 'junit', '--out', out])).stdout,
       /^\d passed, .* The report is in .*\n$/,
     )
+  })
+
+  test('the last report stays until it is replaced by the new one, with the permissions of its file', async (t) => {
+    const folder = temporaryFolder(t)
+    const out = join(folder, 'report.json')
+    writeFileSync(out, 'last report')
+    chmodSync(out, 0o640)
+    const { mode } = statSync(out)
+    const unreachable = ['verify', `http://127.0.0.1:${await freePort()}`, '--profile', 'a', '--out', out]
+    assert.equal((await run(t, unreachable)).code, 2)
+    const seen = new Set<string>()
+    const server = faultyServer(await transports['over a socket'](t, 'a'), (request, forward) => {
+      seen.add(readFileSync(out, 'utf8'))
+      return forward(request)
+    })
+    const { code } = await run(t, ['verify', await listen(t, server), '--profile', 'a', '--only', 'S2', '--out', out])
+    assert.equal(code, 0)
+    assert.deepEqual([...seen], ['last report'])
+    assert.equal(JSON.parse(readFileSync(out, 'utf8')).ok, true)
+    assert.equal(statSync(out).mode, mode)
+    assert.deepEqual(readdirSync(folder), ['report.json'])
+  })
+
+  test('--out writes to what a symbolic link leads to, and to a pipe', {
+    skip: process.platform === 'win32',
+  }, async (t) => {
+    const { url } = await transports['over a socket'](t, 'a')
+    const folder = temporaryFolder(t)
+    const [file, link, pipe] = [join(folder, 'file'), join(folder, 'link.json'), join(folder, 'pipe.json')]
+    writeFileSync(file, 'last report')
+    symlinkSync(file, link)
+    await promisify(execFile)('mkfifo', [pipe])
+    const reader = runCommand(t, 'cat', [pipe])
+    for (const out of [link, pipe])
+      assert.equal((await run(t, ['verify', url, '--profile', 'a', '--only', 'S2', '--out', out])).code, 0)
+    assert.ok(lstatSync(link).isSymbolicLink())
+    assert.equal(JSON.parse(readFileSync(file, 'utf8')).ok, true)
+    assert.equal(JSON.parse((await reader).stdout).ok, true)
   })
 
   test('the library returns the results', async (t) => {
