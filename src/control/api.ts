@@ -397,19 +397,21 @@ const codeParameters = parametersOf(codeQueryMembers)
 
 function readQuery<Query extends object>(text: string, parameters: Parameters): Query | Rejection {
   const names = parameters.map(({ name }) => name).join(', ')
-  const query: Record<string, unknown> = {}
-  const messages: Record<string, string[]> = {}
+  const query = new Map<string, unknown>()
+  const messages = new Map<string, string[]>()
   for (const [name, value] of new URLSearchParams(text)) {
     const parameter = parameters.find((one) => one.name === name)
     const read = wholeNumberText.test(value) ? Number(value) : value === 'true' || (value === 'false' ? false : value)
-    if (!parameter) messages[name] = [`There is no parameter ${name}: use ${names}.`]
+    if (!parameter) messages.set(name, [`There is no parameter ${name}: use ${names}.`])
     else {
       const mistake = checkOf(parameter.schema)(read)
-      if (mistake) messages[name] = [`${name} ${mistake.message}.`]
+      if (mistake) messages.set(name, [`${name} ${mistake.message}.`])
     }
-    query[name] = read
+    query.set(name, read)
   }
-  return Object.keys(messages).length > 0 ? new Rejection('query-invalid', messages) : (query as Query)
+  return messages.size > 0
+    ? new Rejection('query-invalid', Object.fromEntries(messages))
+    : (Object.fromEntries(query) as Query)
 }
 
 function eventStream(journal: Journal, lastEventId = ''): Response {

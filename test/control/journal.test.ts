@@ -129,6 +129,9 @@ suite('journal', { concurrency: true }, () => {
         },
       ],
     )
+    const { status, text } = await client.send('GET', '/__admin/requests?__proto__=x')
+    assert.equal(status, 400)
+    assert.match(text, /"errors":\{"__proto__":\["There is no parameter __proto__: use since, limit, preflights\."\]\}/)
   })
 
   const hidden = `
