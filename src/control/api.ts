@@ -1,4 +1,5 @@
 import { checkOf, type SchemaMembers } from '../common/schema.ts'
+import type { VerifyToken } from '../http/auth.ts'
 import { ifMatch, respondWith } from '../http/conditional.ts'
 import type { RequestContext } from '../http/context.ts'
 import type { Api, DispatchHooks } from '../http/dispatch.ts'
@@ -42,6 +43,8 @@ export interface ControlApiSettings {
   readonly itemSchema: ObjectSchema
   readonly newToken: SignToken | undefined
   readonly codes: Codes
+  /** The id that tokens for codes of a space have, until the space is deleted. */
+  readonly grantOf: (space: string) => string
   /** The spaces that somebody who controls `only` may know of; undefined for all. */
   listSpaces(only: string | undefined): Promise<readonly SpaceUse[]>
   /** Returns false where there is no such space. */
@@ -51,6 +54,8 @@ export interface ControlApiSettings {
 export const controlScope = 'control'
 /** A token that was made for one space names it in this claim. */
 const spaceClaim = 'todo_space'
+/** A token for a code has the id of its grant in this claim. */
+const grantClaim = 'todo_grant'
 
 const heartbeatIntervalMs = 15_000
 const maxPutItems = 100_000
@@ -162,7 +167,7 @@ const replaceFault = (input: Input, id: unknown, fault?: Fault) =>
   spaceOf(input).faults.replace(id as number, fault) ? noContent : new Rejection('fault-missing')
 
 function controlRoutes(api: Api, settings: ControlApiSettings): Route[] {
-  const { itemSchema, newToken, codes, listSpaces, deleteSpace } = settings
+  const { itemSchema, newToken, listSpaces, deleteSpace } = settings
   const itemsBody = (isResponse: boolean) => ({
     schema: { type: 'array', items: objectSchema(itemSchema, isResponse) },
     example: [itemSchema.example],
@@ -293,7 +298,7 @@ function controlRoutes(api: Api, settings: ControlApiSettings): Route[] {
         return refused ?? ((await deleteSpace(name)) ? noContent : new Rejection('space-missing'))
       },
     }),
-    ...(newToken ? tokenRoutes(codes, newToken) : []),
+    ...(newToken ? tokenRoutes(settings, newToken) : []),
   ]
 }
 
@@ -321,6 +326,17 @@ export const grantedSpace = (caller: RequestContext['caller']) => {
   return granted === undefined ? undefined : `${granted}`
 }
 
+/** Accepts a token for a code only until its space is deleted. */
+export const endedWithSpace =
+  (verifyToken: VerifyToken, isGranted: (space: string, grant: unknown) => boolean): VerifyToken =>
+  async (token) => {
+    const result = await verifyToken(token)
+    if (!('claims' in result) || !(grantClaim in result.claims)) return result
+    const { [spaceClaim]: space, [grantClaim]: grant } = result.claims
+    if (isGranted(`${space}`, grant)) return result
+    return { errorDescription: 'The space of the token has ended', reason: 'the space of the token has ended' }
+  }
+
 /** A token that was made for one space controls no other. */
 export function findTokenProblem({ caller }: Pick<RequestContext, 'caller'>, space: string): Response | undefined {
   return (grantedSpace(caller) ?? space) === space ? undefined : problem(403, 'The token is for another space.')
@@ -340,7 +356,7 @@ const signedToken: ObjectSchema = {
 }
 
 /** A client elsewhere gets its token for a code that somebody who has access shows it. */
-function tokenRoutes(codes: Codes, signToken: SignToken): Route[] {
+function tokenRoutes({ codes, grantOf }: ControlApiSettings, signToken: SignToken): Route[] {
   return [
     controlRoute('createCode', 'POST', '/codes', {
       summary: 'A code for one token',
@@ -348,7 +364,8 @@ function tokenRoutes(codes: Codes, signToken: SignToken): Route[] {
       body: { schema: objectSchema(newCode, true) },
       parameters: codeParameters,
       errors: ['query-invalid', 'too-many-codes'],
-      execute({ space, query }) {
+      execute({ space, query, caller }) {
+        if (grantedSpace(caller) !== undefined) return problem(403, 'A token for a code makes no other codes.')
         const wanted = readQuery<CodeQuery>(query, codeParameters)
         if (wanted instanceof Rejection) return wanted
         const code = codes.create(space.name, wanted.validForSeconds)
@@ -369,7 +386,8 @@ function tokenRoutes(codes: Codes, signToken: SignToken): Route[] {
         if (typeof outcome === 'string')
           return new Rejection(outcome === 'wrong' ? 'code-invalid' : 'too-many-wrong-codes')
         const { space, validForSeconds } = outcome
-        const token = await signToken({ scopes: [controlScope], claims: { [spaceClaim]: space }, validForSeconds })
+        const claims = { [spaceClaim]: space, [grantClaim]: grantOf(space) }
+        const token = await signToken({ scopes: [controlScope], claims, validForSeconds })
         return withHeaders(json(201, JSON.stringify({ token })), { 'cache-control': 'no-store' })
       },
     }),

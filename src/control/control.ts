@@ -14,6 +14,7 @@ import {
   controlAccess,
   controlApi,
   controlScope,
+  endedWithSpace,
   findTokenProblem,
   grantedSpace,
   ownOrigin,
@@ -40,6 +41,8 @@ export interface ControlOptions
   readonly countItems: () => Promise<ReadonlyMap<string, number | undefined>>
   /** Deletes the items of the space, and calls `forget`. */
   readonly deleteItems: (space: string) => Promise<void>
+  /** Whether tokens with this id are still accepted. */
+  readonly isGranted: (space: string, grant: unknown) => boolean
   /** Each start of the service has another one. */
   readonly instance: string
   readonly codes: Omit<CodeSettings, 'monotonicNow'>
@@ -75,7 +78,8 @@ export class Control implements HttpHandler {
   readonly #idleClosers: (() => void)[] = []
 
   constructor(options: ControlOptions) {
-    const { monotonicNow } = options.settings
+    const { settings, isGranted } = options
+    const { monotonicNow } = settings
     this.#options = options
     this.itemSchema = options.itemSchema
     this.#monotonicNow = monotonicNow
@@ -98,7 +102,8 @@ export class Control implements HttpHandler {
     })
     this.#handlers = {
       service: httpHandler(api, {
-        ...options.settings,
+        ...settings,
+        verifyToken: endedWithSpace(settings.verifyToken, isGranted),
         space: this.defaultSpace,
         hooks: {
           findFault: (context, route) => spaceOf(context).faults.find(context, route),
@@ -295,7 +300,7 @@ function nameByToken(context: RequestContext): string | Response {
 }
 
 const controlSettings = (
-  { settings, verifyToken, maxBodyBytes }: ControlOptions,
+  { settings, verifyToken, isGranted, maxBodyBytes }: ControlOptions,
   space: ControlledSpace,
 ): DispatchSettings => ({
   ...settings,
@@ -305,7 +310,7 @@ const controlSettings = (
   reportOrigin: () => {},
   maxBodyBytes,
   maxJsonValues,
-  verifyToken: requireScope(verifyToken, controlScope),
+  verifyToken: requireScope(endedWithSpace(verifyToken, isGranted), controlScope),
   log: {
     ...settings.log,
     // The page reads the items and faults again after each change, so only failures are logged.

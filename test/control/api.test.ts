@@ -3,7 +3,7 @@ import { createSecretKey, randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
 import { dirname, join } from 'node:path'
-import { suite, test } from 'node:test'
+import { suite, type TestContext, test } from 'node:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { profiles } from '../../src/app.ts'
 import type { Client } from '../../src/common/client.ts'
@@ -549,9 +549,48 @@ suite('codes for tokens', { concurrency: true }, () => {
     assert.equal(claims.scope, 'control')
     assert.ok([3600, 3601].includes(claims.exp - claims.iat), `${claims.exp - claims.iat}`)
     await assertRefused(client, code)
-    assert.equal((await newCode(client, { ...elsewhere, authorization })).status, 201)
+    const refused = await newCode(client, { ...elsewhere, authorization })
+    assert.deepEqual([refused.status, problemOf(refused).title], [403, 'A token for a code makes no other codes.'])
     assert.notEqual(await codeOf(createClient((await serve(t, ['--seed', '1'])).url)), code, 'whatever the seed')
   })
+
+  const storeFlags = {
+    memory: () => [],
+    'a file': (t: TestContext) => ['--data', join(temporaryFolder(t), 'todo.db')],
+  }
+  for (const [kind, flagsOf] of Object.entries(storeFlags))
+    test(`items in ${kind}: a token for a code is rejected once the items of its space are deleted`, async (t) => {
+      const { url } = await serveWith(t, ['--no-https', ...flagsOf(t)], ({ control }) => ({
+        control: control && { ...control, maxSpaces: 1 },
+      }))
+      const [main, ada, bob] = [createClient(url), createClient(`${url}/~ada`), createClient(`${url}/~bob`)]
+      const tokenFor = async (client: Client) => JSON.parse((await redeem(main, await codeOf(client))).text).token
+      const seenWith = async (client: Client, token: string) => {
+        const headers = { ...elsewhere, authorization: `Bearer ${token}` }
+        const responses = [
+          await client.send('GET', adminItems, undefined, headers),
+          await client.send('GET', '/secret', undefined, headers),
+        ]
+        const ended = /error="invalid_token", error_description="The space of the token has ended"/
+        for (const { status, headers: sent } of responses)
+          if (status !== 200) assert.match(`${sent['www-authenticate']}`, ended)
+        return responses.map(({ status }) => status)
+      }
+      const ofMain = await tokenFor(main)
+      const first = await tokenFor(ada)
+      assert.deepEqual(await seenWith(ada, first), [200, 200])
+      assert.equal((await ada.send('POST', itemsPath, numbered('x'))).status, 201)
+      assert.equal((await main.send('DELETE', '/__admin/spaces/ada')).status, 204)
+      assert.deepEqual(await seenWith(ada, first), [401, 401])
+      assert.equal((await ada.send('POST', itemsPath, numbered('x'))).status, 201)
+      assert.deepEqual(await seenWith(ada, first), [401, 401])
+      const second = await tokenFor(ada)
+      assert.deepEqual(await seenWith(ada, second), [200, 200])
+      // Each takes the place of the other, whose items are deleted if they are in memory.
+      for (const client of [bob, ada]) assert.equal((await client.send('POST', itemsPath, numbered('x'))).status, 201)
+      assert.deepEqual(await seenWith(ada, second), kind === 'memory' ? [401, 401] : [200, 200])
+      assert.deepEqual(await seenWith(main, ofMain), [200, 200])
+    })
 
   test('a code is accepted in any case, with and without the hyphen, in any space', async (t) => {
     const { url } = await serve(t, [])
