@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { contractPage, contractPagePath } from '../scripts/contract-page.ts'
 import { jsonLog } from '../src/log.ts'
+import { env as callers, tokenWith } from './support/callers.ts'
 import { jsonLines, run, runCommand, serve } from './support/cli.ts'
 import { newDatabase } from './support/database.ts'
 import { brokenLinks, namingFiles, pages, read, root } from './support/documentation.ts'
@@ -35,7 +36,10 @@ suite('documentation', () => {
   test('docs/operations.md lists each field of the production log, and the lines that have it', async (t) => {
     const { url: database } = await newDatabase()
     const flags = ['--mode', 'production', '--log-level', 'info', '--metrics-port', '0', '--drain-delay', '0']
-    const { running, url, port } = await serve(t, flags, { TODO_DATABASE_URL: database })
+    const { running, url, port } = await serve(t, [...flags, '--spaces', 'caller'], {
+      ...callers,
+      TODO_DATABASE_URL: database,
+    })
     const raw = new RawConnection(t, port)
     raw.socket.write('nonsense\r\n\r\n')
     await raw.closed
@@ -43,7 +47,8 @@ suite('documentation', () => {
     const sql = openSql(database)
     await sql`drop table todo.items_a`
     await sql.end()
-    assert.equal((await fetch(`${url}/api/todoitems`)).status, 500)
+    const headers = { authorization: `Bearer ${tokenWith({ sub: 'ada' })}` }
+    assert.equal((await fetch(`${url}/api/todoitems`, { headers })).status, 500)
     running.process.kill('SIGTERM')
     const lines = jsonLines((await running.ended).stdout)
     // Of other runtimes and of workers.
