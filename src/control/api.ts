@@ -43,8 +43,8 @@ export interface ControlApiSettings {
   readonly itemSchema: ObjectSchema
   readonly newToken: SignToken | undefined
   readonly codes: Codes
-  /** The id that tokens for codes of a space have, until the space is deleted. */
-  readonly grantOf: (space: string) => string
+  /** How often the space was deleted. */
+  readonly deletionsOf: (space: string) => number
   /** The spaces that somebody who controls `only` may know of; undefined for all. */
   listSpaces(only: string | undefined): Promise<readonly SpaceUse[]>
   /** Returns false where there is no such space. */
@@ -54,8 +54,8 @@ export interface ControlApiSettings {
 export const controlScope = 'control'
 /** A token that was made for one space names it in this claim. */
 const spaceClaim = 'todo_space'
-/** A token for a code has the id of its grant in this claim. */
-const grantClaim = 'todo_grant'
+/** How often that had been deleted. */
+const deletionsClaim = 'todo_deletions'
 
 const heartbeatIntervalMs = 15_000
 const maxPutItems = 100_000
@@ -326,14 +326,14 @@ export const grantedSpace = (caller: RequestContext['caller']) => {
   return granted === undefined ? undefined : `${granted}`
 }
 
-/** Accepts a token for a code only until its space is deleted. */
+/** Accepts a token for a code until its space is deleted. */
 export const endedWithSpace =
-  (verifyToken: VerifyToken, isGranted: (space: string, grant: unknown) => boolean): VerifyToken =>
+  (verifyToken: VerifyToken, deletionsOf: ControlApiSettings['deletionsOf']): VerifyToken =>
   async (token) => {
     const result = await verifyToken(token)
-    if (!('claims' in result) || !(grantClaim in result.claims)) return result
-    const { [spaceClaim]: space, [grantClaim]: grant } = result.claims
-    if (isGranted(`${space}`, grant)) return result
+    if (!('claims' in result)) return result
+    const { [spaceClaim]: space, [deletionsClaim]: deletions = 0 } = result.claims
+    if (space === undefined || Number(deletions) >= deletionsOf(`${space}`)) return result
     return { errorDescription: 'The space of the token has ended', reason: 'the space of the token has ended' }
   }
 
@@ -356,7 +356,7 @@ const signedToken: ObjectSchema = {
 }
 
 /** A client elsewhere gets its token for a code that somebody who has access shows it. */
-function tokenRoutes({ codes, grantOf }: ControlApiSettings, signToken: SignToken): Route[] {
+function tokenRoutes({ codes, deletionsOf }: ControlApiSettings, signToken: SignToken): Route[] {
   return [
     controlRoute('createCode', 'POST', '/codes', {
       summary: 'A code for one token',
@@ -386,7 +386,7 @@ function tokenRoutes({ codes, grantOf }: ControlApiSettings, signToken: SignToke
         if (typeof outcome === 'string')
           return new Rejection(outcome === 'wrong' ? 'code-invalid' : 'too-many-wrong-codes')
         const { space, validForSeconds } = outcome
-        const claims = { [spaceClaim]: space, [grantClaim]: grantOf(space) }
+        const claims = { [spaceClaim]: space, [deletionsClaim]: `${deletionsOf(space)}` }
         const token = await signToken({ scopes: [controlScope], claims, validForSeconds })
         return withHeaders(json(201, JSON.stringify({ token })), { 'cache-control': 'no-store' })
       },

@@ -41,8 +41,6 @@ export interface ControlOptions
   readonly countItems: () => Promise<ReadonlyMap<string, number | undefined>>
   /** Deletes the items of the space, and calls `forget`. */
   readonly deleteItems: (space: string) => Promise<void>
-  /** Whether tokens with this id are still accepted. */
-  readonly isGranted: (space: string, grant: unknown) => boolean
   /** Each start of the service has another one. */
   readonly instance: string
   readonly codes: Omit<CodeSettings, 'monotonicNow'>
@@ -78,7 +76,7 @@ export class Control implements HttpHandler {
   readonly #idleClosers: (() => void)[] = []
 
   constructor(options: ControlOptions) {
-    const { settings, isGranted } = options
+    const { settings, deletionsOf } = options
     const { monotonicNow } = settings
     this.#options = options
     this.itemSchema = options.itemSchema
@@ -103,7 +101,7 @@ export class Control implements HttpHandler {
     this.#handlers = {
       service: httpHandler(api, {
         ...settings,
-        verifyToken: endedWithSpace(settings.verifyToken, isGranted),
+        verifyToken: endedWithSpace(settings.verifyToken, deletionsOf),
         space: this.defaultSpace,
         hooks: {
           findFault: (context, route) => spaceOf(context).faults.find(context, route),
@@ -300,7 +298,7 @@ function nameByToken(context: RequestContext): string | Response {
 }
 
 const controlSettings = (
-  { settings, verifyToken, isGranted, maxBodyBytes }: ControlOptions,
+  { settings, verifyToken, deletionsOf, maxBodyBytes }: ControlOptions,
   space: ControlledSpace,
 ): DispatchSettings => ({
   ...settings,
@@ -310,7 +308,7 @@ const controlSettings = (
   reportOrigin: () => {},
   maxBodyBytes,
   maxJsonValues,
-  verifyToken: requireScope(endedWithSpace(verifyToken, isGranted), controlScope),
+  verifyToken: requireScope(endedWithSpace(verifyToken, deletionsOf), controlScope),
   log: {
     ...settings.log,
     // The page reads the items and faults again after each change, so only failures are logged.

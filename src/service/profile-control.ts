@@ -68,8 +68,7 @@ export function controlledProfile<Name extends ProfileName>(
       return new Map(all.map(({ name, items }) => [name, items[profileName]]))
     },
     deleteItems: (space) => spaceUsers.delete(space),
-    grantOf: spaceUsers.grantOf,
-    isGranted: spaceUsers.isGranted,
+    deletionsOf: spaceUsers.deletionsOf,
     itemSchema: profile.itemSchema,
     rulesOf: (context, response) => rulesOf(profile, context, response),
     settings,

@@ -1,30 +1,28 @@
-import { randomUUID } from 'node:crypto'
-import type { Spaces } from '../store/store.ts'
+import { type Spaces, setRecent } from '../store/store.ts'
 
 export type SpaceUsers = ReturnType<typeof spaceUsers>
+
+/** The spaces that were deleted last. */
+const maxDeletions = 10_000
 
 /** Counts the profiles that use a space. Where spaces are temporary, one that no profile uses any more is deleted. */
 export function spaceUsers(spaces: Spaces, areTemporary: boolean) {
   const counts = new Map<string, number>()
   /** The control of each profile. */
   const controls: { forget(space: string): void }[] = []
-  /** The id in the tokens for codes of a space, until it is deleted. */
-  const grants = new Map<string, string>()
+  /** How often each space was deleted. */
+  const deletions = new Map<string, number>()
+  const deletionsOf = (space: string) => deletions.get(space) ?? 0
   return {
     areTemporary,
     controls,
     /** Deletes a space with its items, its faults and its journal, in each profile. */
     async delete(space: string): Promise<void> {
       await spaces.deleteSpace(space)
-      grants.delete(space)
+      setRecent(deletions, space, deletionsOf(space) + 1, maxDeletions)
       for (const control of controls) control.forget(space)
     },
-    grantOf(space: string): string {
-      const grant = grants.get(space) ?? randomUUID()
-      grants.set(space, grant)
-      return grant
-    },
-    isGranted: (space: string, grant: unknown): boolean => grants.get(space) === grant,
+    deletionsOf,
     add(space: string): void {
       counts.set(space, (counts.get(space) ?? 0) + 1)
     },
@@ -33,9 +31,7 @@ export function spaceUsers(spaces: Spaces, areTemporary: boolean) {
       if (count > 0) counts.set(space, count)
       else {
         counts.delete(space)
-        if (!areTemporary) return
-        grants.delete(space)
-        void spaces.deleteSpace(space)
+        if (areTemporary) void spaces.deleteSpace(space)
       }
     },
   }
