@@ -4,8 +4,8 @@ import Libsql from 'libsql'
 import { StartError } from '../../common/start-error.ts'
 import { Failures, type Notice } from '../notices.ts'
 import { isRefusal, UnavailableError } from '../store.ts'
+import { LongReader, type Pause } from './long-reader.ts'
 import { readFailures } from './read-failures.ts'
-import { type Pause, Snapshots } from './snapshots.ts'
 
 /** A value as libsql reads and writes it. A boolean parameter would abort the process. */
 export type SqlValue = string | number | Buffer | null
@@ -116,7 +116,7 @@ export class DataFile {
   readonly #lock: Libsql.Database | undefined
   readonly #opened: Stats
   readonly #connection: Libsql.Database
-  readonly #snapshots = new Snapshots()
+  readonly #longReader = new LongReader()
   readonly #selectVersions: Statement
   readonly #placeCheck: NodeJS.Timeout
 
@@ -217,8 +217,8 @@ export class DataFile {
         (sql) => this.prepare(sql),
         async () => {},
       )
-    const prepare = (sql: string) => this.#prepare(this.#snapshots.connection, sql)
-    return this.#snapshots.read(this.path, (pause) => read(prepare, pause))
+    const prepare = (sql: string) => this.#prepare(this.#longReader.connection, sql)
+    return this.#longReader.read(this.path, (pause) => read(prepare, pause))
   }
 
   /** Executes a write transaction. The log says when these begin to fail, and when one has changed something again. */
@@ -256,7 +256,7 @@ export class DataFile {
     // SQLite would delete the -wal of another file that is at the path now.
     if (!this.isInPlace()) return
     try {
-      this.#snapshots.end()
+      this.#longReader.end()
       // This leaves one file, without -wal and -shm.
       this.exec('pragma journal_mode = delete')
     } catch {

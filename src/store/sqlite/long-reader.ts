@@ -9,7 +9,7 @@ export type Pause = () => Promise<void>
  * Reads the items of one moment, whatever is written meanwhile. The connection attaches the file as long as it reads:
  * libsql does not finalize statements, and those of a connection to the file itself would keep it open.
  */
-export class Snapshots {
+export class LongReader {
   readonly connection: Libsql.Database = new Libsql(':memory:')
   #isReading = false
 
