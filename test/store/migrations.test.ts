@@ -1,13 +1,17 @@
 import assert from 'node:assert/strict'
-import { join } from 'node:path'
-import { suite, test } from 'node:test'
+import { once } from 'node:events'
+import { cpSync, readFileSync } from 'node:fs'
+import { type AddressInfo, connect, createServer } from 'node:net'
+import { basename, dirname, join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
 import Libsql from 'libsql'
 import { sqliteSpaces } from '../../src/store/sqlite/store.ts'
 import { cleanUp } from '../support/cleanup.ts'
-import { newDatabase, sharedPostgres } from '../support/database.ts'
+import { newDatabase, sharedPostgres, uniqueName } from '../support/database.ts'
 import { startEngineProxy } from '../support/engine-proxy.ts'
 import { temporaryFolder } from '../support/folder.ts'
-import { openSql } from '../support/sql.ts'
+import { message, readMessages } from '../support/postgres-messages.ts'
+import { openSql, type Sql } from '../support/sql.ts'
 import { openPostgres, type PersistentStores, startingWith, storesOf } from '../support/stores.ts'
 
 /* What version 1 has made, which had no spaces: three items of each profile, the last of them deleted. */
@@ -112,47 +116,198 @@ async function assertUsable({ a, b, spaces, exportItems }: PersistentStores): Pr
   assert.equal(other.id, '1')
 }
 
+function fileOf(t: TestContext): string {
+  const file = join(temporaryFolder(t), 'todo.db')
+  const old = new Libsql(file)
+  old.exec(fileOfVersion1)
+  old.close()
+  return file
+}
+
+const openFile = (file: string) =>
+  sqliteSpaces(file, startingWith({ a: [], b: [] }), {
+    random: Math.random,
+    monotonicNow: () => performance.now(),
+    notice: () => {},
+    access: 'exclusive',
+  })
+
+const engines = ['PostgreSQL', 'an engine that commits before DDL'] as const
+
+/** A database of version 1. The program connects to `url`, where the engine is less than PostgreSQL by a proxy. */
+async function databaseOf(t: TestContext, engine: (typeof engines)[number]) {
+  const { url: target } = await newDatabase()
+  const { port } = await sharedPostgres()
+  const sql = openSql(target)
+  cleanUp(t, () => sql.end())
+  await sql.unsafe(databaseOfVersion1)
+  const proxy = engine === 'PostgreSQL' ? undefined : await startEngineProxy(t, port)
+  return { sql, target, proxy, url: proxy ? target.replace(`:${port}/`, `:${proxy.port}/`) : target }
+}
+
+async function tablesIn(sql: Sql, schema = 'todo'): Promise<string[]> {
+  const tables = await sql`select tablename from pg_tables where schemaname = ${schema} order by tablename`
+  return tables.map(({ tablename }) => tablename)
+}
+
+/** Clients that write as instances of version 1 do, each until its first error. */
+function startOldWriters(t: TestContext, url: string) {
+  const acknowledged = { a: new Map<string, string>(), b: new Map<string, string>() }
+  let count = 0
+  const writers = Array.from({ length: 4 }, async (_, writer) => {
+    const sql = openSql(url)
+    cleanUp(t, () => sql.end())
+    for (let round = 0; ; round++) {
+      const name = `${writer}-${round}`
+      const [created] = await sql`
+        insert into todo.numbered_items (name, is_complete, version) select ${name}::text, false, 1::bigint
+        from todo.version where version = 1 for share returning id`
+      assert.ok(!acknowledged.a.has(created?.id), 'an id was assigned twice')
+      acknowledged.a.set(created?.id, name)
+      const [updated] = await sql`
+        update todo.numbered_items set name = ${`${name} changed`} where id = ${created?.id} returning id`
+      assert.equal(updated?.id, created?.id)
+      acknowledged.a.set(created?.id, `${name} changed`)
+      await sql`
+        insert into todo.named_items (key, id, name, notes, done)
+        select sha256(${name}::text::bytea), ${name}::text, ${name}::text, 'n', false
+        from todo.version where version = 1 for share on conflict (key) do nothing`
+      acknowledged.b.set(name, name)
+      count += 3
+    }
+  }).map((writer) => writer.catch((error: Error) => error))
+  return {
+    async untilAcknowledged(writes: number) {
+      while (count < writes) await Promise.race([...writers, new Promise(setImmediate)])
+    },
+    async untilRefused() {
+      for (const error of await Promise.all(writers)) assert.equal(Object(error).code, '42P01', `${error}`)
+      return acknowledged
+    },
+  }
+}
+
+/** Forwards so many statements, and closes the connection of the next one, as when its client is killed. */
+async function startCuttingProxy(t: TestContext, targetPort: number, statements: number) {
+  let left = statements
+  const listener = createServer((client) => {
+    const server = connect(targetPort, '127.0.0.1')
+    client.on('error', () => {}).on('close', () => server.destroy())
+    server.on('error', () => {}).on('close', () => client.destroy())
+    server.on('data', (data) => client.write(data))
+    readMessages(client, 0, (type, body) => {
+      if ((type === 'Q' || type === 'P') && left-- <= 0) client.destroy()
+      else server.write(message(type, body))
+    })
+  })
+  listener.listen(0, '127.0.0.1')
+  await once(listener, 'listening')
+  cleanUp(t, () => listener.close())
+  return { port: (listener.address() as AddressInfo).port, isCut: () => left < 0 }
+}
+
 suite('items of version 1 are all there, in the default space', () => {
   test('in a file', async (t) => {
-    const file = join(temporaryFolder(t), 'todo.db')
-    const old = new Libsql(file)
-    old.exec(fileOfVersion1)
-    old.close()
-    const options = { random: Math.random, monotonicNow: () => performance.now(), notice: () => {} }
-    const open = () => sqliteSpaces(file, startingWith({ a: [], b: [] }), { ...options, access: 'exclusive' })
-    const opened = open()
+    const file = fileOf(t)
+    const opened = openFile(file)
     await assertUsable(storesOf(opened))
     await opened.close()
-    const again = open()
+    const again = openFile(file)
     cleanUp(t, () => again.close())
     assert.equal((await storesOf(again).exportItems()).a.items.length, 3)
   })
 
-  for (const engine of ['PostgreSQL', 'an engine that commits before DDL'])
+  test('in a file, also after a start that was killed, whichever statement was the last', async (t) => {
+    const file = fileOf(t)
+    const states: string[] = []
+    const { exec } = Libsql.prototype
+    const { mock } = t.mock.method(Libsql.prototype, 'exec', function (this: Libsql.Database, sql: string) {
+      exec.call(this, sql)
+      const state = join(temporaryFolder(t), 'state')
+      cpSync(dirname(file), state, { recursive: true })
+      states.push(join(state, basename(file)))
+    })
+    const opened = openFile(file)
+    mock.restore()
+    await opened.close()
+    assert.ok(states.length > 10)
+    for (const state of states) {
+      const again = openFile(state)
+      await assertUsable(storesOf(again))
+      await again.close()
+    }
+  })
+
+  test('in a file, which stays as it is while an instance of version 1 uses it', async (t) => {
+    const file = fileOf(t)
+    const before = readFileSync(file)
+    const lock = new Libsql(`${file}-lock`)
+    lock.exec('pragma journal_mode = memory; begin exclusive')
+    assert.throws(() => openFile(file), /is in use by another process/)
+    assert.deepEqual(readFileSync(file), before)
+    lock.close()
+    const opened = openFile(file)
+    cleanUp(t, () => opened.close())
+    await assertUsable(storesOf(opened))
+  })
+
+  for (const engine of engines) {
     test(`in ${engine}, where three instances start at once`, async (t) => {
-      const { url } = await newDatabase()
-      const { port } = await sharedPostgres()
-      const sql = openSql(url)
-      cleanUp(t, () => sql.end())
-      await sql.unsafe(databaseOfVersion1)
-      const proxy = engine === 'PostgreSQL' ? undefined : await startEngineProxy(t, port)
-      const target = proxy ? url.replace(`:${port}/`, `:${proxy.port}/`) : url
-      const [first] = await Promise.all([1, 2, 3].map(() => openPostgres(t, target)))
+      const { sql, url, proxy } = await databaseOf(t, engine)
+      const [first] = await Promise.all([1, 2, 3].map(() => openPostgres(t, url)))
       await assertUsable(first as PersistentStores)
-      assert.deepEqual(proxy?.refused ?? [], [])
-      const tables = await sql`select tablename from pg_tables where schemaname = 'todo' order by tablename`
-      assert.deepEqual(
-        tables.map(({ tablename }) => tablename),
-        ['items_a', 'items_b', 'spaces', 'version'],
-      )
+      for (const statement of proxy?.refused ?? []) assert.match(statement, /^lock table/)
+      assert.deepEqual(await tablesIn(sql), ['items_a', 'items_b', 'spaces', 'version'])
     })
 
+    test(`in ${engine}, with all that instances of version 1 write until they get errors`, async (t) => {
+      const { sql, url, target } = await databaseOf(t, engine)
+      await sql.unsafe('truncate todo.numbered_items, todo.named_items')
+      const old = startOldWriters(t, target)
+      await old.untilAcknowledged(200)
+      const { a, b, exportItems } = await openPostgres(t, url)
+      const acknowledged = await old.untilRefused()
+      const { a: itemsOfA, b: itemsOfB } = await exportItems()
+      const stored = new Map(itemsOfA.items.map(({ id, name }) => [id, name]))
+      assert.equal(stored.size, itemsOfA.items.length)
+      for (const [id, name] of acknowledged.a) assert.equal(stored.get(id), name, `item ${id} of Profile A`)
+      const names = new Map(itemsOfB.items.map(({ id, name }) => [id, name]))
+      for (const [id, name] of acknowledged.b) assert.equal(names.get(id), name, `item ${id} of Profile B`)
+      const created = await a.create({ name: 'next', isComplete: false })
+      assert.ok(typeof created === 'object')
+      for (const id of [...stored.keys(), ...acknowledged.a.keys()]) assert.ok(BigInt(id) < BigInt(created.id))
+      assert.equal(typeof (await b.create({ id: 'last', name: 'n', notes: 'o', done: false })), 'object')
+    })
+
+    test(`in ${engine}, also after a start that was killed, whichever statement was the last`, async (t) => {
+      const { sql, url } = await databaseOf(t, engine)
+      const { port } = new URL(url)
+      /** Returns whether the start had more statements. */
+      const isKilledAfter = async (statements: number) => {
+        const schema = uniqueName('todo')
+        await sql.unsafe(databaseOfVersion1.replaceAll('todo', schema))
+        const proxy = await startCuttingProxy(t, Number(port), statements)
+        const killed = openPostgres(t, url.replace(`:${port}/`, `:${proxy.port}/`), { schema })
+        const isStarted = await killed.then(() => true).catch(() => false)
+        assert.equal(isStarted, !proxy.isCut())
+        const { exportItems } = await openPostgres(t, url, { schema })
+        assert.deepEqual(await exportItems(), expected)
+        assert.deepEqual(await tablesIn(sql, schema), ['items_a', 'items_b', 'spaces', 'version'])
+        return !isStarted
+      }
+      for (let last = 0, isKilled = [true]; !isKilled.includes(false); last += isKilled.length)
+        isKilled = await Promise.all([0, 1, 2, 3, 4].map((more) => isKilledAfter(last + more)))
+    })
+  }
+
   test('in PostgreSQL, also what an instance of version 1 writes meanwhile: it waits, and then fails', async (t) => {
-    const { url } = await newDatabase()
-    const [sql, old] = [openSql(url), openSql(url)]
-    cleanUp(t, () => sql.end())
+    const { sql, url } = await databaseOf(t, 'PostgreSQL')
+    // Whatever is set: the program sees what is committed while it waits.
+    await sql.unsafe(
+      `alter database ${new URL(url).pathname.slice(1)} set default_transaction_isolation = 'serializable'`,
+    )
+    const old = openSql(url)
     cleanUp(t, () => old.end())
-    await sql.unsafe(databaseOfVersion1)
     await old.unsafe(`begin; update todo.numbered_items set name = 'written' where id = 1`)
     const opening = openPostgres(t, url)
     while ((await sql`select 1 from pg_stat_activity where wait_event_type = 'Lock'`).length === 0);

@@ -1,110 +1,198 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from 'pg'
 import { StartError } from '../../common/start-error.ts'
-import { inTransaction } from './connection.ts'
-import { isConflict, sqlStateOf } from './errors.ts'
+import { inTransaction, statementTimeoutMs } from './connection.ts'
+import { isConflict, isUnsupported, sqlStateOf } from './errors.ts'
 
-const schemaVersion = 2
+/** The SQL expression of a table of the version before. */
+type TableOf = (name: string) => string
 
-/**
- * Each statement can be repeated: they are executed one by one, because there are databases that commit before DDL, and the
- * version is written last.
- */
-const createTables = (schema: string) => [
-  `create table if not exists "${schema}".spaces (
-    space text primary key,
-    last_id bigint,
-    last_place bigint
-  )`,
-  `create table if not exists "${schema}".items_a (
-    space text,
-    id bigint,
-    name text,
-    is_complete boolean not null,
-    secret text,
-    version bigint not null,
-    primary key (space, id)
-  )`,
-  `create table if not exists "${schema}".items_b (
-    space text,
-    key bytea,
-    place bigint not null,
-    id text not null,
-    name text not null,
-    notes text not null,
-    done boolean not null,
-    primary key (space, key)
-  )`,
-]
-
-/** The tables of version 1, which had no spaces. */
-const oldTables = (schema: string) => [`"${schema}".numbered_items`, `"${schema}".named_items`] as const
-
-/** Writes of an instance of version 1 wait for this, and then fail. */
-async function moveToDefaultSpace(client: Client, schema: string): Promise<void> {
-  const [numbered, named] = oldTables(schema)
-  await client.query(`update "${schema}".version set version = version where version = 1`)
-  for (const table of [numbered, named])
-    await client.query(`select count(*) from (select 1 from ${table} for update) as locked`)
-  const { rows } = await client.query("select pg_get_serial_sequence($1, 'id') as name", [numbered])
-  await client.query(`
-    insert into "${schema}".items_a (space, id, name, is_complete, secret, version)
-    select '', id, name, is_complete, secret, version from ${numbered}`)
-  await client.query(`
-    insert into "${schema}".items_b (space, key, place, id, name, notes, done)
-    select '', key, place, id, name, notes, done from ${named}`)
-  await client.query(`
-    insert into "${schema}".spaces (space, last_id, last_place)
-    select '', greatest(0, (select max(id) from ${numbered}), (select last_value from ${rows[0].name} where is_called)),
-      greatest(0, (select max(place) from ${named}))`)
+/** Leads from a version of the tables to the next one. */
+interface Step {
+  /** The tables that end with the version before. No later one has the same name: statements of old instances must fail. */
+  readonly replaces: readonly string[]
+  /** Makes the tables. Each statement can be repeated. */
+  create(schema: string): readonly string[]
+  /** What each table has, from the tables of the version before: queries with its columns, in their order. */
+  rows(table: TableOf, client: Client): Promise<Readonly<Record<string, string>>>
 }
 
+const spaces: Step = {
+  replaces: ['numbered_items', 'named_items'],
+  create: (schema) => [
+    `create table if not exists "${schema}".spaces (
+      space text primary key,
+      last_id bigint,
+      last_place bigint
+    )`,
+    `create table if not exists "${schema}".items_a (
+      space text,
+      id bigint,
+      name text,
+      is_complete boolean not null,
+      secret text,
+      version bigint not null,
+      primary key (space, id)
+    )`,
+    `create table if not exists "${schema}".items_b (
+      space text,
+      key bytea,
+      place bigint not null,
+      id text not null,
+      name text not null,
+      notes text not null,
+      done boolean not null,
+      primary key (space, key)
+    )`,
+  ],
+  /** Version 1 had the items of the default space. */
+  async rows(table, client) {
+    const [numbered, named] = [table('numbered_items'), table('named_items')]
+    const { rows } = await client.query("select pg_get_serial_sequence($1, 'id') as name", [numbered])
+    return {
+      items_a: `select '' as space, id, name, is_complete, secret, version from ${numbered}`,
+      items_b: `select '' as space, key, place, id, name, notes, done from ${named}`,
+      spaces: `select '' as space,
+        greatest(0, (select max(id) from ${numbered}), (select last_value from ${rows[0].name} where is_called)) as last_id,
+        greatest(0, (select max(place) from ${named})) as last_place`,
+    }
+  },
+}
+
+/** The first one leads from version 1 to 2. Append only. */
+const steps: readonly [Step, ...Step[]] = [spaces]
+const schemaVersion = steps.length + 1
+
+/** Moving any number of items. */
+export const moveTimeoutMs = 600_000
 const maxAttempts = 10
 
-/** Brings the schema to the version of this program. Several instances may do so at once. */
-export async function migrate(client: Client, schema: string, insertStartingItems: () => Promise<void>): Promise<void> {
+/**
+ * Makes the tables with the starting items where there are none. Returns whether those of an older version have to be
+ * migrated. Several instances may do so at once.
+ */
+export async function prepareTables(
+  client: Client,
+  schema: string,
+  insertStartingItems: () => Promise<void>,
+): Promise<'ready' | 'old'> {
   const { rows } = await client.query('show server_encoding')
   const encoding = rows[0]?.server_encoding
   if (encoding !== 'UTF8')
     throw new StartError(`The database encoding is ${encoding}. Use a database with encoding UTF8.`)
+  return retryRaces(async () => {
+    const { oldest, newest } = await readVersions(client, schema).catch(async (error: unknown) => {
+      if (!isMissing(error)) throw error
+      // "create schema if not exists" needs the privilege to create schemas even when the schema exists.
+      const existing = await client.query('select 1 from pg_catalog.pg_namespace where nspname = $1', [schema])
+      if (existing.rowCount === 0) await client.query(`create schema if not exists "${schema}"`)
+      await client.query(`create table if not exists "${schema}".version (version integer primary key)`)
+      return readVersions(client, schema)
+    })
+    if (newest > schemaVersion)
+      throw new StartError(
+        `Schema ${schema} has version ${newest}, but this program supports versions up to ${schemaVersion}. Run the newer program that created it, or set another schema with --database-schema.`,
+      )
+    if (newest > 0) return oldest < schemaVersion ? 'old' : 'ready'
+    const { create } = steps[steps.length - 1] as Step
+    // One by one: there are databases that commit before DDL. The version is written last.
+    for (const statement of create(schema)) await client.query(statement)
+    await inTransaction(client, async () => {
+      await insertVersion(client, schema, schemaVersion)
+      await insertStartingItems()
+    })
+    return 'ready'
+  })
+}
+
+/** Brings tables of an older version to that of this program. Several instances may do so at once. */
+export const migrate = (client: Client, schema: string): Promise<void> =>
+  retryRaces(async () => {
+    let { newest: version } = await readVersions(client, schema)
+    for (const step of steps.slice(version - 1)) await takeStep(client, schema, step, ++version)
+    for (const name of steps.flatMap(({ replaces }) => replaces))
+      await client.query(`drop table if exists "${schema}".${retired(name)}`)
+    // Until then, the next start goes on where this one has ended.
+    await client.query(`delete from "${schema}".version where version < $1`, [schemaVersion])
+  })
+
+/** The name of an old table once no old instance may use it. */
+const retired = (name: string) => `old_${name}`
+
+/** Old instances get errors from the moment at which their tables have other names: what they have written is all there. */
+async function takeStep(client: Client, schema: string, step: Step, version: number): Promise<void> {
+  const makeTables = async () => {
+    for (const name of step.replaces)
+      if (!(await exists(client, schema, retired(name))))
+        await client.query(`alter table "${schema}".${name} rename to ${retired(name)}`)
+    for (const statement of step.create(schema)) await client.query(statement)
+  }
+  const move = async () => {
+    await insertVersion(client, schema, version)
+    const before = (name: string) => `"${schema}".${step.replaces.includes(name) ? retired(name) : name}`
+    const rows = await step.rows(before, client)
+    for (const [name, query] of Object.entries(rows)) await client.query(`insert into "${schema}".${name} ${query}`)
+  }
+  if (!(await canLock(client, schema))) {
+    await makeTables()
+    await inTransaction(client, move, moveTimeoutMs)
+    return
+  }
+  const names = [...step.replaces, 'version'].map((name) => `"${schema}".${name}`)
+  await inTransaction(
+    client,
+    async () => {
+      await client.query(`set local lock_timeout = ${statementTimeoutMs}`)
+      // Before all that reads: what is written while this waits is moved, too, whatever the isolation level.
+      await client.query(`lock table ${names} in access exclusive mode`)
+      await makeTables()
+      await move()
+    },
+    moveTimeoutMs,
+  )
+}
+
+/** Databases that cannot lock a table commit before DDL: there the statements are executed one by one. */
+async function canLock(client: Client, schema: string): Promise<boolean> {
+  try {
+    await inTransaction(client, () => client.query(`lock table "${schema}".version in access exclusive mode`))
+    return true
+  } catch (error) {
+    if (isUnsupported(error)) return false
+    throw error
+  }
+}
+
+/** Locks out other instances: their insert waits for this one and then fails. */
+const insertVersion = (client: Client, schema: string, version: number) =>
+  client.query(`insert into "${schema}".version values ($1)`, [version])
+
+/** 0: there is none. Of two, the older one was left by a migration that has not ended. */
+async function readVersions(client: Client, schema: string): Promise<{ oldest: number; newest: number }> {
+  const { rows } = await client.query(
+    `select coalesce(min(version), 0) as oldest, coalesce(max(version), 0) as newest from "${schema}".version`,
+  )
+  return { oldest: Number(rows[0]?.oldest), newest: Number(rows[0]?.newest) }
+}
+
+async function exists(client: Client, schema: string, table: string): Promise<boolean> {
+  const text = 'select 1 from information_schema.tables where table_schema = $1 and table_name = $2'
+  return (await client.query(text, [schema, table])).rowCount === 1
+}
+
+async function retryRaces<T>(run: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++)
     try {
-      const version = await readVersion(client, schema)
-      if (version === schemaVersion) return
-      if (version > schemaVersion)
-        throw new StartError(
-          `Schema ${schema} has version ${version}, but this program supports versions up to ${schemaVersion}. Run the newer program that created it, or set another schema with --database-schema.`,
-        )
-      for (const statement of createTables(schema)) await client.query(statement)
-      await inTransaction(client, async () => {
-        // Locks out other instances: their insert waits for this one and then fails.
-        await client.query(`insert into "${schema}".version values ($1)`, [schemaVersion])
-        await (version === 0 ? insertStartingItems() : moveToDefaultSpace(client, schema))
-      })
-      if (version === 1) for (const table of oldTables(schema)) await client.query(`drop table if exists ${table}`)
-      return
+      return await run()
     } catch (error) {
       if (attempt === maxAttempts || !isLostRace(error)) throw error
       await sleep(20 * attempt)
     }
 }
 
-async function readVersion(client: Client, schema: string): Promise<number> {
-  const select = () => client.query(`select coalesce(max(version), 0) as version from "${schema}".version`)
-  const { rows } = await select().catch(async (error: unknown) => {
-    if (!isMissing(error)) throw error
-    // "create schema if not exists" needs the privilege to create schemas even when the schema exists.
-    const existing = await client.query('select 1 from pg_catalog.pg_namespace where nspname = $1', [schema])
-    if (existing.rowCount === 0) await client.query(`create schema if not exists "${schema}"`)
-    await client.query(`create table if not exists "${schema}".version (version integer primary key)`)
-    return select()
-  })
-  return Number(rows[0]?.version)
-}
-
 /** undefined_table, invalid_schema_name */
 const isMissing = (error: unknown) => ['42P01', '3F000'].includes(sqlStateOf(error) ?? '')
 
-/** Another instance created or creates the same object. */
+/** Another instance created, creates or has removed the same object. */
 const isLostRace = (error: unknown) =>
-  isConflict(error) || ['42P06', '42P07', '42710', 'XX000'].includes(sqlStateOf(error) ?? '')
+  isConflict(error) || isMissing(error) || ['42P06', '42P07', '42710', 'XX000'].includes(sqlStateOf(error) ?? '')

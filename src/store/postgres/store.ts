@@ -31,7 +31,7 @@ import {
 import { createBatches } from './batches.ts'
 import { findPrimary, selectIfSupported, statementTimeoutMs, withConnection } from './connection.ts'
 import { isOutOfRange } from './errors.ts'
-import { migrate } from './migrations.ts'
+import { migrate, moveTimeoutMs, prepareTables } from './migrations.ts'
 import { oneAtMost, Pool, type PoolOptions, type PreparedStatement, prepared, type SqlParameters } from './pool.ts'
 import {
   deleteSpace,
@@ -53,10 +53,8 @@ interface PostgresOptions extends PoolOptions {
   readonly stop: AbortSignal
 }
 
-/** Connecting and migrating. */
+/** Connecting, and making the tables. */
 const openTimeoutMs = 15_000
-/** Exporting or importing any number of items. */
-const moveTimeoutMs = 600_000
 
 /** Items in PostgreSQL, for any number of instances. Throws when the database cannot be used. */
 export async function postgresSpaces(
@@ -74,16 +72,19 @@ export async function postgresSpaces(
     notice(
       `The server at ${primary.host.name}:${primary.host.port} cannot tell its timeline: a primary that was superseded is not recognized.`,
     )
-  await withConnection(database, primary.host, openTimeoutMs, stop, async (client) => {
+  const found = await withConnection(database, primary.host, openTimeoutMs, stop, async (client) => {
     const starting = { a: { items: a.startingItems, lastId: '0' }, b: { items: b.startingItems } }
-    await migrate(client, schema, () => replace(client, new Map([[defaultSpace, starting]])))
+    const found = await prepareTables(client, schema, () => replace(client, new Map([[defaultSpace, starting]])))
     const setting = "(select setting from pg_settings where name = 'statement_timeout')"
     const timeoutMs = Number((await selectIfSupported(client, setting)) ?? statementTimeoutMs)
     if (timeoutMs === 0 || timeoutMs > statementTimeoutMs)
       notice(
         `The statement timeout is not in force, probably because of a connection pooler, so a rejected write may be applied later: run "alter role … set statement_timeout = '${statementTimeoutMs / 1000}s'" for the role of --database-url.`,
       )
+    return found
   })
+  if (found === 'old')
+    await withConnection(database, primary.host, moveTimeoutMs, stop, (client) => migrate(client, schema))
   const pool = new Pool(options, primary)
 
   const replaceAll: TableContext['replaceAll'] = async (snapshots, isChanged, timeoutMs, deletesOthers) => {

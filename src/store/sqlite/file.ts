@@ -5,6 +5,7 @@ import { StartError } from '../../common/start-error.ts'
 import { Failures, type Notice } from '../notices.ts'
 import { isRefusal, UnavailableError } from '../store.ts'
 import { LongReader, type Pause } from './long-reader.ts'
+import { fileVersion, migrationFrom } from './migrations.ts'
 import { readFailures } from './read-failures.ts'
 
 /** A value as libsql reads and writes it. A boolean parameter would abort the process. */
@@ -45,62 +46,6 @@ const headerBytes = 100
 export const lockTimeoutMs = { exclusive: 1_000, shared: 5_000 }
 /** SQLite waits synchronously: no request is served meanwhile. */
 const busyTimeoutMs = 2
-
-const fileVersion = 2
-
-const createTables = `
-  create table spaces (
-    space text primary key,
-    last_id integer,
-    last_place integer,
-    version_a integer not null,
-    version_b integer not null
-  ) strict, without rowid;
-  create table items_a (
-    space text,
-    id integer,
-    name text,
-    is_complete integer not null,
-    secret text,
-    version integer not null,
-    primary key (space, id)
-  ) strict, without rowid;
-  create table items_b (
-    space text,
-    place integer,
-    id text not null,
-    name text not null,
-    notes text not null,
-    done integer not null,
-    primary key (space, place),
-    unique (space, id)
-  ) strict, without rowid;
-  ${triggers('items_a', 'version_a', 'last_id = max(last_id, new.id)')}
-  ${triggers('items_b', 'version_b', 'last_place = max(last_place, new.place)')}`
-
-/** The tables of version 1 had no spaces. The row of the space comes last, so that no trigger changes it. */
-const moveToDefaultSpace = `
-  insert into items_a select '', id, name, is_complete, secret, version from numbered_items;
-  insert into items_b select '', place, id, name, notes, done from named_items;
-  insert into spaces values (
-    '',
-    (select ifnull(max(seq), 0) from sqlite_sequence where name = 'numbered_items'),
-    (select ifnull(max(seq), 0) from sqlite_sequence where name = 'named_items'),
-    (select version from lists where profile = 'a'),
-    (select version from lists where profile = 'b')
-  );
-  drop table numbered_items;
-  drop table named_items;
-  drop table lists;`
-
-/** Counts every change of an item, whoever makes it, and keeps the highest id and place. */
-function triggers(table: string, version: string, setLast: string): string {
-  const trigger = (event: string, row: string, more = '') => `
-    create trigger ${table}_${event} after ${event} on ${table} begin
-      update spaces set ${version} = ${version} + 1${more} where space = ${row}.space;
-    end;`
-  return [trigger('insert', 'new', `, ${setLast}`), trigger('update', 'new'), trigger('delete', 'old')].join('')
-}
 
 /** One process at a time has exclusive access, and creates the file. Shared access is possible at any time. */
 type Access = 'exclusive' | 'shared'
@@ -283,8 +228,7 @@ export class DataFile {
 function migrate(file: DataFile, initialize: (file: DataFile) => void): void {
   const version = versionOf(file)
   if (version === fileVersion) return
-  file.exec(createTables)
-  if (version === 1) file.exec(moveToDefaultSpace)
+  for (const statement of migrationFrom(version)) file.exec(statement)
   file.exec(`pragma application_id = ${applicationId}`)
   file.exec(`pragma user_version = ${fileVersion}`)
   if (version === 0) initialize(file)
