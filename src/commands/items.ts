@@ -5,8 +5,15 @@ import { readCommandLine, serveOptions } from '../config/config.ts'
 import { flagsOnly, option, optionsHelp, type ParsedOptions, rejectArguments, toggle } from '../config/options.ts'
 import { createClock } from '../service/clock.ts'
 import { formatItems, type ItemsFile, isSpaceName, readItemsFile } from '../service/items-file.ts'
-import { openDatabaseStores, openFileStores } from '../service/stores.ts'
-import { defaultSpace, OutcomeUnknownError, type PersistentSpaces, UnavailableError } from '../store/store.ts'
+import { exportDatabaseItems, exportFileItems, openDatabaseStores, openFileStores } from '../service/stores.ts'
+import {
+  defaultSpace,
+  OutcomeUnknownError,
+  type PersistentSpaces,
+  type Snapshot,
+  type Snapshots,
+  UnavailableError,
+} from '../store/store.ts'
 import { type Command, commandLine, confirm, type Process } from './command.ts'
 
 const { data, 'database-url': databaseUrl, 'database-schema': databaseSchema } = serveOptions
@@ -29,16 +36,17 @@ export const items: Command = {
   help: `Moves items between data files and PostgreSQL databases, by way of a JSON file.
 
 Usage
-  todo-service items export [flags] > items.json    from a data file or a database, while it is in use or not
+  todo-service items export [flags] > items.json    from a data file or a database, in use or not; only reads
   todo-service items import [FILE] [flags]          replaces items in a data file or a database (FILE: standard input)
   todo-service items delete --space NAME [flags]    deletes a space with its items
 
 Flags and environment variables; defaults in brackets. A flag wins over its variable.
 ${optionsHelp(options)}
 The JSON file has the items of both profiles, with every digit of their ids, and the last id that Profile A has
-assigned, so that none is assigned twice; without --space those of all spaces. An import replaces everything or
-nothing; a profile that the file lacks stays as it is. A file of one space is imported into the default space, or
-that of --space. To start with the items of the default space in memory: todo-service serve --items items.json
+assigned, so that none is assigned twice; without --space those of all spaces. An export reads tables of older
+versions, too; only serve migrates them. An import replaces everything or nothing; a profile that the file lacks stays
+as it is. A file of one space is imported into the default space, or that of --space. To start with the items of the
+default space in memory: todo-service serve --items items.json
 
 Examples
   todo-service items export --data todo.db > items.json
@@ -68,10 +76,21 @@ Examples
     if (sent && 'problems' in sent) return fail(process, sent.problems.join('\n  '))
     let stores: PersistentSpaces | undefined
     try {
-      stores = await open(values, action === 'import' ? 'exclusive' : 'shared', process)
-      if (action === 'export') return await exportItems(stores, values, process)
-      if (sent) return await importItems(stores, sent, values, process)
-      return await deleteSpace(stores, values, process)
+      if (sent) {
+        stores = await open(values, 'exclusive', process)
+        return await importItems(stores, sent, values, process)
+      }
+      const { space } = values
+      const snapshots = await read(values, process)
+      const found = space === undefined ? undefined : snapshots.get(space)
+      if (space !== undefined && !found)
+        return fail(process, `There is no space ${JSON.stringify(space)}: nobody has written to it.`)
+      if (!found || action === 'export') {
+        process.stdout.write(formatItems(snapshots, space === undefined))
+        return 0
+      }
+      stores = await open(values, 'shared', process)
+      return await deleteSpace(stores, found, values, process)
     } catch (error) {
       if (error instanceof StartError) return fail(process, error.message)
       if (error instanceof OutcomeUnknownError)
@@ -91,15 +110,6 @@ Examples
 function fail({ stderr }: Process, message: string): number {
   stderr.write(`todo-service: ${message}\n`)
   return 1
-}
-
-const noSpace = (name: string) => `There is no space ${JSON.stringify(name)}: nobody has written to it.`
-
-async function exportItems(stores: PersistentSpaces, { space }: Values, process: Process): Promise<number> {
-  const snapshots = await stores.exportItems(space)
-  if (space !== undefined && !snapshots.has(space)) return fail(process, noSpace(space))
-  process.stdout.write(formatItems(snapshots, space === undefined))
-  return 0
 }
 
 async function importItems(stores: PersistentSpaces, file: ItemsFile, { space, yes }: Values, process: Process) {
@@ -125,11 +135,14 @@ async function importItems(stores: PersistentSpaces, file: ItemsFile, { space, y
   return 0
 }
 
-async function deleteSpace(stores: PersistentSpaces, { space: name = '', yes }: Values, process: Process) {
-  const found = (await stores.listSpaces()).find((space) => space.name === name)
-  if (!found) return fail(process, noSpace(name))
-  const { a = 0, b = 0 } = found.items
-  const sentence = `Space ${JSON.stringify(name)} has ${count(a + b, 'item')}.`
+async function deleteSpace(
+  stores: PersistentSpaces,
+  { a, b }: Snapshot,
+  { space: name = '', yes }: Values,
+  process: Process,
+) {
+  const total = (a?.items.length ?? 0) + (b?.items.length ?? 0)
+  const sentence = `Space ${JSON.stringify(name)} has ${count(total, 'item')}.`
   const refusal = await confirm(process, yes, sentence, 'delete it')
   if (refusal) return fail(process, refusal)
   await stores.deleteSpace(name)
@@ -141,12 +154,24 @@ const count = (number: number, noun: string) => `${number} ${noun}${number === 1
 
 type Values = ParsedOptions<typeof options>['values']
 
-async function open(values: Values, access: 'exclusive' | 'shared', { stderr }: Process): Promise<PersistentSpaces> {
-  const { data: file = '', 'database-url': database, 'database-schema': databaseSchema = 'todo' } = values
-  const clock = createClock({})
-  // What fails is what the command says.
-  if (!database) return openFileStores(file, profiles, { ...clock, log: { notice: () => {} } }, access)
-  const log = { notice: (message: string) => stderr.write(`${message}\n`) }
-  const { signal: stop } = new AbortController()
-  return openDatabaseStores(database, databaseSchema, profiles, { ...clock, log, stop })
+/** Changes nothing, whatever the version of the tables. */
+async function read({ data = '', space, ...values }: Values, process: Process): Promise<Snapshots> {
+  const { 'database-url': database, 'database-schema': schema = 'todo' } = values
+  const context = contextOf(process)
+  if (!database) return exportFileItems(data, space, context.monotonicNow)
+  return exportDatabaseItems(database, schema, space, context)
 }
+
+async function open(values: Values, access: 'exclusive' | 'shared', process: Process): Promise<PersistentSpaces> {
+  const { data = '', 'database-url': database, 'database-schema': schema = 'todo' } = values
+  const context = contextOf(process)
+  // What fails is what the command says.
+  if (!database) return openFileStores(data, profiles, { ...context, log: { notice: () => {} } }, { access })
+  return openDatabaseStores(database, schema, profiles, context)
+}
+
+const contextOf = ({ stderr }: Process) => ({
+  ...createClock({}),
+  log: { notice: (message: string) => stderr.write(`${message}\n`) },
+  stop: new AbortController().signal,
+})

@@ -8,7 +8,7 @@ import { MemorySpaces } from '../store/memory.ts'
 import { limitNotices } from '../store/notices.ts'
 import { type DatabaseSettings, describeDatabase } from '../store/postgres/url.ts'
 import type { SqliteSpaces } from '../store/sqlite/store.ts'
-import type { PersistentSpaces, Serializers, Spaces } from '../store/store.ts'
+import type { PersistentSpaces, Serializers, Snapshots, Spaces } from '../store/store.ts'
 
 export interface OpenSpaces extends Spaces {
   readonly kind: 'memory' | `the file ${string}` | `PostgreSQL, ${string}`
@@ -43,13 +43,14 @@ export async function openStores(
 ): Promise<OpenSpaces> {
   const { dataFile, database } = config
   if (dataFile !== undefined) {
-    const stores = await openFileStores(dataFile, serializers, context, access)
+    const stores = await openFileStores(dataFile, serializers, context, { access, migrates: true })
     return { kind: `the file ${resolve(dataFile)}`, ...stores }
   }
   if (database) {
     const { databaseSchema: schema, waitForDatabase } = config
     const advice = waitForDatabase ? '' : ' To wait for it at the start, add --wait-for-database.'
-    const stores = await openDatabaseStores(database, schema, serializers, context, { waitForDatabase, advice })
+    const options = { migrates: true, waitForDatabase, advice }
+    const stores = await openDatabaseStores(database, schema, serializers, context, options)
     const kind = `PostgreSQL, schema ${schema} of ${describeDatabase(database)}` as const
     return { kind, counts: () => ({}), isInPlace: () => true, ...stores }
   }
@@ -74,11 +75,17 @@ export async function openFileStores(
   path: string,
   serializers: Serializers,
   { log, monotonicNow }: Pick<StoreContext, 'log' | 'monotonicNow'>,
-  access: 'exclusive' | 'shared',
+  { access, migrates = false }: { readonly access: 'exclusive' | 'shared'; readonly migrates?: boolean },
 ): Promise<SqliteSpaces> {
   const { sqliteSpaces } = await import('../store/sqlite/store.ts')
   const notice = limitNotices(log.notice, monotonicNow)
-  return sqliteSpaces(resolve(path), serializers, { random, access, monotonicNow, notice })
+  return sqliteSpaces(resolve(path), serializers, { random, access, migrates, monotonicNow, notice })
+}
+
+/** Reads the items of a space, or of all, in a file of any version; throws a `StartError` where that is not possible. */
+export async function exportFileItems(path: string, space: string | undefined, monotonicNow: () => number) {
+  const { exportItems } = await import('../store/sqlite/snapshots.ts')
+  return exportItems(resolve(path), space, monotonicNow)
 }
 
 /** Opens items in PostgreSQL; throws a `StartError` where that is not possible. */
@@ -86,13 +93,12 @@ export async function openDatabaseStores(
   database: DatabaseSettings,
   schema: string,
   serializers: Serializers,
-  { monotonicNow, log, stop }: StoreContext,
-  { waitForDatabase = false, advice = '' } = {},
+  context: StoreContext,
+  { migrates = false, waitForDatabase = false, advice = '' } = {},
 ): Promise<PersistentSpaces> {
   const { postgresSpaces, describeDatabaseError } = await import('../store/postgres/store.ts')
-  const notice = limitNotices(log.notice, monotonicNow)
-  const password = database.password ?? process.env.PGPASSWORD
-  const options = { database: { ...database, password }, schema, stop, monotonicNow, random, notice }
+  const { stop, log } = context
+  const options = { ...databaseOptions(database, schema, context), migrates }
   const logged = new Set<string>()
   for (;;)
     try {
@@ -105,6 +111,27 @@ export async function openDatabaseStores(
       logged.add(message)
       await sleep(retryIntervalMs, undefined, { signal: stop }).catch(() => {})
     }
+}
+
+/** Likewise in a database of any version. */
+export async function exportDatabaseItems(
+  database: DatabaseSettings,
+  schema: string,
+  space: string | undefined,
+  context: StoreContext,
+): Promise<Snapshots> {
+  const { exportItems, describeDatabaseError } = await import('../store/postgres/store.ts')
+  try {
+    return await exportItems(databaseOptions(database, schema, context), space)
+  } catch (error) {
+    throw error instanceof StartError ? error : new StartError(describeDatabaseError(error, database))
+  }
+}
+
+function databaseOptions(database: DatabaseSettings, schema: string, { monotonicNow, log, stop }: StoreContext) {
+  const password = database.password ?? process.env.PGPASSWORD
+  const notice = limitNotices(log.notice, monotonicNow)
+  return { database: { ...database, password }, schema, stop, monotonicNow, random, notice }
 }
 
 const memoryBudgetBytes = ({ maxMemoryBytes }: Pick<Config, 'maxMemoryBytes'>) =>

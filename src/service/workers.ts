@@ -34,8 +34,8 @@ export async function serveInWorkers(options: WorkerOptions): Promise<boolean> {
   const { config, log, clock, commandWith } = options
   const { dataFile, metricsPort: port, metricsHost: host } = config
   // Holds the lock of the data file for the workers.
-  const file =
-    dataFile === undefined ? undefined : await openFileStores(dataFile, profiles, { ...clock, log }, 'exclusive')
+  const access = { access: 'exclusive', migrates: true } as const
+  const file = dataFile === undefined ? undefined : await openFileStores(dataFile, profiles, { ...clock, log }, access)
   let metrics: MetricsServer | undefined
   let isStarted = false
   let isInPlace = true

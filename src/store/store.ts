@@ -170,13 +170,11 @@ export const maxInt64 = `${2n ** 63n - 1n}`
 export const highestId = (items: readonly ItemA[], lastId = '0'): bigint =>
   items.reduce((max, { id }) => (BigInt(id) > max ? BigInt(id) : max), BigInt(lastId))
 
-/** Snapshots by the name of their space. */
+/** Snapshots by the name of their space. One that was never written to is absent. */
 export type Snapshots = ReadonlyMap<string, Snapshot>
 
 /** The items of these spaces outlive the process. */
 export interface PersistentSpaces extends Spaces {
-  /** The items of this space, or of all. One that was never written to is absent. */
-  exportItems(space?: string): Awaitable<Snapshots>
   /**
    * Stores exactly these items in these spaces, or changes nothing. A profile that a snapshot lacks stays as it is; other
    * spaces do, too, unless they are to be deleted.

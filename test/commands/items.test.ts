@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict'
-import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { chmodSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
+import Libsql from 'libsql'
+import { cleanUp } from '../support/cleanup.ts'
 import { cli, Program, run, serve, typed } from '../support/cli.ts'
 import { newDatabase, sharedPostgres } from '../support/database.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { Instance, item } from '../support/instance.ts'
+import { openSql } from '../support/sql.ts'
 import { startProxy } from '../support/tcp-proxy.ts'
+import { databaseOfVersion1, fileOfVersion1 } from '../support/version-1.ts'
 
 const exported = `{
   "a": [
@@ -122,7 +126,7 @@ suite('items export and import', { concurrency: 4 }, () => {
     const target = ['--database-url', url.replace(`:${port}/`, `:${proxy.port}/`)]
     const file = write(t, exported)
     // Makes the tables. Where the machine is busy, that may take longer than the command waits for the database.
-    while ((await run(t, ['items', 'export', ...target])).code !== 0);
+    while ((await run(t, ['items', 'import', file, ...target])).code !== 0);
     const failure = async (bytes: string, action: 'disconnect before' | 'disconnect after', ...args: string[]) => {
       proxy.onBytes(bytes, action)
       const { code, stderr } = await run(t, ['items', ...args, ...target])
@@ -133,9 +137,9 @@ suite('items export and import', { concurrency: 4 }, () => {
       await failure('jsonb_to_recordset', 'disconnect before', 'import', file),
       'todo-service: The server closed the connection. Nothing is changed.\n',
     )
-    assert.equal(
+    assert.match(
       await failure('order by space, place', 'disconnect before', 'export'),
-      'todo-service: The server closed the connection.\n',
+      /^todo-service: The database cannot be used \(.*\): The server closed the connection\.\n$/,
     )
     // The commit succeeds, and its response is lost.
     assert.equal(
@@ -143,6 +147,103 @@ suite('items export and import', { concurrency: 4 }, () => {
       `todo-service: The connection was lost during the commit. Run ${typed('items', 'export')} to see whether the items are there.\n`,
     )
     assert.equal(await succeed(t, 'items', 'export', '--database-url', url), exportedAll)
+  })
+
+  test('an export of version 1 has all items and leaves them as they are; an import says what to do', async (t) => {
+    const folder = temporaryFolder(t)
+    const file = join(folder, 'todo.db')
+    const { url } = await newDatabase()
+    const sql = openSql(url)
+    cleanUp(t, () => sql.end())
+    await sql.unsafe(databaseOfVersion1)
+    const old = new Libsql(file)
+    cleanUp(t, () => old.close())
+    old.exec(`${fileOfVersion1}; pragma journal_mode = wal`)
+    const items = write(t, exported)
+    const expected = `{
+  "a": [
+    {"id":1,"name":null,"isComplete":false,"secret":"hidden"},
+    {"id":9007199254740993,"name":"x","isComplete":true}
+  ],
+  "lastId": 9007199254740999,
+  "b": [
+    {"id":"z","name":"n","notes":"o","done":true},
+    {"id":"y","name":"n","notes":"o","done":false}
+  ],
+  "spaces": {}
+}
+`
+    for (const [target, writeOld, name] of [
+      [
+        ['--data', file],
+        async () => old.exec('update numbered_items set version = version + 1'),
+        `The data file ${file}`,
+      ],
+      [['--database-url', url], () => sql.unsafe('update todo.numbered_items set version = 7'), 'Schema todo'],
+    ] as const) {
+      const refusal = {
+        code: 1,
+        stdout: '',
+        stderr: `todo-service: ${name} has version 1, and this program writes version 2. Start todo-service serve with it once: that migrates the items.\n`,
+      }
+      assert.equal(await succeed(t, 'items', 'export', ...target), expected)
+      assert.deepEqual(await run(t, ['items', 'import', items, ...target]), refusal)
+      assert.match((await run(t, ['items', 'export', '--space', 'ada', ...target])).stderr, /There is no space "ada"/)
+      // What an old instance does goes on.
+      await writeOld()
+      assert.equal(await succeed(t, 'items', 'export', ...target), expected)
+    }
+    assert.equal(Object(old.prepare('pragma user_version').get()).user_version, 1)
+    assert.deepEqual(await sql`select tablename from pg_tables where schemaname = 'todo' order by tablename`, [
+      { tablename: 'named_items' },
+      { tablename: 'numbered_items' },
+      { tablename: 'version' },
+    ])
+    assert.deepEqual(readdirSync(folder).toSorted(), ['todo.db', 'todo.db-lock', 'todo.db-shm', 'todo.db-wal'])
+  })
+
+  test('an export of a file changes no byte in its folder', async (t) => {
+    const folder = temporaryFolder(t)
+    const file = join(folder, 'todo.db')
+    await succeed(t, 'items', 'import', write(t, exported), '--data', file)
+    const filesOf = () => readdirSync(folder).map((name) => [name, readFileSync(join(folder, name)).toString('base64')])
+    const before = filesOf()
+    chmodSync(file, 0o400)
+    assert.equal(await succeed(t, 'items', 'export', '--data', file), exportedAll)
+    assert.deepEqual(filesOf(), before)
+  })
+
+  test('an export says where there are no items, and makes nothing there', async (t) => {
+    const { url } = await newDatabase()
+    const sql = openSql(url)
+    cleanUp(t, () => sql.end())
+    const failure = async (action: string, ...target: string[]) => {
+      const { code, stdout, stderr } = await run(t, ['items', ...action.split(' '), ...target])
+      assert.deepEqual([code, stdout], [1, ''])
+      return stderr
+    }
+    const nothing =
+      'todo-service: Schema todo has no tables of this service. Set another database with --database-url, or another schema with --database-schema.\n'
+    for (const action of ['export', 'delete --space ada'])
+      assert.equal(await failure(action, '--database-url', url), nothing)
+    assert.deepEqual(await sql`select nspname from pg_namespace where nspname = 'todo'`, [])
+    await sql.unsafe('create schema todo; create table todo.version (number text)')
+    assert.equal(await failure('export', '--database-url', url), nothing)
+    await sql.unsafe(
+      'drop table todo.version; create table todo.version (version integer); insert into todo.version values (99)',
+    )
+    assert.match(await failure('export', '--database-url', url), /^todo-service: Schema todo has version 99, but this /)
+    assert.deepEqual(await sql`select tablename from pg_tables where schemaname = 'todo'`, [{ tablename: 'version' }])
+
+    const file = write(t, '')
+    for (const action of ['export', 'delete --space ada'])
+      assert.equal(
+        await failure(action, '--data', file),
+        `todo-service: The data file ${file} is empty. Set another file with --data.\n`,
+      )
+    assert.deepEqual(readdirSync(dirname(file)), ['items.json'])
+    writeFileSync(file, 'x')
+    assert.match(await failure('export', '--data', file), /is not a data file of this service/)
   })
 
   test('a text with U+0000 is imported into a file, not into PostgreSQL', async (t) => {

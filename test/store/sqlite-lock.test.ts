@@ -4,14 +4,13 @@ import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import Libsql from 'libsql'
 import { profiles } from '../../src/app.ts'
-import { sqliteSpaces } from '../../src/store/sqlite/store.ts'
 import { UnavailableError } from '../../src/store/store.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { run } from '../support/cli.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { Instance, item } from '../support/instance.ts'
 import { transports } from '../support/running.ts'
-import { itemsIn, type PersistentStores, storesOf } from '../support/stores.ts'
+import { itemsIn, openFile, type PersistentStores } from '../support/stores.ts'
 import { send, startWorkers, untilBothServe } from '../support/workers.ts'
 
 const items = '/api/todoitems'
@@ -42,14 +41,7 @@ function openLocked(t: TestContext, access: 'exclusive' | 'shared' = 'exclusive'
   let now = 0
   const notices: string[] = []
   const open = (access: 'exclusive' | 'shared') =>
-    storesOf(
-      sqliteSpaces(file, profiles, {
-        random: Math.random,
-        access,
-        monotonicNow: () => now,
-        notice: (message) => notices.push(message),
-      }),
-    )
+    openFile(file, profiles, { access, monotonicNow: () => now, notice: (message) => notices.push(message) })
   const creator = open('exclusive')
   cleanUp(t, () => creator.close())
   creator.a.create(item('first'))

@@ -19,13 +19,12 @@ import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import Libsql from 'libsql'
-import { sqliteSpaces } from '../../src/store/sqlite/store.ts'
 import { type ItemA, type ItemB, UnavailableError } from '../../src/store/store.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { jsonLines, node, run } from '../support/cli.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { Instance, item } from '../support/instance.ts'
-import { itemsIn, startingWith, storesOf } from '../support/stores.ts'
+import { itemsIn, openFile, startingWith } from '../support/stores.ts'
 
 const named = (id: string, name = 'name'): ItemB => ({ id, name, notes: 'notes', done: false })
 const numbered = (id: string, name: string | null = 'name'): ItemA => ({
@@ -37,8 +36,7 @@ const numbered = (id: string, name: string | null = 'name'): ItemA => ({
 
 /** Stores on a file; several may share it. */
 function open(file: string, access: 'exclusive' | 'shared' = 'exclusive', a: ItemA[] = [], b: ItemB[] = []) {
-  const options = { random: Math.random, access, monotonicNow: () => performance.now(), notice: () => {} }
-  return storesOf(sqliteSpaces(file, startingWith({ a, b }), options))
+  return openFile(file, startingWith({ a, b }), { access })
 }
 
 suite('items in a data file', { concurrency: 4 }, () => {

@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { profiles } from '../../src/app.ts'
 import { MemorySpaces } from '../../src/store/memory.ts'
-import { postgresSpaces } from '../../src/store/postgres/store.ts'
+import { exportItems as exportDatabase, postgresSpaces } from '../../src/store/postgres/store.ts'
 import { readDatabaseUrl } from '../../src/store/postgres/url.ts'
+import { exportItems as exportFile } from '../../src/store/sqlite/snapshots.ts'
 import { sqliteSpaces } from '../../src/store/sqlite/store.ts'
 import {
   defaultSpace,
@@ -13,7 +14,9 @@ import {
   type ItemB,
   type ListRepresentation,
   type PersistentSpaces,
+  type Serializers,
   type Snapshot,
+  type Snapshots,
   type Spaces,
   type Stores,
 } from '../../src/store/store.ts'
@@ -44,13 +47,17 @@ export interface OpenedStores extends Stores {
   readonly spaces: Spaces
 }
 
+interface ExportedSpaces extends PersistentSpaces {
+  exportItems(space?: string): Promise<Snapshots>
+}
+
 export interface PersistentStores extends OpenedStores, Pick<PersistentSpaces, 'close' | 'ping'> {
-  readonly spaces: PersistentSpaces
+  readonly spaces: ExportedSpaces
   exportItems(): Promise<Required<Snapshot>>
   importItems(snapshot: Snapshot): ReturnType<PersistentSpaces['importItems']>
 }
 
-export const storesOf = (spaces: PersistentSpaces, space = defaultSpace): PersistentStores => ({
+const storesOf = (spaces: ExportedSpaces, space = defaultSpace): PersistentStores => ({
   ...spaces.space(space),
   spaces,
   exportItems: async () => (await spaces.exportItems(space)).get(space) as Required<Snapshot>,
@@ -58,6 +65,23 @@ export const storesOf = (spaces: PersistentSpaces, space = defaultSpace): Persis
   close: () => spaces.close(),
   ping: () => spaces.ping(),
 })
+
+/** Stores in a file; exported as by the command. */
+export function openFile(
+  file: string,
+  serializers: Serializers,
+  options: Partial<Parameters<typeof sqliteSpaces>[2]> = {},
+  space?: string,
+): PersistentStores {
+  const defaults = {
+    random: Math.random,
+    access: 'exclusive',
+    monotonicNow: () => performance.now(),
+    notice: () => {},
+  } as const
+  const spaces = sqliteSpaces(file, serializers, { ...defaults, ...options })
+  return storesOf({ ...spaces, exportItems: async (name) => exportFile(file, name, () => 0) }, space)
+}
 
 /** The default space of new ones in memory. */
 export function memoryStores(...parameters: ConstructorParameters<typeof MemorySpaces>) {
@@ -81,17 +105,12 @@ export const stores = {
   },
   SQLite: async (t: TestContext, starting: StartingItems, space?: string): Promise<PersistentStores> => {
     const folder = mkdtempSync(join(tmpdir(), 'todo-service-'))
-    const opened = sqliteSpaces(join(folder, 'todo.db'), startingWith(starting), {
-      random: Math.random,
-      access: 'exclusive',
-      monotonicNow: () => performance.now(),
-      notice: () => {},
-    })
+    const opened = openFile(join(folder, 'todo.db'), startingWith(starting), {}, space)
     cleanUp(t, async () => {
       await opened.close()
       rmSync(folder, { recursive: true })
     })
-    return storesOf(opened, space)
+    return opened
   },
   PostgreSQL: async (t: TestContext, starting: StartingItems, space?: string): Promise<PersistentStores> =>
     openPostgres(t, (await sharedPostgres()).url(), { starting, schema: uniqueName('todo'), space }),
@@ -117,17 +136,9 @@ export async function openPostgres(
 ): Promise<PersistentStores> {
   const database = readDatabaseUrl(url)
   if (!database) throw new Error('readDatabaseUrl rejects the URL of the test database.')
-  const opened = await postgresSpaces(
-    {
-      database,
-      schema,
-      stop: new AbortController().signal,
-      monotonicNow,
-      random: Math.random,
-      notice,
-    },
-    starting ? startingWith(starting) : profiles,
-  )
+  const { signal: stop } = new AbortController()
+  const options = { database, schema, stop, monotonicNow, random: Math.random, notice }
+  const opened = await postgresSpaces({ ...options, migrates: true }, starting ? startingWith(starting) : profiles)
   cleanUp(t, () => opened.close())
-  return storesOf(opened, space)
+  return storesOf({ ...opened, exportItems: (name) => exportDatabase(options, name) }, space)
 }

@@ -1,4 +1,5 @@
 import { DatabaseError } from 'pg'
+import { StartError } from '../../common/start-error.ts'
 import { UnavailableError } from '../store.ts'
 import { ProtocolError } from './stream.ts'
 import { type DatabaseSettings, describeDatabase } from './url.ts'
@@ -70,7 +71,8 @@ const unavailableClasses = /^(?:08|25|26|40|53|57|58|XX)/
 /** Every error that is not a bug in the statement becomes UnavailableError. */
 export function toStoreError(error: unknown): unknown {
   const sqlState = sqlStateOf(error)
-  if (error instanceof UnavailableError || (sqlState && !unavailableClasses.test(sqlState))) return error
+  if (error instanceof StartError || error instanceof UnavailableError) return error
+  if (sqlState && !unavailableClasses.test(sqlState)) return error
   return new UnavailableError(`${reasonOf(error)}.`, { cause: error })
 }
 

@@ -3,8 +3,9 @@ import type { Client } from 'pg'
 import { StartError } from '../../common/start-error.ts'
 import { inTransaction, statementTimeoutMs } from './connection.ts'
 import { isConflict, isUnsupported, sqlStateOf } from './errors.ts'
+import { type Tables, tablesOf } from './snapshots.ts'
 
-/** The SQL expression of a table of the version before. */
+/** The SQL expression of a table of a version. */
 type TableOf = (name: string) => string
 
 /** Leads from a version of the tables to the next one. */
@@ -75,6 +76,7 @@ export async function prepareTables(
   client: Client,
   schema: string,
   insertStartingItems: () => Promise<void>,
+  migrates: boolean,
 ): Promise<'ready' | 'old'> {
   const { rows } = await client.query('show server_encoding')
   const encoding = rows[0]?.server_encoding
@@ -89,9 +91,10 @@ export async function prepareTables(
       await client.query(`create table if not exists "${schema}".version (version integer primary key)`)
       return readVersions(client, schema)
     })
-    if (newest > schemaVersion)
+    assertSupported(schema, newest)
+    if (newest > 0 && newest < schemaVersion && !migrates)
       throw new StartError(
-        `Schema ${schema} has version ${newest}, but this program supports versions up to ${schemaVersion}. Run the newer program that created it, or set another schema with --database-schema.`,
+        `Schema ${schema} has version ${newest}, and this program writes version ${schemaVersion}. Start todo-service serve with it once: that migrates the items.`,
       )
     if (newest > 0) return oldest < schemaVersion ? 'old' : 'ready'
     const { create } = steps[steps.length - 1] as Step
@@ -103,6 +106,33 @@ export async function prepareTables(
     })
     return 'ready'
   })
+}
+
+function assertSupported(schema: string, version: number): void {
+  if (version > schemaVersion)
+    throw new StartError(
+      `Schema ${schema} has version ${version}, but this program supports versions up to ${schemaVersion}. Run the newer program that created it, or set another schema with --database-schema.`,
+    )
+}
+
+/** The tables of this program: those of an older version as queries that return the same. Changes nothing. */
+export async function findTables(client: Client, schema: string): Promise<Tables> {
+  const { newest } = await readVersions(client, schema).catch((error: unknown) => {
+    if (!isOfOthers(error)) throw error
+    return { newest: 0 }
+  })
+  if (newest === 0)
+    throw new StartError(
+      `Schema ${schema} has no tables of this service. Set another database with --database-url, or another schema with --database-schema.`,
+    )
+  assertSupported(schema, newest)
+  let tableOf: TableOf = (name) => `"${schema}".${name}`
+  for (const { rows } of steps.slice(newest - 1)) {
+    const before = tableOf
+    const queries = await rows(before, client)
+    tableOf = (name) => (name in queries ? `(${queries[name]}) as ${name}` : before(name))
+  }
+  return tablesOf(tableOf)
 }
 
 /** Brings tables of an older version to that of this program. Several instances may do so at once. */
@@ -192,6 +222,9 @@ async function retryRaces<T>(run: () => Promise<T>): Promise<T> {
 
 /** undefined_table, invalid_schema_name */
 const isMissing = (error: unknown) => ['42P01', '3F000'].includes(sqlStateOf(error) ?? '')
+
+/** There is no such table, or it is one of another program; not: insufficient_privilege. */
+const isOfOthers = (error: unknown) => /^(?:3F|42(?!501))/.test(sqlStateOf(error) ?? '')
 
 /** Another instance created, creates or has removed the same object. */
 const isLostRace = (error: unknown) =>

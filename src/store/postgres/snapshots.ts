@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto'
 import type { Client } from 'pg'
 import { highestId, type ItemA, type ItemB, type Snapshot, type Snapshots, type SpaceSummary } from '../store.ts'
 
-export const tablesOf = (schema: string) => ({
+export const tablesOf = (table: (name: string) => string) => ({
   /** A row for each space that was written to; its last id and last place are null until the profile was. */
-  spaces: `"${schema}".spaces`,
-  a: `"${schema}".items_a`,
-  b: `"${schema}".items_b`,
+  spaces: table('spaces'),
+  a: table('items_a'),
+  b: table('items_b'),
 })
 
 export type Tables = ReturnType<typeof tablesOf>
@@ -115,13 +115,15 @@ function* jsonBatches(snapshots: Snapshots, rowsOf: Rows): Iterable<string> {
   if (batch.length > 0) yield `[${batch}]`
 }
 
+/** Until the end of the transaction, each statement sees the same. */
+export const onlyRead = (client: Client) => client.query('set transaction isolation level repeatable read, read only')
+
 /** The items of this space, or of all. */
 export async function readItems(
   client: Client,
   { spaces, a, b }: Tables,
   space: string | undefined,
 ): Promise<Snapshots> {
-  await client.query('set transaction isolation level repeatable read, read only')
   const select = async (columns: string, table: string, order: string) => {
     const where = space === undefined ? '' : 'where space = $1'
     const parameters = space === undefined ? [] : [space]
@@ -141,7 +143,7 @@ export async function readItems(
 }
 
 export async function listSpaces(client: Client, { spaces, a, b }: Tables): Promise<SpaceSummary[]> {
-  await client.query('set transaction isolation level repeatable read, read only')
+  await onlyRead(client)
   const count = async (table: string) => {
     const { rows } = await client.query(`select space, count(*) as items from ${table} group by space`)
     return new Map(rows.map((row) => [row.space, Number(row.items)]))

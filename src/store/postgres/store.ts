@@ -31,12 +31,13 @@ import {
 import { createBatches } from './batches.ts'
 import { findPrimary, selectIfSupported, statementTimeoutMs, withConnection } from './connection.ts'
 import { isOutOfRange } from './errors.ts'
-import { migrate, moveTimeoutMs, prepareTables } from './migrations.ts'
+import { findTables, migrate, moveTimeoutMs, prepareTables } from './migrations.ts'
 import { oneAtMost, Pool, type PoolOptions, type PreparedStatement, prepared, type SqlParameters } from './pool.ts'
 import {
   deleteSpace,
   keyOf,
   listSpaces,
+  onlyRead,
   readItems,
   replaceItems,
   rowTypes,
@@ -49,6 +50,8 @@ export { describeDatabaseError } from './errors.ts'
 
 interface PostgresOptions extends PoolOptions {
   readonly schema: string
+  /** Whether tables of an older version are migrated, rather than refused. */
+  readonly migrates?: boolean
   /** Cancels opening the stores. */
   readonly stop: AbortSignal
 }
@@ -58,13 +61,13 @@ const openTimeoutMs = 15_000
 
 /** Items in PostgreSQL, for any number of instances. Throws when the database cannot be used. */
 export async function postgresSpaces(
-  { schema, stop, ...options }: PostgresOptions,
+  { schema, migrates = false, stop, ...options }: PostgresOptions,
   { a, b }: Serializers,
 ): Promise<PersistentSpaces> {
   const { database, notice, random } = options
   // Random, so that none is used twice, whatever was imported, reset or restored, by whichever instance.
   const newVersion = () => `${Math.floor(random() * 2 ** 53)}`
-  const tables = tablesOf(schema)
+  const tables = tablesOf((name) => `"${schema}".${name}`)
   const replace = (client: Client, snapshots: Snapshots, deletesOthers = false) =>
     replaceItems(client, tables, snapshots, newVersion(), deletesOthers)
   const primary = await findPrimary(database, 0, stop)
@@ -74,7 +77,8 @@ export async function postgresSpaces(
     )
   const found = await withConnection(database, primary.host, openTimeoutMs, stop, async (client) => {
     const starting = { a: { items: a.startingItems, lastId: '0' }, b: { items: b.startingItems } }
-    const found = await prepareTables(client, schema, () => replace(client, new Map([[defaultSpace, starting]])))
+    const insertStartingItems = () => replace(client, new Map([[defaultSpace, starting]]))
+    const found = await prepareTables(client, schema, insertStartingItems, migrates)
     const setting = "(select setting from pg_settings where name = 'statement_timeout')"
     const timeoutMs = Number((await selectIfSupported(client, setting)) ?? statementTimeoutMs)
     if (timeoutMs === 0 || timeoutMs > statementTimeoutMs)
@@ -106,10 +110,22 @@ export async function postgresSpaces(
     space: (name) => ({ a: itemsOfA(name), b: itemsOfB(name) }),
     listSpaces: () => pool.transaction((client) => listSpaces(client, tables)),
     deleteSpace: (name) => pool.transaction((client) => deleteSpace(client, tables, name)),
-    exportItems: (name) => pool.transaction((client) => readItems(client, tables, name), moveTimeoutMs),
     importItems: (snapshots, deletesOthers) => replaceAll(snapshots, undefined, moveTimeoutMs, deletesOthers),
     close: () => pool.close(),
     ping: () => pool.query(ping),
+  }
+}
+
+/** The items of this space, or of all, in tables of any version, which stay as they are. */
+export async function exportItems({ schema, stop, ...options }: PostgresOptions, space: string | undefined) {
+  const pool = new Pool(options, await findPrimary(options.database, 0, stop))
+  try {
+    return await pool.transaction(async (client) => {
+      await onlyRead(client)
+      return readItems(client, await findTables(client, schema), space)
+    }, moveTimeoutMs)
+  } finally {
+    await pool.close()
   }
 }
 

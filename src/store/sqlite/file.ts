@@ -1,11 +1,12 @@
 import { closeSync, lstatSync, openSync, readlinkSync, readSync, realpathSync, type Stats, statSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import Libsql from 'libsql'
 import { StartError } from '../../common/start-error.ts'
 import { Failures, type Notice } from '../notices.ts'
 import { isRefusal, UnavailableError } from '../store.ts'
 import { LongReader, type Pause } from './long-reader.ts'
-import { fileVersion, migrationFrom } from './migrations.ts'
+import { fileVersion, migrationFrom, viewsOf } from './migrations.ts'
 import { readFailures } from './read-failures.ts'
 
 /** A value as libsql reads and writes it. A boolean parameter would abort the process. */
@@ -30,6 +31,8 @@ export class BusyError extends UnavailableError {}
 
 export interface OpenOptions {
   readonly access: Access
+  /** Whether a file of an older version is migrated, rather than refused. */
+  readonly migrates?: boolean
   readonly monotonicNow: () => number
   readonly notice: Notice
   /** Inserts the starting items into a new file. */
@@ -43,12 +46,15 @@ const headerBytes = 100
  * For the write lock, which another program may hold, such as the sqlite3 shell. Several processes of the service that
  * write all the time do not get it in turn.
  */
-export const lockTimeoutMs = { exclusive: 1_000, shared: 5_000 }
+export const lockTimeoutMs = { exclusive: 1_000, shared: 5_000, read: 5_000 }
 /** SQLite waits synchronously: no request is served meanwhile. */
 const busyTimeoutMs = 2
 
-/** One process at a time has exclusive access, and creates the file. Shared access is possible at any time. */
-type Access = 'exclusive' | 'shared'
+/**
+ * One process at a time has exclusive access, and creates the file. Shared access is possible at any time, and so is
+ * reading, which changes nothing: a file of an older version looks as one of this version.
+ */
+type Access = 'exclusive' | 'shared' | 'read'
 
 const placeCheckIntervalMs = 1_000
 
@@ -66,22 +72,31 @@ export class DataFile {
   readonly #placeCheck: NodeJS.Timeout
 
   /** Throws a StartError when the file cannot be used. */
-  constructor(path: string, { access, monotonicNow, notice, initialize }: OpenOptions) {
+  constructor(path: string, { access, migrates, monotonicNow, notice, initialize }: OpenOptions) {
     // The lock and the files of SQLite stand beside the file itself, whatever links lead to it.
     this.path = realFile(path)
     checkFile(this.path, access)
     this.#lock = access === 'exclusive' ? lockFile(this.path) : undefined
-    createPrivateFile(this.path)
+    if (access !== 'read') createPrivateFile(this.path)
     this.#opened = statSync(this.path)
-    this.#connection = new Libsql(this.path)
+    // https://www.sqlite.org/uri.html
+    this.#connection = new Libsql(access === 'read' ? `${pathToFileURL(this.path)}?mode=ro` : this.path)
     this.#reads = readFailures(notice, monotonicNow)
     this.writes = new Failures('Writes', notice)
     try {
       this.exec(`pragma busy_timeout = ${lockTimeoutMs[access]}`)
       checkContents(this)
-      if (versionOf(this) < fileVersion) this.transaction('immediate', () => migrate(this, initialize))
-      this.exec('pragma journal_mode = wal')
-      this.exec('pragma synchronous = full')
+      const version = versionOf(this)
+      if (access === 'read') for (const statement of viewsOf(version)) this.exec(statement)
+      else {
+        if (version > 0 && version < fileVersion && !migrates)
+          throw new StartError(
+            `The data file ${this.path} has version ${version}, and this program writes version ${fileVersion}. Start todo-service serve with it once: that migrates the items.`,
+          )
+        if (version < fileVersion) this.transaction('immediate', () => migrate(this, initialize))
+        this.exec('pragma journal_mode = wal')
+        this.exec('pragma synchronous = full')
+      }
       this.exec(`pragma busy_timeout = ${busyTimeoutMs}`)
     } catch (error) {
       this.#disconnect()
@@ -265,15 +280,17 @@ function createPrivateFile(file: string): void {
 /** Checks what it can without SQLite, which may change a file when it opens it. */
 function checkFile(file: string, access: Access): void {
   const stats = statSync(file, { throwIfNoEntry: false })
-  if (!stats && access === 'shared') throw new StartError(`There is no data file ${file}. ${chooseAnother}`)
+  if (!stats && access !== 'exclusive') throw new StartError(`There is no data file ${file}. ${chooseAnother}`)
   if (stats && !stats.isFile()) throw new StartError(`${file} is not a file. ${chooseAnother}`)
   // https://www.sqlite.org/howtocorrupt.html#_multiple_links_to_the_same_file
   if (stats && stats.nlink > 1)
     throw new StartError(
       `${file} has ${stats.nlink} names (hard links), under which two programs would not notice each other. Remove the others, or copy it and set the copy with --data.`,
     )
+  if (stats?.size === 0 && access !== 'exclusive')
+    throw new StartError(`The data file ${file} is empty. ${chooseAnother}`)
   if (!stats || stats.size === 0) return
-  const header = readHeader(file)
+  const header = readHeader(file, access)
   if (header.toString('latin1', 0, 16) !== 'SQLite format 3\0')
     throw new StartError(`${file} is not a data file of this service; it is left as it is. ${chooseAnother}`)
   if (header.readUInt32BE(68) !== applicationId)
@@ -282,15 +299,16 @@ function checkFile(file: string, access: Access): void {
 }
 
 /** https://www.sqlite.org/fileformat.html#the_database_header */
-function readHeader(file: string): Buffer {
+function readHeader(file: string, access: Access): Buffer {
   const header = Buffer.alloc(headerBytes)
   try {
-    const descriptor = openSync(file, 'r+')
+    const descriptor = openSync(file, access === 'read' ? 'r' : 'r+')
     readSync(descriptor, header)
     closeSync(descriptor)
     return header
   } catch {
-    throw new StartError(`${file} cannot be read and written by this user. ${chooseAnother}`)
+    const how = access === 'read' ? 'read' : 'read and written'
+    throw new StartError(`${file} cannot be ${how} by this user. ${chooseAnother}`)
   }
 }
 

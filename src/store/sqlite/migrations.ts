@@ -68,6 +68,12 @@ export const migrationFrom = (version: number): readonly string[] =>
           ...replaces.map((table) => `drop table ${table}`),
         ])
 
+/** The statements by which a version looks as that of this program, on a connection that only reads. */
+export const viewsOf = (version: number): readonly string[] =>
+  steps
+    .slice(version - 1)
+    .flatMap(({ rows }) => Object.entries(rows).map(([table, query]) => `create temp view ${table} as ${query}`))
+
 /** Counts every change of an item, whoever makes it, and keeps the highest id and place. */
 function triggers(table: string, version: string, setLast: string): string[] {
   const trigger = (event: string, row: string, more = '') => `

@@ -23,6 +23,7 @@ import {
   WithdrawnError,
 } from '../store.ts'
 import { DataFile, lockTimeoutMs, type OpenOptions, type SqlValue } from './file.ts'
+import { jsonBoolean } from './snapshots.ts'
 import { writeQueue } from './write-queue.ts'
 
 export interface SqliteSpaces extends PersistentSpaces {
@@ -106,18 +107,6 @@ export function sqliteSpaces(path: string, { a, b }: Serializers, { random, ...o
       const [a, b] = selectCounts.get([]) ?? []
       return { a: Number(a), b: Number(b) }
     },
-    exportItems: (name) =>
-      file.transaction('deferred', () => {
-        const found = listSpaces().filter((space) => name === undefined || space.name === name)
-        const snapshots = found.map(({ name, items: { a, b } }): [string, Snapshot] => [
-          name,
-          {
-            ...(a !== undefined && { a: { items: itemsOfA.readAll(name), lastId: itemsOfA.lastOf(name) } }),
-            ...(b !== undefined && { b: { items: itemsOfB.readAll(name) } }),
-          },
-        ])
-        return new Map(snapshots)
-      }),
     importItems: (snapshots, deletesOthers) =>
       queue.run(() =>
         file.write(() => {
@@ -158,9 +147,6 @@ interface TableContext {
 /** The versions in entity tags as a JSON array. */
 const jsonVersions = (etags: IfMatch) => (etags ? `[${versionsIn(etags)}]` : null)
 
-/** json_object() would write a column with 0 or 1 as a number. */
-const jsonBoolean = (column: string) => `json(iif(${column} = 1, 'true', 'false'))`
-
 /** The lists that were read last. */
 const maxKeptBytes = 16 * 2 ** 20
 /** Of a list that is read at once. */
@@ -175,11 +161,10 @@ interface TableSettings<Item> {
   readonly profile: 'a' | 'b'
   /** The column by which lists are ordered. */
   readonly order: 'id' | 'place'
-  /** An item as JSON: in a list, and as it is exported. */
+  /** An item of a list. */
   readonly json: string
   /** About its bytes. */
   readonly length: string
-  readonly exportedJson: string
   /** Without a version, the item gets that of this change. */
   insert(space: string, item: Item, version: string | null): unknown
 }
@@ -188,7 +173,7 @@ interface TableSettings<Item> {
 function itemTable<Item extends { readonly id: string }>(
   file: DataFile,
   serializer: Serializer<Item>,
-  { profile, order, json, length, exportedJson, insert }: TableSettings<Item>,
+  { profile, order, json, length, insert }: TableSettings<Item>,
   { write, longReads, newVersion }: TableContext,
 ) {
   const [items, version] = [`items_${profile}`, `version_${profile}`]
@@ -218,7 +203,6 @@ function itemTable<Item extends { readonly id: string }>(
   const selectPart = `
     select cast(',' || group_concat(${json}, ',' order by ${order}) as blob)
     from ${items} where space = ? and ${order} > ? and ${order} <= ?`
-  const selectAll = file.prepare(`select ${exportedJson} from ${items} where space = ? order by ${order}`)
   const selectLast = file.prepare(`select cast(${last} as text) from spaces where space = ?`)
   const setLast = file.prepare(`update spaces set ${last} = cast(? as integer) where space = ?`)
   const removeAll = file.prepare(`delete from ${items} where space = ?`)
@@ -306,7 +290,6 @@ function itemTable<Item extends { readonly id: string }>(
     list,
     replaceAll,
     lastOf: (space: string) => `${selectLast.get([space])?.[0]}`,
-    readAll: (space: string): Item[] => selectAll.all([space]).map(([json]) => JSON.parse(`${json}`)),
     write: <Outcome>(space: string, operation: () => Outcome) => write(space, ensure, operation),
     writeAll: (space: string, all: readonly Item[], ifMatch: IfMatch) =>
       write(
@@ -320,8 +303,7 @@ function itemTable<Item extends { readonly id: string }>(
 
 function numberedItems(file: DataFile, serializer: Serializers['a'], context: TableContext) {
   const nextVersion = '(select version_a + 1 from spaces where space = ?1)'
-  const fields = `'name', name, 'isComplete', ${jsonBoolean('is_complete')}`
-  const json = `json_object('id', id, ${fields})`
+  const json = `json_object('id', id, 'name', name, 'isComplete', ${jsonBoolean('is_complete')})`
   const selectOne = file.prepare(`select ${json}, version from items_a where space = ? and id = ?`)
   const insert = file.prepare(`
     insert into items_a (space, id, name, is_complete, version)
@@ -339,7 +321,6 @@ function numberedItems(file: DataFile, serializer: Serializers['a'], context: Ta
     order: 'id',
     json,
     length: '40 + ifnull(octet_length(name), 0)',
-    exportedJson: `json_object('id', cast(id as text), ${fields}, 'secret', secret)`,
     insert: (space, { id, name, isComplete, secret }, version) =>
       insertWithId.run([space, id, name, isComplete ? 1 : 0, secret, version]),
   }
@@ -403,7 +384,6 @@ function namedItems(file: DataFile, serializer: Serializers['b'], context: Table
     order: 'place',
     json,
     length: '40 + octet_length(id) + octet_length(name) + octet_length(notes)',
-    exportedJson: json,
     insert: insertOne,
   } as const
   const table = itemTable(file, serializer, settings, context)
