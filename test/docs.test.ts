@@ -46,6 +46,7 @@ suite('documentation', () => {
     for (const path of ['/', '/nowhere']) await fetch(`${url}${path}`)
     const sql = openSql(database)
     await sql`drop table todo.items_a`
+    await sql`create view todo.items_a as select '' as space, 1 / 0 as id, '' as name, true as is_complete`
     await sql.end()
     const headers = { authorization: `Bearer ${tokenWith({ sub: 'ada' })}` }
     assert.equal((await fetch(`${url}/api/todoitems`, { headers })).status, 500)

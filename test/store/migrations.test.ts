@@ -6,9 +6,11 @@ import { basename, dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import Libsql from 'libsql'
 import { cleanUp } from '../support/cleanup.ts'
+import { jsonLines } from '../support/cli.ts'
 import { newDatabase, sharedPostgres, uniqueName } from '../support/database.ts'
 import { startEngineProxy } from '../support/engine-proxy.ts'
 import { temporaryFolder } from '../support/folder.ts'
+import { Instance } from '../support/instance.ts'
 import { message, readMessages } from '../support/postgres-messages.ts'
 import { openSql, type Sql } from '../support/sql.ts'
 import { openFile, openPostgres, type PersistentStores, startingWith } from '../support/stores.ts'
@@ -225,4 +227,75 @@ suite('items of version 1 are all there, in the default space', () => {
     assert.match(`${Object(await a.get('1')).json}`, /written/)
     await assert.rejects(old`update todo.numbered_items set name = 'lost'`, { code: '42P01' })
   })
+})
+
+/** What a later version does to the tables, and undoes. */
+const stores = {
+  'a file': async (t: TestContext) => {
+    const file = join(temporaryFolder(t), 'todo.db')
+    await openOld(file).close()
+    const db = new Libsql(file)
+    cleanUp(t, () => db.close())
+    const run = (action: string, version: number) =>
+      db.exec(`begin immediate; ${action}; pragma user_version = ${version}; commit`)
+    return {
+      url: '',
+      flags: ['--data', file],
+      migrate: async () => run('alter table items_a rename to a3; alter table items_b rename to b3', 3),
+      undo: async () => run('alter table a3 rename to items_a; alter table b3 rename to items_b', 2),
+      reason: `Another version of the program has migrated the data file ${file}: it has version 3, and this one needs version 2. Stop the service and start that version.`,
+    }
+  },
+  PostgreSQL: async (t: TestContext) => {
+    const { url } = await newDatabase()
+    const sql = openSql(url)
+    cleanUp(t, () => sql.end())
+    const run = (action: string, version: number) =>
+      sql.unsafe(`begin; ${action}; update todo.version set version = ${version}; commit`)
+    return {
+      url,
+      flags: [],
+      migrate: () => run('alter table todo.items_a rename to a3; alter table todo.items_b rename to b3', 3),
+      undo: () => run('alter table todo.a3 rename to items_a; alter table todo.b3 rename to items_b', 2),
+      reason:
+        'Another version of the program has migrated the tables: they have version 3, and this one needs version 2. Replace this instance by one of that version.',
+    }
+  },
+}
+
+suite('while another version has migrated the tables of a service that runs', { concurrency: true }, () => {
+  for (const [kind, open] of Object.entries(stores))
+    for (const profile of ['a', 'b'] as const)
+      test(`${profile === 'a' ? 'A15' : 'B6'} in ${kind}, Profile ${profile.toUpperCase()} cannot reach its items, is not ready, and says why`, async (t) => {
+        const { url, flags, migrate, undo, reason } = await open(t)
+        const service = await Instance.start(t, url, profile, ['--mode', 'production', '--log-level', 'warn', ...flags])
+        const isReady = async () => (await fetch(`${service.url}/health/ready`)).status
+        assert.equal(await isReady(), 200)
+        await migrate()
+        assert.equal(await isReady(), 503)
+        const sent = { id: profile === 'a' ? 1 : 'x', name: 'x', notes: 'x', isComplete: true }
+        const path = profile === 'a' ? '/1' : ''
+        for (let round = 0; round < 2; round++) {
+          const responses = [
+            await service.send('GET', ''),
+            await service.send('POST', '', sent),
+            await service.send('PUT', path, sent),
+            await service.send('DELETE', '/1'),
+          ]
+          const answers = responses.map(({ status, text }) => (status === 503 ? status : text))
+          const codes = ['CouldNotCreateItem', 'CouldNotUpdateItem', 'CouldNotDeleteItem']
+          assert.deepEqual(answers, profile === 'a' ? [503, 503, 503, 503] : [503, ...codes])
+        }
+        await undo()
+        await service.assertRecovers()
+        await service.running.prints(/Reads succeed again/)
+        await service.send('POST', '', sent)
+        await service.running.prints(/Writes succeed again/)
+        assert.equal(await isReady(), 200)
+        const messages = jsonLines(service.running.stdout).map(({ message }) => message)
+        assert.deepEqual(
+          messages.filter((message) => /^(?:Reads|Writes) /.test(message)),
+          [`Reads fail: ${reason}`, `Writes fail: ${reason}`, 'Reads succeed again.', 'Writes succeed again.'],
+        )
+      })
 })

@@ -53,6 +53,9 @@ const hasOtherStateThanStop = hasState(/^(?!57)./)
 /** The server lacks disk space or memory, cannot read its files, or has found them damaged. */
 export const isStorageError = hasState(/^(?:53[12]|58|XX00[12])/)
 
+/** A table, column or schema is missing: another version of the program has other tables. */
+export const isMissing = hasState(/^(?:42P01|42703|3F000)$/)
+
 /** A number is greater than its type holds. */
 export const isOutOfRange = hasState(/^22003$/)
 
@@ -72,7 +75,7 @@ const unavailableClasses = /^(?:08|25|26|40|53|57|58|XX)/
 export function toStoreError(error: unknown): unknown {
   const sqlState = sqlStateOf(error)
   if (error instanceof StartError || error instanceof UnavailableError) return error
-  if (sqlState && !unavailableClasses.test(sqlState)) return error
+  if (sqlState && !unavailableClasses.test(sqlState) && !isMissing(error)) return error
   return new UnavailableError(`${reasonOf(error)}.`, { cause: error })
 }
 

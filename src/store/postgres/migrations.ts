@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from 'pg'
 import { StartError } from '../../common/start-error.ts'
 import { inTransaction, statementTimeoutMs } from './connection.ts'
-import { isConflict, isUnsupported, sqlStateOf } from './errors.ts'
+import { isConflict, isMissing, isUnsupported, sqlStateOf } from './errors.ts'
+import { prepared, type TablesVersion } from './pool.ts'
 import { type Tables, tablesOf } from './snapshots.ts'
 
 /** The SQL expression of a table of a version. */
@@ -63,6 +64,11 @@ const spaces: Step = {
 /** The first one leads from version 1 to 2. Append only. */
 const steps: readonly [Step, ...Step[]] = [spaces]
 const schemaVersion = steps.length + 1
+
+export const tablesVersion = (schema: string): TablesVersion => ({
+  select: prepared('version', `select max(version) as version from "${schema}".version`, ['version']),
+  needed: schemaVersion,
+})
 
 /** Moving any number of items. */
 export const moveTimeoutMs = 600_000
@@ -219,9 +225,6 @@ async function retryRaces<T>(run: () => Promise<T>): Promise<T> {
       await sleep(20 * attempt)
     }
 }
-
-/** undefined_table, invalid_schema_name */
-const isMissing = (error: unknown) => ['42P01', '3F000'].includes(sqlStateOf(error) ?? '')
 
 /** There is no such table, or it is one of another program; not: insufficient_privilege. */
 const isOfOthers = (error: unknown) => /^(?:3F|42(?!501))/.test(sqlStateOf(error) ?? '')

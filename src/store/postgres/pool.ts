@@ -16,6 +16,7 @@ import {
 import {
   describeDatabaseError,
   isConflict,
+  isMissing,
   isNameError,
   isReadOnlyTransaction,
   isRefusal,
@@ -117,6 +118,12 @@ const inherited = (config: object): object => Object.create(config)
 
 type SqlValue = string | number | boolean | Buffer | null
 export type SqlParameters = (SqlValue | readonly SqlValue[])[]
+
+/** Which version the tables have, and which one the program needs. */
+export interface TablesVersion {
+  readonly select: PreparedStatement
+  readonly needed: number
+}
 
 export interface PoolOptions {
   readonly database: DatabaseSettings
@@ -264,6 +271,7 @@ export class Pool {
   readonly #notice: Notice
   readonly #monotonicNow: () => number
   readonly #random: () => number
+  readonly #version: TablesVersion | undefined
   /** Undefined: the database is down. */
   #current: Server | undefined
   /** Replaced because it did not respond; destroyed when its statements are settled. */
@@ -284,11 +292,12 @@ export class Pool {
   readonly #closed = new AbortController()
   readonly #timer: NodeJS.Timeout
 
-  constructor({ database, notice, monotonicNow, random }: PoolOptions, primary: Primary) {
+  constructor({ database, notice, monotonicNow, random }: PoolOptions, primary: Primary, version?: TablesVersion) {
     this.#database = database
     this.#notice = notice
     this.#monotonicNow = monotonicNow
     this.#random = random
+    this.#version = version
     this.#current = new Server(database, primary)
     this.#timeline = primary.timeline
     this.#lastProbeAt = monotonicNow()
@@ -359,8 +368,20 @@ export class Pool {
         return this.#retryConflicts(() => inTransaction(client, () => execute(client), timeoutMs))
       })
     } catch (error) {
+      if (isMissing(error)) await this.check()
       throw toStoreError(error)
     }
+  }
+
+  /** Throws UnavailableError where the database cannot be reached, or has the tables of another version. */
+  async check(): Promise<void> {
+    if (!this.#version) return
+    const { select, needed } = this.#version
+    const { version } = (await this.query(select)).rows[0]
+    if (version === needed) return
+    const reason = `Another version of the program has migrated the tables: they have version ${version}, and this one needs version ${needed}. Replace this instance by one of that version.`
+    this.#reads.failed(reason)
+    throw new UnavailableError(reason)
   }
 
   async close(): Promise<void> {
@@ -407,7 +428,8 @@ export class Pool {
     call.sentAt = now
     server.send(connection, call, (error, result) => {
       if (result) {
-        this.#failuresOf(call).succeeded()
+        // The version says nothing about the items.
+        if (call.statement !== this.#version?.select) this.#failuresOf(call).succeeded()
         this.resolve(call, result)
       } else this.#onError(server, call, error)
       if (this.#waiting.size > 0) this.#sendWaiting()
@@ -430,12 +452,24 @@ export class Pool {
     if (isStorageError(error)) this.#failuresOf(call).failed((toStoreError(error) as Error).message)
     if (isReadOnlyTransaction(error) || !leavesConnectionUsable(error)) this.#onBroken(server)
     if (!this.#pending.has(call)) return
-    if (this.#closed.signal.aborted || call.attempts >= maxAttempts || !mayBeRetried(error))
+    if (isMissing(error)) void this.#onMissing(call, error)
+    else if (this.#closed.signal.aborted || call.attempts >= maxAttempts || !mayBeRetried(error))
       this.#settle(call, toStoreError(error))
     else
       setTimeout(() => {
         if (this.#pending.has(call)) this.#sendOrWait(call, this.#monotonicNow())
       }, this.#retryDelayMs(call.attempts))
+  }
+
+  /** Another version of the program has migrated the tables, or somebody has deleted them. */
+  async #onMissing(call: QueryCall, error: unknown): Promise<void> {
+    let reason = toStoreError(error) as Error
+    if (call.statement !== this.#version?.select)
+      await this.check().catch((found: Error) => {
+        reason = found
+      })
+    this.#failuresOf(call).failed(reason.message)
+    this.#settle(call, reason)
   }
 
   async #retryConflicts<T>(run: () => Promise<T>): Promise<T> {

@@ -31,7 +31,7 @@ import {
 import { createBatches } from './batches.ts'
 import { findPrimary, selectIfSupported, statementTimeoutMs, withConnection } from './connection.ts'
 import { isOutOfRange } from './errors.ts'
-import { findTables, migrate, moveTimeoutMs, prepareTables } from './migrations.ts'
+import { findTables, migrate, moveTimeoutMs, prepareTables, tablesVersion } from './migrations.ts'
 import { oneAtMost, Pool, type PoolOptions, type PreparedStatement, prepared, type SqlParameters } from './pool.ts'
 import {
   deleteSpace,
@@ -89,7 +89,7 @@ export async function postgresSpaces(
   })
   if (found === 'old')
     await withConnection(database, primary.host, moveTimeoutMs, stop, (client) => migrate(client, schema))
-  const pool = new Pool(options, primary)
+  const pool = new Pool(options, primary, tablesVersion(schema))
 
   const replaceAll: TableContext['replaceAll'] = async (snapshots, isChanged, timeoutMs, deletesOthers) => {
     for (const { a, b } of snapshots.values()) {
@@ -112,7 +112,7 @@ export async function postgresSpaces(
     deleteSpace: (name) => pool.transaction((client) => deleteSpace(client, tables, name)),
     importItems: (snapshots, deletesOthers) => replaceAll(snapshots, undefined, moveTimeoutMs, deletesOthers),
     close: () => pool.close(),
-    ping: () => pool.query(ping),
+    ping: () => pool.check(),
   }
 }
 
@@ -128,8 +128,6 @@ export async function exportItems({ schema, stop, ...options }: PostgresOptions,
     await pool.close()
   }
 }
-
-const ping = prepared('ping', 'select 1 as one', ['one'])
 
 /** PostgreSQL's text type cannot hold U+0000. */
 const isStorable = (...texts: (string | null)[]) => !texts.some((text) => text?.includes('\0'))

@@ -117,7 +117,7 @@ export class DataFile {
 
   /** Executes any number of statements. */
   exec(sql: string): void {
-    translateErrors(() => this.#connection.exec(sql), this.path)
+    translateErrors(() => this.#connection.exec(sql), this.path, this.#connection)
   }
 
   prepare(sql: string): Statement {
@@ -125,21 +125,21 @@ export class DataFile {
   }
 
   #prepare(connection: Libsql.Database, sql: string): Statement {
-    const statement = translateErrors(() => connection.prepare(sql), this.path)
+    const statement = translateErrors(() => connection.prepare(sql), this.path, this.#connection)
     if (statement.reader) statement.raw()
     const isRead = /^\s*select\b/.test(sql)
     // libsql leaves a failed statement with its parameters: `get` would use them again, `all` does not.
     let hasFailed = false
     const attempt = <T>(parameters: readonly SqlValue[], execute: () => T): T => {
       try {
-        return translateErrors(execute, this.path)
+        return translateErrors(execute, this.path, this.#connection)
       } catch (error) {
         hasFailed = true
         if (isRead && error instanceof UnavailableError)
           this.#reads.failed(error.message, () => {
             // A damaged page may be in memory.
-            connection.exec('pragma shrink_memory')
-            statement.all(parameters)
+            this.#connection.exec('pragma shrink_memory')
+            this.#connection.prepare(sql).all(parameters)
           })
         throw error
       }
@@ -208,6 +208,13 @@ export class DataFile {
     // Pages in memory would hide that the file is damaged.
     this.exec('pragma shrink_memory')
     this.#selectVersions.get([])
+    const assertVersion = () => assertNotMigrated(this.#connection, this.path)
+    try {
+      assertVersion()
+    } catch (error) {
+      this.#reads.failed((error as Error).message, assertVersion)
+      throw error
+    }
   }
 
   close(): void {
@@ -361,15 +368,24 @@ const versionOf = (file: DataFile) => Number(file.prepare('pragma user_version')
 const isDamage = ({ code, message }: { readonly code: string; readonly message: string }) =>
   /^SQLITE_(?:CORRUPT|NOTADB)/.test(code) || message.startsWith('no such table')
 
+function assertNotMigrated(connection: Libsql.Database, file: string): void {
+  const [version] = connection.prepare('pragma user_version').raw().get() as [number]
+  if (version > fileVersion)
+    throw new UnavailableError(
+      `Another version of the program has migrated the data file ${file}: it has version ${version}, and this one needs version ${fileVersion}. Stop the service and start that version.`,
+    )
+}
+
 /** Errors that are bugs of a statement. */
 const bugs = /^SQLITE_(?:ERROR|CONSTRAINT|MISMATCH|MISUSE|RANGE|TOOBIG)/
 
-function translateErrors<T>(execute: () => T, file: string): T {
+function translateErrors<T>(execute: () => T, file: string, connection: Libsql.Database): T {
   try {
     return execute()
   } catch (cause) {
     if (!(cause instanceof Libsql.SqliteError)) throw cause
     const { code, message } = cause
+    if (/^no such (?:table|column)/.test(message)) assertNotMigrated(connection, file)
     if (isDamage(cause))
       throw new UnavailableError(
         `The data file ${file} is damaged: ${message}. Stop the service and restore a backup.`,
