@@ -5,7 +5,8 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { profiles } from '../src/app.ts'
+import { collectionsOf, profiles } from '../src/app.ts'
+import { documentsOf } from '../src/profiles/profile.ts'
 import { MemorySpaces } from '../src/store/memory.ts'
 import { postgresSpaces } from '../src/store/postgres/store.ts'
 import { readDatabaseUrl } from '../src/store/postgres/url.ts'
@@ -18,20 +19,24 @@ const itemsPerSpace = 10
 const operations = 300
 const rounds = 40
 
-const items = Array.from({ length: itemsPerSpace }, (_, index) => ({
-  id: `${index + 1}`,
-  name: `walk the dog ${index}`,
-  isComplete: false,
-  secret: null,
-}))
+const types = collectionsOf(profiles)
+
+const documents = documentsOf(
+  profiles.a.collection,
+  Array.from({ length: itemsPerSpace }, (_, index) => ({
+    id: `${index + 1}`,
+    name: `walk the dog ${index}`,
+    isComplete: false,
+  })),
+)
 
 const snapshotsOf = (count: number): Snapshots =>
-  new Map(Array.from({ length: count }, (_, index) => [`space-${index}`, { a: { items, lastId: '10' } }]))
+  new Map(Array.from({ length: count }, (_, index) => [`space-${index}`, { a: { documents, lastNumber: '10' } }]))
 
 const work: Readonly<Record<string, (spaces: Spaces, name: string) => unknown>> = {
-  'GET item': (spaces, name) => spaces.space(name).a.get('5'),
-  'list of 10': (spaces, name) => spaces.space(name).a.list(),
-  POST: (spaces, name) => spaces.space(name).a.create({ name: 'x', isComplete: false }),
+  'GET item': (spaces, name) => spaces.collection('a', name).get('5'),
+  'list of 10': (spaces, name) => spaces.collection('a', name).list(),
+  POST: (spaces, name) => spaces.collection('a', name).create({ name: 'x', isComplete: false }),
 }
 
 /** Microseconds for each operation. */
@@ -60,8 +65,8 @@ const options = { random: Math.random, monotonicNow: () => performance.now(), no
 
 async function inMemory(): Promise<void> {
   const open = (count: number) => {
-    const spaces = new MemorySpaces(profiles, 'bench')
-    for (let index = 0; index < count; index++) void spaces.space(`space-${index}`).a.replaceAll(items)
+    const spaces = new MemorySpaces(types, 'bench')
+    for (let index = 0; index < count; index++) void spaces.collection('a', `space-${index}`).replaceAll(documents)
     return spaces
   }
   const few = open(counts.few)
@@ -86,15 +91,12 @@ async function filled(open: (name: string) => PersistentSpaces | Promise<Persist
 await inMemory()
 
 const folder = mkdtempSync(join(tmpdir(), 'todo-bench-'))
-await filled(
-  (name) => sqliteSpaces(join(folder, `${name}.db`), profiles, { ...options, access: 'exclusive' }),
-  'SQLite',
-)
+await filled((name) => sqliteSpaces(join(folder, `${name}.db`), types, { ...options, access: 'exclusive' }), 'SQLite')
 rmSync(folder, { recursive: true })
 
 const cluster = await startPostgres()
 const database = readDatabaseUrl(cluster.url())
 if (!database) throw new Error('The URL of the cluster is not valid.')
 const { signal: stop } = new AbortController()
-await filled((schema) => postgresSpaces({ ...options, database, schema, stop }, profiles), 'PostgreSQL')
+await filled((schema) => postgresSpaces({ ...options, database, schema, stop }, types), 'PostgreSQL')
 await cluster.remove()

@@ -19,16 +19,16 @@ function byId(id: string): HTMLElement {
 const main = byId('main')
 const reconnectIntervalMs = 1000
 const toastForMs = 8000
-/** However fast requests come, the page is drawn no more often. */
+/** The page is drawn at most once in this time, however many requests arrive. */
 const refreshIntervalMs = 100
 
-/** Undefined until the service has responded. */
+/** Both are undefined until the service has responded. */
 let app: App | undefined
 let views: Readonly<Record<string, View>> | undefined
 const entries = new Map<number, JournalEntry>()
 let current: string
 
-/** Who is in a space sees no other. */
+/** The view Class lists all spaces, so it exists only in the default space. */
 const hasClass = ({ spaces, space }: Info) => spaces !== 'none' && !space
 
 const createViews = (shared: App): Readonly<Record<string, View>> => ({
@@ -48,7 +48,7 @@ function setParameters(view: string, parameters: Readonly<Record<string, string>
   if (current === view && location.hash !== address) history.replaceState(null, '', address)
 }
 
-/** `#/traffic?status=4xx` */
+/** Shows the view that the address names, such as `#/traffic?status=4xx`. */
 function route() {
   if (!app || !views) return
   const [, name, query = ''] = /^#\/(\w+)\??(.*)$/s.exec(location.hash) ?? []
@@ -111,7 +111,7 @@ async function chooseSpace() {
   })
 }
 
-/** Everything that may have changed while nobody told us. */
+/** Loads everything that may have changed while no events were received. */
 async function synchronize() {
   const previous = app?.info
   const response = await admin('GET', 'info')
@@ -190,7 +190,7 @@ function onEvent({ event, id, data }: ServiceEvent) {
   else tell('itemsChanged')
 }
 
-/** Follows the events for as long as the page is visible. A browser opens only six connections to a service. */
+/** Receives events while the page is visible: a browser has only six connections to a service for all of its tabs. */
 async function follow() {
   for (;;) {
     if (document.hidden)
@@ -198,7 +198,7 @@ async function follow() {
     const hidden = new AbortController()
     const onHide = () => document.hidden && hidden.abort()
     document.addEventListener('visibilitychange', onHide)
-    /** Events wait until the state is there that they change. */
+    /** Events that arrive before the state that they change has been loaded; undefined afterwards. */
     let waiting: ServiceEvent[] | undefined = []
     const status = await readEvents(
       hidden,
@@ -228,7 +228,7 @@ function setOnline(isOnline: boolean) {
   offline = isOnline ? undefined : addToast('The service does not respond. This page reconnects as soon as it is back.')
 }
 
-/** Stays until the service is back. */
+/** The message that the service does not respond; it stays until the service is back. */
 let offline: HTMLElement | undefined
 
 function addToast(text: string, action?: HTMLElement): HTMLElement {
@@ -237,7 +237,7 @@ function addToast(text: string, action?: HTMLElement): HTMLElement {
   return toast
 }
 
-/** Goes after a while, but not while somebody is about to use its button. */
+/** Shows a message for some seconds; longer while the pointer or the focus is on it. */
 const showToast: App['notify'] = (text, action) => {
   const run = async () => {
     toast.remove()
@@ -249,7 +249,7 @@ const showToast: App['notify'] = (text, action) => {
   return () => toast.remove()
 }
 
-/** Clients on other machines need a token, or a code that somebody with access shows them. */
+/** Shows a form for a token or a code: clients on other machines need one. */
 function askForToken(message = '') {
   setText(byId('live'), 'Not authorised')
   const input = h('input', {
@@ -286,7 +286,7 @@ function askForToken(message = '') {
 
 const codePattern = /^\w{5}-?\w{5}$/
 
-/** Goes on with a token, or one for a code. Returns what is wrong with it. */
+/** Uses a token, or exchanges a code for one. Returns an error message, which is empty after a success. */
 async function enter(text: string): Promise<string> {
   // A token copied from a terminal may have line breaks in it.
   let token = text.replace(/^\s*Bearer +/i, '').replace(/\s+/g, '')
@@ -305,7 +305,7 @@ async function enter(text: string): Promise<string> {
   return ''
 }
 
-/** Takes the code out of `#/connect?code=K7M2P-XW9QD`, which a QR code contains: it works once. */
+/** Removes the code from the address, such as `#/connect?code=K7M2P-XW9QD` of a QR code, because it works only once. */
 function takeCode(): string {
   const [view, query] = location.hash.split('?')
   const parameters = new URLSearchParams(query)
@@ -317,12 +317,12 @@ function takeCode(): string {
 
 let code = takeCode()
 
-/** Uses the code of the address, if there is one. */
+/** Uses the code from the address; asks for a token if there is none, or the code is rejected. */
 async function authorize() {
-  const taken = code
+  const sentCode = code
   code = ''
-  const message = taken ? await enter(taken) : ''
-  if (!taken || message) askForToken(message)
+  const message = sentCode ? await enter(sentCode) : ''
+  if (!sentCode || message) askForToken(message)
 }
 
 window.addEventListener('hashchange', () => {
@@ -352,7 +352,7 @@ document.addEventListener('keydown', ({ key, target }) => {
   if (key === '?' && !isTyping && !document.querySelector('dialog[open]')) showKeys()
 })
 
-/** A token of the service is short-lived. After a pause of the page, `synchronize` gets another one. */
+/** Renews the short-lived token from the service. After the page was hidden, `synchronize` gets a new one. */
 setInterval(async () => {
   if (!app?.info.token || document.hidden) return
   const info = await read<Info>('info')

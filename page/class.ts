@@ -7,10 +7,10 @@ import type { App, View } from './view.ts'
 
 const refreshIntervalMs = 2_000
 const maxStudents = 100
-/** A day at school. */
+/** How long a code is valid: a school day. */
 const codeSeconds = 8 * 3_600
 
-/** The columns behind the name. */
+/** The columns after the name of the space. */
 const columns: readonly (readonly [title: string, text: (use: SpaceUse) => string])[] = [
   ['Items', ({ items }) => `${items}`],
   ['Last seen', ({ lastUsed }) => (lastUsed ? formatTime(lastUsed) : 'never')],
@@ -27,7 +27,7 @@ const columns: readonly (readonly [title: string, text: (use: SpaceUse) => strin
   ],
 ]
 
-/** All spaces of a service that has them: what each student does, and an address for each. */
+/** The view Class: lists all spaces with what their students do, and creates addresses for new ones. */
 export function classView(app: App): View {
   const rows = new Map<string, HTMLTableRowElement>()
   const body = h('tbody')
@@ -71,7 +71,7 @@ export function classView(app: App): View {
   async function refresh() {
     const uses = await read<SpaceUse[]>('spaces')
     if (!uses) return
-    const sorted = [...uses].sort((one, other) => one.name.localeCompare(other.name, undefined, { numeric: true }))
+    const sorted = [...uses].sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }))
     setChildren(body, sorted.map(rowOf))
   }
 
@@ -91,7 +91,7 @@ export function classView(app: App): View {
     )
   }
 
-  /** The address that others reach: somebody may have chosen it. */
+  /** The URL at which other machines reach the service: the one chosen in the form, if there are several. */
   function address(): string | undefined {
     return choice.querySelector('select')?.value ?? urlsFor('phone', app.info)[0]
   }
@@ -135,7 +135,7 @@ export function classView(app: App): View {
   }
 }
 
-/** Names of spaces. */
+/** Turns the input (names of students, or their number) into names of spaces. */
 function studentsOf(text: string): readonly string[] {
   const count = /^\s*(\d{1,3})\s*$/.exec(text)?.[1]
   const names =
@@ -159,7 +159,7 @@ function problemOf(students: readonly string[]): string {
   return twice === undefined ? '' : `There are two of ${twice}.`
 }
 
-/** What a student gets: the base address for a client, and this page of the space, with a code that opens it once. */
+/** The card for a student: the base address of the space for a client, its /app, and a code that opens /app once. */
 async function cardOf(origin: string, name: string): Promise<HTMLElement> {
   const url = `${origin}/~${name}`
   const answer = await send('POST', `~${name}/__admin/codes?validForSeconds=${codeSeconds}`)

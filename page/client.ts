@@ -1,27 +1,27 @@
 import type { ProfileUrls } from '../src/common/profile-urls.ts'
 import type { ServiceEvent } from '../src/control/schema.ts'
 
-/** The service, or the space, that serves this page; with a slash at the end. */
+/** The base URL of the service, or of the space, that serves this page; with a slash at the end. */
 export const base = new URL('..', import.meta.url)
-/** The same without the slash. */
+/** `base` without the slash at the end. */
 export const baseUrl = `${base}`.replace(/\/$/, '')
-/** The same without the space. */
+/** `base` without the prefix of the space. */
 const mainBase = `${base}`.replace(/(?:~|%7e)[^/]*\/$/i, '')
-/** This page of a space. */
+/** Returns the URL of this page in another space. */
 export const pageOf = (space: string, hash: string) =>
   `${mainBase}${space && `~${encodeURIComponent(space)}/`}app${hash}`
 
-/** So many requests the service remembers. */
+/** How many requests the journal of the service keeps. */
 export const maxEntries = 1000
 
-/** Where a profile is, at the host by which this page was reached. */
+/** Returns the origin of a profile, with the host name in the address of this page. */
 export function originOf({ urls }: ProfileUrls): string {
-  const url = new URL(urls.find((one) => one.startsWith(location.protocol)) ?? urls[0] ?? base)
+  const url = new URL(urls.find((candidate) => candidate.startsWith(location.protocol)) ?? urls[0] ?? base)
   url.hostname = location.hostname
   return url.origin
 }
 
-/** Local clients get one from the service; others enter one, which is kept for this tab. */
+/** Local clients get a token from the service; other users enter one, which is kept for this tab. */
 let token = sessionStorage.getItem('token') ?? ''
 export const currentToken = () => token
 export function useToken(value: string, isEntered: boolean): void {
@@ -30,13 +30,13 @@ export function useToken(value: string, isEntered: boolean): void {
   else sessionStorage.removeItem('token')
 }
 
-/** The service does not count these requests among those of the clients that somebody watches. */
+/** Marks requests of this page, so that the views can tell them from those of clients. */
 const ownHeaders = (): Record<string, string> => ({
   'x-todo-client': 'page',
   ...(token && { authorization: `Bearer ${token}` }),
 })
 
-/** What came back for a request. */
+/** The response to a request. */
 export interface Answer {
   readonly status: number
   readonly headers: Headers
@@ -45,7 +45,7 @@ export interface Answer {
 
 export const isSuccess = ({ status }: Answer) => status >= 200 && status < 300
 
-/** Sends a request to this service, relative to `base`. A service that does not respond has the status 0. */
+/** Sends a request to a path relative to `base`. The status is 0 if the service does not respond. */
 export async function send(
   method: string,
   path: string,
@@ -68,33 +68,33 @@ export async function send(
 export const admin = (method: string, path: string, body?: string, headers?: Readonly<Record<string, string>>) =>
   send(method, `__admin/${path}`, body, headers)
 
-/** What the control API has there; undefined where it does not say. */
+/** Reads a resource of the control API; returns undefined if the status is not 200. */
 export async function read<T>(path: string): Promise<T | undefined> {
   const { status, text } = await admin('GET', path)
   return status === 200 ? JSON.parse(text) : undefined
 }
 
-/** The message of a response that is no success. */
+/** Returns the message of a response that is not a success. */
 export function messageOf({ status, text }: Answer): string {
   try {
     const { title, errors }: { title?: string; errors?: Record<string, string[]> } = JSON.parse(text)
     if (title) return [title, ...Object.values(errors ?? {}).flat()].join(' ')
   } catch {
-    // No problem document: the text says it.
+    // The body is not a problem document, so its text is the message.
   }
   return text || `The service responds with the status ${status}.`
 }
 
-/** JSON with integers as strings: int64 ids have more digits than a number keeps. */
+/** Parses JSON with integers as strings, because a number would round an int64. */
 export const parseExact = (text: string): unknown =>
   JSON.parse(text.replace(/"(?:[^"\\]+|\\.)*"|-?\d+/g, (part) => (part.startsWith('"') ? part : `"${part}"`)))
 
-/** Longer than two heartbeats of the service: it is away, or the machine slept. */
+/** After this time, longer than two heartbeats of the service, it is gone or the machine slept. */
 const silenceTimeoutMs = 40_000
 
 /**
- * Server-sent events, by fetch: EventSource cannot send a token. Calls `onOpen`, then `onEvent`, until the stream ends, is silent
- * or is aborted.
+ * Receives server-sent events by fetch, because EventSource cannot send a token. Calls `onOpen`, then `onEvent`, until
+ * the stream ends, is silent for too long or is aborted. Returns the status if the stream was refused, and otherwise 0.
  */
 export async function readEvents(
   controller: AbortController,

@@ -6,7 +6,7 @@ import { formatDate, formatTime } from './format.ts'
 import { qrCode } from './qr.ts'
 import type { App, View } from './view.ts'
 
-/** A kind of client, and the language of its snippet unless another one is chosen. */
+/** The kinds of clients, each with its label and the default language of its snippet. */
 const clients = {
   machine: ['This machine', 'fetch'],
   simulator: ['iOS simulator', 'swift'],
@@ -17,14 +17,14 @@ const clients = {
 type ClientKind = keyof typeof clients
 
 interface SampleRequest {
-  /** The base address, without a slash at its end. */
+  /** The base address, without a slash at the end. */
   readonly url: string
   readonly isSecured: boolean
   readonly members: readonly Member[]
 }
 
 type Member = readonly [name: string, type: 'long' | 'string' | 'string?' | 'bool']
-/** The items of each profile. */
+/** The members of an item, by profile. */
 const items: Partial<Record<string, readonly Member[]>> = {
   a: [
     ['id', 'long'],
@@ -99,9 +99,9 @@ function atHost(url: string, hostname: string): string {
   return changed.origin
 }
 
-/** The code that a phone gets a token for, once. */
+/** A code that a phone can exchange once for a token. */
 class PhoneCode {
-  /** Why the service makes none. */
+  /** Why the service did not create a code. */
   error = ''
   text = ''
   expiresAt = 0
@@ -115,7 +115,7 @@ class PhoneCode {
     this.#onChange = onChange
   }
 
-  /** A service that was restarted knows no code of before. */
+  /** False also after a restart, because the service has forgotten the code. */
   get isValid(): boolean {
     return this.text !== '' && this.#instance === this.#app.info.instance && this.expiresAt > Date.now()
   }
@@ -139,7 +139,7 @@ function profileUrls({ profiles, title }: Info): ProfileUrls {
   return profiles.find((profile) => profile.title === title) ?? { title, urls: [base.origin] }
 }
 
-/** Origins that such a client reaches, the best first. */
+/** Returns the origins at which a kind of client reaches the service, the best first. */
 export function urlsFor(kind: ClientKind, info: Info): readonly string[] {
   const { urls, emulatorUrls, networkUrls = urls.filter((url) => !isLoopback(url)) } = profileUrls(info)
   if (kind === 'emulator') return emulatorUrls ?? urls.map((url) => (isLoopback(url) ? atHost(url, '10.0.2.2') : url))
@@ -155,7 +155,7 @@ export function connectView(app: App): View {
   let client: ClientKind = 'machine'
   let language = ''
   let scheme = ''
-  /** The address of this machine that somebody chose for the phone. */
+  /** The address of this machine that the user has chosen for the phone. */
   let host = ''
   let drawn = ''
   const code = new PhoneCode(app, update)
@@ -192,7 +192,7 @@ export function connectView(app: App): View {
     if (client === 'phone') openPhone()
   }
 
-  /** Networks come and go. A code is made only for somebody who looks at it. */
+  /** Reads the current network addresses, and creates a code if it can be seen. */
   async function openPhone() {
     app.info = (await read<Info>('info')) ?? app.info
     update()
@@ -201,7 +201,7 @@ export function connectView(app: App): View {
     if (isShown && isMissing && isLoopback(base) && urlsFor('phone', app.info).length > 0) await code.renew()
   }
 
-  /** Draws only what has changed: somebody may be about to press a button. */
+  /** Draws only if something has changed, so that a button is not replaced while the user presses it. */
   function update() {
     const { info } = app
     const state = JSON.stringify([info, currentToken(), client, language, scheme, host, code, code.isValid])
@@ -235,7 +235,7 @@ export function connectView(app: App): View {
   function addressOf(url: string, urls: readonly string[]): HTMLElement[] {
     if (client === 'usb') return usbAddress(url)
     if (client !== 'phone') return [copyLine(url)]
-    const hosts = urls.map((one) => new URL(one).hostname)
+    const hosts = urls.map((candidate) => new URL(candidate).hostname)
     const choice = select({ onchange: chooseHost }, named(hosts))
     if (hosts.includes(host)) choice.value = host
     function chooseHost() {
@@ -279,7 +279,7 @@ function usbAddress(url: string): HTMLElement[] {
   ]
 }
 
-/** The phone opens this page there, and gets a token for the code. */
+/** Shows the URL of this page as a QR code for the phone, with a code for a token. */
 function codeBox(page: string, code: PhoneCode): HTMLElement {
   const text = code.isValid ? code.text : ''
   const image = (text || code.error) && qrImage(text ? `${page}#/connect?code=${text}` : page)
@@ -326,7 +326,7 @@ const codeBlock = (title: string, text: string) =>
 
 const quietZone = 4
 
-/** Dark on light in both colour schemes, as scanners want it; undefined where the text is too long. */
+/** Draws a QR code, dark on light in both colour schemes for scanners; returns undefined if the text is too long. */
 export function qrImage(text: string): HTMLElement | undefined {
   const rows = qrCode(text)
   if (!rows) return undefined
@@ -345,7 +345,7 @@ const corsHint =
 const certificateWarning = (hostname: string) =>
   `The development certificate is for localhost and 10.0.2.2, so clients reject it for ${hostname}. Use HTTP, or start the service with a certificate of your own: \`--tls-cert FILE --tls-key FILE\`.`
 
-/** Platforms refuse plain HTTP and self-signed certificates until an app says otherwise. */
+/** Shows how to allow plain HTTP or a self-signed certificate, which mobile platforms refuse by default. */
 function allowances(client: ClientKind, url: string, certificate: Certificate): HTMLElement[] {
   const { hostname } = new URL(url)
   const isTls = isSecure(url)
@@ -465,7 +465,7 @@ const moreCard = (info: Info) =>
     h('p.hint', `todo-item-service ${info.version}, items in ${info.store}, started ${formatDate(info.startedAt)}`),
   )
 
-/** The name that /secret uses. */
+/** Returns the expiration time of the token, and the name that /secret greets. */
 function claimsOf(token: string): { name: string; exp?: number } {
   try {
     const [, payload = ''] = token.split('.')

@@ -2,7 +2,7 @@ import { h, setChildren, setText, tabs, withCode } from './dom.ts'
 import { counted } from './format.ts'
 import type { App, View } from './view.ts'
 
-/** How many requests met a rule, and those that broke it. */
+/** How many requests met a rule, and the ids of those that broke it. */
 interface Evidence {
   readonly met: number
   readonly broken: readonly number[]
@@ -115,10 +115,10 @@ export function contractView(app: App): View {
     nothing.hidden = rows.some(({ element: row }) => !row.hidden)
   }
 
-  /** Broken rules come first, out of their groups. */
+  /** Moves broken rules from their groups to the list at the top. */
   function arrange() {
     const isBroken = (row: Row) => stateOf(row) === 'broken'
-    const elementsOf = (some: readonly Row[]) => some.map(({ element: row }) => row)
+    const elementsOf = (list: readonly Row[]) => list.map(({ element: row }) => row)
     setChildren(brokenList, elementsOf(rows.filter(isBroken)))
     for (const { list, members } of groups) setChildren(list, elementsOf(members.filter((row) => !isBroken(row))))
   }

@@ -2,7 +2,7 @@ type Listeners = {
   readonly [Name in keyof HTMLElementEventMap as `on${Name}`]?: (event: HTMLElementEventMap[Name]) => unknown
 }
 
-/** Attributes by name, where false and undefined leave one out, and listeners such as `onclick`. */
+/** Attributes by name, without those that are false or undefined, and listeners such as `onclick`. */
 interface Properties extends Listeners {
   readonly [name: string]: string | number | boolean | undefined | ((event: never) => unknown)
 }
@@ -11,8 +11,8 @@ type Child = Node | string | false | undefined
 type Children = Child | readonly Child[]
 
 /**
- * An element with classes, such as `h('p.hint', 'text')`; attributes and listeners may come first. Strings become text nodes, so
- * nothing that a client sends is ever read as HTML.
+ * Creates an element with classes, such as `h('p.hint', 'text')`. An object before the children sets attributes and
+ * listeners. Strings become text nodes, so nothing that a client sends is parsed as HTML.
  */
 export function h<Name extends keyof HTMLElementTagNameMap>(
   selector: Name | `${Name}.${string}`,
@@ -40,7 +40,7 @@ function setProperties(element: HTMLElement, properties: Properties) {
   }
 }
 
-/** Puts these elements into the parent. Those that it has in this order are not moved: one of them may have the focus. */
+/** Replaces the children. Those that are already in their place are not moved, because one may have the focus. */
 export function setChildren(parent: HTMLElement, elements: readonly HTMLElement[]): void {
   const kept = new Set<Element>(elements)
   for (const child of [...parent.children]) if (!kept.has(child)) child.remove()
@@ -50,7 +50,7 @@ export function setChildren(parent: HTMLElement, elements: readonly HTMLElement[
     else parent.insertBefore(element, next)
 }
 
-/** Calls `action` at once, then at most once in so many milliseconds, however often it is called. */
+/** Returns a function that calls `action` at once, but again only after this time, however often it is called. */
 export function atMostEvery(milliseconds: number, action: () => unknown): () => void {
   let isWaiting = false
   let isWanted = false
@@ -69,19 +69,19 @@ export function atMostEvery(milliseconds: number, action: () => unknown): () => 
   }
 }
 
-/** How far beyond the visible part of a list rows are in the document, in pixels. */
+/** Rows up to this many pixels above and below the visible part of a list are in the document, too. */
 const overscan = 400
 
 /**
- * A list of which only the visible rows are in the document, and the one that has the focus or is edited. What is in view stays
- * where it is when rows come, go or change their height above it.
+ * A list with only some of its rows in the document: those that are visible, and one that has the focus or is edited.
+ * The visible part does not move when rows above it are added, removed or change their height.
  */
 export class VirtualList<Key> {
   keys: readonly Key[] = []
   readonly element: HTMLElement
   readonly #scroller: HTMLElement
   readonly #rowOf: (key: Key) => HTMLElement
-  /** The height of a row that was not measured. */
+  /** Estimates the height of a row that was not measured yet. */
   readonly #estimate: () => number
   readonly #drawn = new Map<Key, HTMLElement>()
   readonly #heights = new Map<Key, number>()
@@ -98,7 +98,7 @@ export class VirtualList<Key> {
     this.#observer.observe(scroller)
   }
 
-  /** Shows these rows. The caller has brought the elements up to date. */
+  /** Shows the rows with these keys. */
   draw(keys: readonly Key[] = this.keys): void {
     if (this.#scroller.clientHeight === 0) {
       this.keys = keys
@@ -108,7 +108,7 @@ export class VirtualList<Key> {
     if (offsetWidth !== this.#width) this.#heights.clear()
     this.#width = offsetWidth
     const from = this.#visibleFrom()
-    // Without a scrolled part there is nothing to keep in its place.
+    // If the list is scrolled, the first visible row must stay in its place.
     const first = from > 0 ? this.keys[this.#indexAt(from)] : undefined
     const distance = first === undefined ? 0 : this.#topOf(first) - from
     this.keys = keys
@@ -117,7 +117,7 @@ export class VirtualList<Key> {
     this.#draw()
   }
 
-  /** Brings a row into view. */
+  /** Scrolls a row into view. */
   reveal(key: Key, block: 'nearest' | 'center' = 'nearest'): void {
     if (!this.#drawn.has(key)) this.#scrollBy(this.#topOf(key) - this.#visibleFrom() - this.#scroller.clientHeight / 2)
     this.#draw()
@@ -128,7 +128,7 @@ export class VirtualList<Key> {
     if (Math.abs(distance) >= 1) this.#scroller.scrollTop += distance
   }
 
-  /** Where the visible part begins, from the top of the list. */
+  /** The distance from the top of the list to its visible part. */
   #visibleFrom(): number {
     return this.#scroller.getBoundingClientRect().top - this.element.getBoundingClientRect().top
   }
@@ -152,18 +152,18 @@ export class VirtualList<Key> {
     this.element.style.height = `${top}px`
   }
 
-  /** The index of the row at this distance from the top. */
+  /** The index of the row at this distance from the top of the list. */
   #indexAt(distance: number): number {
     const index = this.#tops.findLastIndex((top) => top <= distance)
     return Math.max(0, Math.min(this.keys.length - 1, index))
   }
 
   #draw() {
-    // The rows that come into view may be higher than was estimated.
+    // Draws again if rows that came into view have another height than estimated.
     for (let attempt = 0; attempt < 4; attempt++) if (!this.#drawOnce()) return
   }
 
-  /** Returns whether a row has another height than before. */
+  /** Returns whether the height of a row differs from the one that was used. */
   #drawOnce(): boolean {
     const from = this.#visibleFrom()
     const start = this.#indexAt(from - overscan)
@@ -194,25 +194,25 @@ export class VirtualList<Key> {
   }
 }
 
-/** Shows text only where it differs: unchanged text needs no layout. */
+/** Sets a text only if it differs, because setting the same text would cost a layout. */
 export function setText(element: HTMLElement, text: string): void {
   if (element.textContent !== text) element.textContent = text
 }
 
-/** A label around a field. */
+/** Wraps a field in its label. */
 export const field = (label: string, input: HTMLElement) => h('label.field', h('span', label), input)
 
-/** A button that submits no form. */
+/** Creates a button that does not submit a form. */
 export const button = (label: string, onclick: (event: MouseEvent) => unknown, properties: Properties = {}) =>
   h('button', { type: 'button', ...properties, onclick }, label)
 
-/** Text in which backticks enclose code. */
+/** Turns text between backticks into `code` elements. */
 export const withCode = (text: string): (string | HTMLElement)[] =>
   text.split('`').map((part, index) => (index % 2 === 1 ? h('code', part) : part))
 
-/** Texts by value, in their order. */
+/** The texts of options by value. */
 export type Options = Readonly<Record<string, string>>
-/** Values that are texts. */
+/** Options whose texts are their values. */
 export const named = (values: readonly string[]): Options => Object.fromEntries(values.map((value) => [value, value]))
 
 export const select = (properties: Properties, options: Options) =>
@@ -224,13 +224,13 @@ export const select = (properties: Properties, options: Options) =>
 
 const copiedForMs = 1500
 
-/** A button that copies what `text` returns, and says so. */
+/** Creates a button that copies a text, and then says so. */
 export function copyButton(label: string, text: () => string, properties: Properties = {}): HTMLButtonElement {
   const element = button(label, click, properties)
   async function click() {
     const isCopied = await copy(text())
     element.textContent = isCopied ? 'Copied' : 'Press Ctrl+C'
-    // It would hide the text.
+    // A label would hide the new text from screen readers.
     element.ariaLabel = null
     setTimeout(() => {
       element.textContent = label
@@ -241,7 +241,7 @@ export function copyButton(label: string, text: () => string, properties: Proper
   return element
 }
 
-/** A line of code with a button that copies it, or a text of its own. */
+/** A line of code with a button that copies it, or copies another text. */
 export const copyLine = (text: string, name = `Copy ${text}`, copied = text) =>
   h(
     'p.line.copyable',
@@ -249,7 +249,7 @@ export const copyLine = (text: string, name = `Copy ${text}`, copied = text) =>
     copyButton('Copy', () => copied, { class: 'small', 'aria-label': name }),
   )
 
-/** The clipboard API exists in secure contexts only, which a phone that uses plain HTTP has not. */
+/** Copies a text. The clipboard API exists in secure contexts only: not for a phone that uses plain HTTP. */
 async function copy(text: string): Promise<boolean> {
   if (navigator.clipboard)
     return navigator.clipboard.writeText(text).then(
@@ -274,14 +274,14 @@ export function download(fileName: string, text: string, type: string): void {
   setTimeout(() => URL.revokeObjectURL(url), 10_000)
 }
 
-/** Asks before something is lost, and tells whether to go on. */
+/** Asks the user before something is lost. Returns whether to go on. */
 export const ask = (title: string, text: string, action: string): Promise<boolean> =>
   new Promise((resolve) => {
     const goOn = h('button.danger', action)
     openDialog(title, [h('p', text)], 'Cancel', goOn, () => resolve(true)).onclose = () => resolve(false)
   })
 
-/** Shows a dialog until it is closed. One with an `action` is a form, which this button submits. */
+/** Shows a dialog. `action` is the button that submits it. */
 export function openDialog(
   title: string,
   content: readonly HTMLElement[],
@@ -307,7 +307,7 @@ export function openDialog(
   return dialog
 }
 
-/** Buttons in a group, of which one is pressed; the caller calls `choose` to press another. */
+/** A group of buttons, of which one is pressed. `onChoose` reports a click; the caller calls `choose` to press one. */
 export function tabs(label: string, options: Options, onChoose: (value: string) => unknown) {
   const buttons = Object.entries(options).map(([value, text]) =>
     button(text, () => onChoose(value), { 'data-value': value }),

@@ -6,7 +6,7 @@ import type { App, View } from './view.ts'
 
 const kinds = { fail: 'Fail', delay: 'Delay', slow: 'Slow down', drop: 'Drop the connection' }
 type FaultKind = keyof typeof kinds
-/** How sentences begin. */
+/** The first words of the sentence that describes a fault, by kind. */
 const verbs = { fail: 'Fail', delay: 'Delay', slow: 'Send', drop: 'Drop the connection of' }
 
 const drops: Readonly<Record<NonNullable<Fault['connection']>, string>> = {
@@ -15,7 +15,7 @@ const drops: Readonly<Record<NonNullable<Fault['connection']>, string>> = {
   truncate: 'after half of the response',
 }
 
-/** They are sentences that are filled in. */
+/** Presets fill in the form; nothing is added until it is submitted. */
 const presets: readonly (readonly [name: string, faults: readonly Fault[]])[] = [
   ['Slow network', [{ delay: 200, maxDelay: 800 }, { bytesPerSecond: 20_000 }]],
   ['Flaky', [{ share: 0.2 }]],
@@ -37,7 +37,7 @@ const kindOf = ({ code, connection, delay, bytesPerSecond }: Fault): FaultKind =
   return delay === undefined ? 'slow' : 'delay'
 }
 
-/** `POST /api/todoitems`, `POST`, `* /api/todoitems` or nothing. */
+/** Returns the requests of a fault as text: `POST /api/todoitems`, `POST`, `* /api/todoitems` or an empty text. */
 const requestsOf = ({ method, path }: Fault) => [method ?? (path && '*'), path].filter(Boolean).join(' ')
 
 const splitRequests = (requests: string) => {
@@ -57,7 +57,7 @@ const percent = (share: number) => Number((100 * share).toFixed(4))
 const timeOf = ({ delay, maxDelay }: Fault) => (maxDelay === undefined ? `${delay}` : `${delay} to ${maxDelay}`)
 const rateOf = (bytesPerSecond: number) => `${bytesPerSecond / 1000} kB/s`
 
-/** What a fault does in addition to what its kind says. */
+/** Describes the effects of a fault other than that of its kind. */
 function additionsOf(fault: Fault): string {
   const { times, share, delay, bytesPerSecond } = fault
   const kind = kindOf(fault)
@@ -69,7 +69,7 @@ function additionsOf(fault: Fault): string {
   return parts.filter(Boolean).join(', ')
 }
 
-/** A sentence with its operation as code. */
+/** Turns the operation in a sentence into a `code` element. */
 const marked = (sentence: string) =>
   sentence
     .split(/([A-Z]+ \/\S*)/)
@@ -78,8 +78,8 @@ const marked = (sentence: string) =>
     )
 
 /**
- * The form of a sentence, as the address has it too, where `code` would be the one of the view Connect. `also` has the members of
- * a fault for which there is no field.
+ * The values of the form, which are also parameters in the address; `code` is not among them, because the view Connect
+ * uses it. `also` is JSON with the members of a fault for which the form has no field.
  */
 type Values = Readonly<Record<'kind' | 'how' | 'requests' | Field | 'also', string>>
 type Field = 'next' | 'share' | 'status' | 'connection' | 'delay' | 'maxDelay' | 'rate'
@@ -113,7 +113,7 @@ function valuesOf(fault: ShownFault): Values {
   const { times, share, code, connection, delay, maxDelay, bytesPerSecond, used = 0 } = fault
   const kind = kindOf(fault)
   const defaults = defaultsOf(kind)
-  // Changing a fault sets `used` to 0, so the number is that of the requests that are left.
+  // Changing a fault sets `used` to 0, so the form shows how many requests are left.
   const left = times === undefined || isUsedUp(fault) ? times : times - used
   const also: Fault = {
     ...(share !== undefined && left !== undefined && { times: left }),
@@ -167,10 +167,10 @@ const isWithin = (text: string, min: number, max: number, isWhole = true) =>
 
 type InfoOperations = App['info']['operations']
 
-/** G1, G2: neither case nor one trailing slash of a path matters. It may be that of one item. */
+/** Finds the operations of a path, also of the path of an item. G1, G2: case and one trailing slash do not matter. */
 function operationsOf(requests: string, operations: InfoOperations): InfoOperations {
   const { method, path } = splitRequests(requests)
-  const paths = [path, path.replace(/[^/]+\/?$/, '{id}')].map((one) => one.toLowerCase().replace(/(?<=.)\/$/, ''))
+  const paths = [path, path.replace(/[^/]+\/?$/, '{id}')].map((text) => text.toLowerCase().replace(/(?<=.)\/$/, ''))
   return operations.filter(
     (operation) => (!method || operation.method === method) && (!path || paths.includes(operation.path.toLowerCase())),
   )
@@ -178,7 +178,7 @@ function operationsOf(requests: string, operations: InfoOperations): InfoOperati
 
 const statusesOf = (operations: InfoOperations) => [...new Set(operations.flatMap(({ statuses }) => statuses))].sort()
 
-/** What is missing in a sentence, or impossible, by field. */
+/** Returns what is missing or impossible in a sentence, by field. */
 function problemsOf(values: Values, operations: InfoOperations): Partial<Record<string, string | false>> {
   const { next, share, requests, status, delay, maxDelay, rate } = values
   const matching = operationsOf(requests, operations)
@@ -206,7 +206,7 @@ function problemsOf(values: Values, operations: InfoOperations): Partial<Record<
 const invalid = '[aria-invalid=true]'
 let lastProblem = 0
 
-/** A value that is not offered stays, with a message, instead of becoming another one. */
+/** Fills a select. A value that is not offered becomes an option, too, so that it is not replaced silently. */
 function fillOptions(
   target: HTMLSelectElement,
   offered: readonly string[],
@@ -214,11 +214,11 @@ function fillOptions(
   textOf: (value: string) => string,
 ) {
   const all = [...new Set([...offered, value])]
-  target.replaceChildren(...all.map((one) => h('option', { value: one }, textOf(one))))
+  target.replaceChildren(...all.map((option) => h('option', { value: option }, textOf(option))))
   target.value = value
 }
 
-/** A control between its words, and beside it what is wrong with it. */
+/** A control with the words around it, and a message that says what is wrong with its value. */
 function sentencePart<Input extends HTMLElement>(input: Input, before = '', after = '') {
   const message = h('small.problem', { id: `problem-${++lastProblem}` })
   input.setAttribute('aria-describedby', message.id)
@@ -240,10 +240,10 @@ function sentenceParts() {
   }
 }
 
-/** A sentence as a form: tabs for its kind, then words and controls. */
-function sentenceForm(app: App, given: Values, onChange: () => void) {
-  let kind = isKind(given.kind) ? given.kind : 'fail'
-  let { also } = given
+/** The form of a fault, which reads as a sentence: tabs for its kind, then words and controls. */
+function sentenceForm(app: App, initial: Values, onChange: () => void) {
+  let kind = isKind(initial.kind) ? initial.kind : 'fail'
+  let { also } = initial
   const how = select({ 'aria-label': 'How many' }, { every: 'every', next: 'the next', share: 'a share of' })
   const parts = sentenceParts()
   const verb = h('span')
@@ -325,7 +325,7 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
     onChange()
   }
 
-  fill({ ...given, kind })
+  fill({ ...initial, kind })
 
   return {
     element,
@@ -337,25 +337,25 @@ function sentenceForm(app: App, given: Values, onChange: () => void) {
 
 const strip = ({ id: _, used: _used, flag: _flag, description: _description, ...fault }: ActiveFault): Fault => fault
 
-/** What is left of faults, to add them again. */
+/** Returns the faults that are not used up, with the remaining number of requests, so that they can be added again. */
 const remaining = (faults: readonly ActiveFault[]) =>
   faults
     .filter((fault) => !isUsedUp(fault))
     .map((fault) => ({ ...strip(fault), ...(fault.times !== undefined && { times: fault.times - fault.used }) }))
 
-/** Adds and removes faults, and offers to undo it. What fails is said in the form, or below the list. */
+/** Adds and removes faults, and offers to undo that. Errors are shown in the form or below the list. */
 function createFaultChanges(app: App) {
   const formError = h('p.error', { role: 'alert' })
   const listError = h('p.error', { role: 'alert' })
   let dismiss = () => {}
 
-  /** One message at a time: the next one makes it untrue. */
+  /** Shows a message in place of the previous one, which is no longer true. */
   function say(text: string, undo?: () => unknown) {
     dismiss()
     dismiss = app.notify(text, undo && { label: 'Undo', run: undo })
   }
 
-  /** Behind the others, which stay as they are. */
+  /** Adds faults after those that exist. */
   async function add(faults: readonly Fault[], what: string) {
     const added: ActiveFault[] = []
     for (const fault of faults) {
@@ -370,7 +370,7 @@ function createFaultChanges(app: App) {
   const remove = async (faults: readonly ActiveFault[]) =>
     report(...(await Promise.all(faults.map(({ id }) => admin('DELETE', `faults/${id}`)))))
 
-  /** A fault that is gone already is no failure. */
+  /** Shows the first error. A fault that is already gone (404) is not an error. */
   function report(...responses: readonly Answer[]) {
     const failed = responses.find(({ status }) => status !== 204 && status !== 404)
     setText(listError, failed ? messageOf(failed) : '')
@@ -423,7 +423,7 @@ function faultRow(changes: FaultChanges, edit: (fault: ActiveFault) => void) {
 
 type FaultRow = ReturnType<typeof faultRow>
 
-/** The faults of the space, one per row. */
+/** The list of the faults of the space. */
 function faultList(changes: FaultChanges, edit: (fault: ActiveFault) => void) {
   const rows = new Map<number, FaultRow>()
   const list = h('ul.faults', { 'aria-label': 'Active faults' })
@@ -468,14 +468,14 @@ function faultList(changes: FaultChanges, edit: (fault: ActiveFault) => void) {
 
 const faultsPath = '/__admin/faults'
 
-/** The command that does from a terminal what the form does. */
+/** Shows the command that sends the same requests as the form. */
 function commandBox(app: App) {
   const command = h('pre.command', { tabindex: '0', 'aria-label': 'Command' })
   const hint = h('p.hint')
   const copy = copyButton('Copy', () => `${command.textContent}`, { class: 'small' })
   return {
     element: h('div.terminal.stack', h('div.line', hint, copy), command),
-    /** Without faults the sentences are not complete. */
+    /** `faults` is empty if a sentence is not complete. */
     show(faults: readonly Fault[], editedId: number | undefined) {
       const [method, path] = editedId === undefined ? ['POST', faultsPath] : ['PUT', `${faultsPath}/${editedId}`]
       const headers = { 'content-type': 'application/json' }
@@ -497,10 +497,10 @@ function commandBox(app: App) {
 const firstDraft = [defaultsOf('fail')]
 
 export function faultsView(app: App): View {
-  /** The fault that the form changes. */
+  /** The id of the fault that the form changes; undefined if it adds one. */
   let editedId: number | undefined
   let sentences: ReturnType<typeof sentenceForm>[] = []
-  /** The parameters of the address, as JSON. */
+  /** The parameters in the address, as JSON. */
   let shown = ''
   const changes = createFaultChanges(app)
   const list = faultList(changes, startEdit)
@@ -541,7 +541,7 @@ export function faultsView(app: App): View {
     form,
   )
 
-  /** Fills the form. Nothing is added before somebody presses the button. */
+  /** Fills in the form. */
   function draft(all: readonly Values[], id?: number) {
     editedId = id
     sentences = all.map((values) => sentenceForm(app, values, changed))
@@ -595,12 +595,12 @@ export function faultsView(app: App): View {
 
   return {
     element,
-    show({ id, ...given }) {
-      // A link without a sentence, such as that of the bar, leaves what is being written.
-      if (sentences.length > 0 && ['{}', shown].includes(JSON.stringify(given))) changed()
+    show({ id, ...parameters }) {
+      // A link without parameters, such as that in the bar, keeps the sentences in the form.
+      if (sentences.length > 0 && ['{}', shown].includes(JSON.stringify(parameters))) changed()
       else {
-        const all = [draftIn(given, 0)]
-        for (let index = 1; given[`kind${index + 1}`]; index++) all.push(draftIn(given, index))
+        const all = [draftIn(parameters, 0)]
+        for (let index = 1; parameters[`kind${index + 1}`]; index++) all.push(draftIn(parameters, index))
         draft(all)
       }
       if (id) list.mark(Number(id))
@@ -616,7 +616,7 @@ export function faultsView(app: App): View {
   }
 }
 
-/** The parameters of a sentence in the address: `next`, of the second sentence `next2`. */
+/** Returns the name of a parameter in the address: `next` for the first sentence, `next2` for the second. */
 const nameIn = (name: string, index: number) => (index === 0 ? name : `${name}${index + 1}`)
 
 function parametersOf(values: Values, index: number): Record<string, string> {
@@ -629,8 +629,8 @@ function parametersOf(values: Values, index: number): Record<string, string> {
   return Object.fromEntries(shown.map(([name, value]) => [nameIn(name, index), value]))
 }
 
-function draftIn(given: Readonly<Partial<Record<string, string>>>, index: number): Values {
-  const defaults = defaultsOf(given[nameIn('kind', index)] ?? 'fail')
-  const entries = Object.entries(defaults).map(([name, value]) => [name, given[nameIn(name, index)] ?? value])
+function draftIn(parameters: Readonly<Partial<Record<string, string>>>, index: number): Values {
+  const defaults = defaultsOf(parameters[nameIn('kind', index)] ?? 'fail')
+  const entries = Object.entries(defaults).map(([name, value]) => [name, parameters[nameIn(name, index)] ?? value])
   return Object.fromEntries(entries)
 }

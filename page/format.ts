@@ -30,17 +30,17 @@ export const describeStatus = (status: Status) => `${status} ${statuses[status ?
 
 type ShownOutcome = Pick<JournalEntry, 'state' | 'status' | 'blockedOrigin'>
 
-/** 2xx to 5xx; `none` without a response, `pending` without one so far. */
+/** Returns `2xx` to `5xx`; `pending` for a request that has not ended, `none` for one without a response. */
 export const outcomeGroup = ({ state, status }: ShownOutcome) =>
   status ? `${Math.floor(status / 100)}xx` : state === 'pending' ? state : 'none'
 
-/** The class that gives an outcome its colour. */
+/** Returns the CSS class for the colour of an outcome. */
 export const outcomeClass = (outcome: ShownOutcome) =>
   outcome.blockedOrigin === undefined ? outcomeGroup(outcome).replace(/^\d/, 's$&') : 'none'
 
 export const methodMark = (method: string) => h('span', { class: `method ${method.toLowerCase()}` }, method)
 
-/** What an OPTIONS request is called that a browser sends before the request of a page. */
+/** The label of an OPTIONS request that a browser sends before the request of a page. */
 export const preflight = 'CORS preflight'
 
 const outcomes = { pending: 'pending', aborted: 'client left', closed: 'no response' }
@@ -60,7 +60,7 @@ export function formatDuration(milliseconds: number): string {
 }
 
 export const formatCount = (count: number) => count.toLocaleString('en')
-/** `1 item`, `2,000 items`. */
+/** Returns `1 item` or `2,000 items`. */
 export const counted = (count: number, noun: string, nouns = `${noun}s`) =>
   `${formatCount(count)} ${count === 1 ? noun : nouns}`
 
@@ -72,7 +72,7 @@ const browserNames: Partial<Record<string, string>> = {
   Version: 'Safari',
 }
 
-/** The program behind a User-Agent header, such as `curl 8.5`. */
+/** Returns the name of the program in a User-Agent header, such as `curl 8.5`. */
 export function programName(userAgent: string): string {
   const browser = /(Firefox|Edg|OPR|CriOS|HeadlessChrome|Chrome|Version)\/(\d+)/.exec(userAgent)
   const [, name, version] =
@@ -81,18 +81,18 @@ export function programName(userAgent: string): string {
 }
 
 const maxArgumentLength = 100_000
-/** Quotes for a POSIX shell. Some characters could control the terminal into which the command is pasted, others are not seen. */
+/** Quotes text for a shell. Escapes characters that are invisible or could control the terminal on pasting. */
 function quote(text: string): string {
   if (!/[\p{C}\u2028\u2029]/u.test(text)) return `'${text.replaceAll("'", "'\\''")}'`
   return `$'${text.replace(/[\p{C}\u2028\u2029\\']/gu, escapeBytes)}'`
 }
 const escapeBytes = (character: string) =>
   [...new TextEncoder().encode(character)].map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('')
-/** A client sets them itself, or they belong to the connection of another one. */
+/** Matches headers that every client sets itself, or that are about the connection of the original client. */
 const ownHeaders =
   /^(?:host|connection|content-length|accept-encoding|user-agent|accept|transfer-encoding|origin|referer|cache-control|pragma|accept-language|x-todo-client|sec-.*)$/
 
-/** A request as it was sent, or is to be sent. */
+/** A request that was sent, or is to be sent. */
 interface SentRequest {
   readonly method: string
   readonly path: string
@@ -101,13 +101,13 @@ interface SentRequest {
   readonly body: string | null | undefined
 }
 
-/** Origin is repeated, because a preflight without it is none. */
+/** Returns the headers to repeat. A preflight needs Origin, which other requests leave out. */
 export const repeatedHeaders = ({ headers = {} }: SentRequest) =>
   Object.entries(headers).filter(
     ([name]) => !ownHeaders.test(name) || (name === 'origin' && headers['access-control-request-method'] !== undefined),
   )
 
-/** A shell command that repeats a request. The journal has no tokens, so the command refers to one in $TOKEN. */
+/** Returns a shell command that repeats a request. The journal has no tokens, so the command uses $TOKEN. */
 export function toCurl(origin: string, request: SentRequest, isSecured: boolean): string {
   const { method, path, query, headers = {}, body } = request
   const parts = [`curl -i${method === 'HEAD' ? ' --head' : ''}`]
@@ -117,13 +117,13 @@ export function toCurl(origin: string, request: SentRequest, isSecured: boolean)
   for (const [name, value] of repeatedHeaders(request)) parts.push(`-H ${quote(`${name}: ${value}`)}`)
   if (body) {
     if (!headers['content-type']) parts.push("-H 'content-type:'")
-    // Unlike --data-binary it reads no file.
+    // --data-raw does not read a file if the body begins with @, unlike --data-binary.
     parts.push(`--data-raw ${quote(body.slice(0, maxArgumentLength))}`)
   }
   return parts.join(' ')
 }
 
-/** A string literal of JavaScript and of C#. No character of it is invisible, turns the text around or ends the line. */
+/** Returns a string literal of JavaScript and C#, with escapes for characters that are invisible or break lines. */
 const literal = (text: string) =>
   JSON.stringify(text).replace(/[\p{C}\u2028\u2029]/gu, (character) =>
     character
@@ -132,11 +132,11 @@ const literal = (text: string) =>
       .join(''),
   )
 
-/** A statement of JavaScript that repeats a request, with a variable `token` where it needs one. */
+/** Returns JavaScript that repeats a request, with a variable `token` if the request needs one. */
 export function toFetch(origin: string, request: SentRequest, isSecured: boolean): string {
   const { method, path, query, headers = {}, body } = request
   const isBodyAllowed = method !== 'GET' && method !== 'HEAD'
-  // In an object, "__proto__" as such would be its prototype.
+  // A plain "__proto__" in an object literal would set its prototype.
   const fields = repeatedHeaders(request).map(
     ([name, value]) => `${name === '__proto__' ? '["__proto__"]' : literal(name)}: ${literal(value)}`,
   )
@@ -144,19 +144,19 @@ export function toFetch(origin: string, request: SentRequest, isSecured: boolean
   const options: string[] = []
   if (method !== 'GET') options.push(`method: ${literal(method)}`)
   if (fields.length > 0) options.push(`headers: { ${fields.join(', ')} }`)
-  // A string would be sent with a content type.
+  // fetch would add a content type for a string, but not for a Blob without a type.
   if (body && isBodyAllowed)
     options.push(`body: ${headers['content-type'] ? literal(body) : `new Blob([${literal(body)}])`}`)
-  const given = options.length > 0 ? `, {\n${options.map((option) => `  ${option},\n`).join('')}}` : ''
+  const init = options.length > 0 ? `, {\n${options.map((option) => `  ${option},\n`).join('')}}` : ''
   const warning = body && !isBodyAllowed ? `// fetch cannot send the body of this ${method}.\n` : ''
-  return `${warning}const response = await fetch(${literal(`${origin}${path}${query}`)}${given})`
+  return `${warning}const response = await fetch(${literal(`${origin}${path}${query}`)}${init})`
 }
 
-/** In .NET these headers of a request belong to its content. */
+/** Matches the headers that .NET has in the content of a request. */
 const contentHeader = /^(?:content-.*|allow|expires|last-modified)$/
 const csharpMethods: Partial<Record<string, string>> = { GET: 'Get', POST: 'Post', PUT: 'Put', DELETE: 'Delete' }
 
-/** Statements of C# that repeat a request, with a variable `token` where it needs one. */
+/** Returns C# that repeats a request, with a variable `token` if the request needs one. */
 export function toCSharp(origin: string, request: SentRequest, isSecured: boolean): string {
   const { method, path, query, body } = request
   const known = csharpMethods[method]
@@ -182,12 +182,12 @@ const pairs = (entries: Iterable<readonly [string, string]>) =>
   Array.from(entries, ([name, value]) => ({ name, value }))
 const cutComment = 'The first 16 KiB of the body.'
 
-/** The format HAR 1.2, which the network panel of a browser imports. */
+/** Returns entries in the format HAR 1.2, which the network panels of browsers import. */
 export const toHar = (origin: string, version: string, entries: readonly JournalEntry[]) => ({
   log: {
     version: '1.2',
     creator: { name: 'todo-item-service', version },
-    entries: entries.map((one) => harEntry(origin, one)),
+    entries: entries.map((entry) => harEntry(origin, entry)),
   },
 })
 
@@ -243,7 +243,7 @@ const sizeOf = ({ headers, body, isTruncated }: Message) =>
 
 const jsonTokens = /"(?:[^"\\]+|\\.)*"|-?\d[\d.eE+-]*|true|false|null|[[\]{},:]/g
 
-/** JSON, indented and coloured, every digit as it was sent, with members that are `wrong` marked; other text as it is. */
+/** Indents and colours JSON, without changing a digit, and marks the members in `wrong`. Shows other text as it is. */
 export function formatBody(text: string, wrong: readonly string[] = []): HTMLElement {
   const block = h('pre.body', { tabindex: '0' })
   if (!isJson(text)) {

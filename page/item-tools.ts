@@ -4,7 +4,7 @@ import { ask, button, download, h, setText } from './dom.ts'
 import { counted } from './format.ts'
 import type { App } from './view.ts'
 
-/** An item of either profile. Ids of profile A are digits in a string: a number would round them. */
+/** An item of either profile. An id of Profile A is a string of digits, because a number would round it. */
 export interface ShownItem {
   readonly id: string
   readonly name: string | null
@@ -13,31 +13,31 @@ export interface ShownItem {
   readonly done?: boolean
 }
 
-/** All items at one time. */
+/** All items at a moment: as JSON, with its entity tag, and parsed. */
 interface ItemsSnapshot {
   readonly text: string
   readonly etag: string
   readonly items: readonly ShownItem[]
 }
 
-/** A change that can be taken back for as long as the page is open. */
+/** A change that can be undone while the page is open. */
 interface Step {
   readonly name: 'reset' | 'load' | 'delete' | 'undo'
-  /** What comes back. */
+  /** Describes what Undo brings back. */
   readonly what: string
-  /** Returns what to say then; undefined where somebody decided against it. */
+  /** Undoes the change. Returns the message to show; undefined if the user decided against it. */
   undo(): Promise<string | undefined>
 }
 
 interface Replacement {
   readonly name: Step['name']
   readonly title: string
-  /** What is lost is said in front of this. */
+  /** The end of the question to the user, which begins with what is lost. */
   readonly consequence: string
   readonly action: 'Delete' | 'Replace'
-  /** The message when it has been done. */
+  /** The message after the replacement. */
   readonly done: string
-  /** The entity tag of items that may go without a question. */
+  /** The entity tag of a list of items that may be replaced without a question. */
   readonly known?: string
   send(etag: string): Promise<Answer>
 }
@@ -56,9 +56,9 @@ export async function readItems(): Promise<ItemsSnapshot> {
 
 const putItems = (text: string, etag: string) => admin('PUT', 'items', text, { 'if-match': etag })
 
-/** What replaces many items, or brings deleted ones back. Nothing is lost without a question, and nothing for good. */
+/** The buttons Reset, Save, Load and Undo. They ask before they replace items, and Undo brings these back. */
 export function itemTools(app: App, toJson: (item: ShownItem) => string) {
-  /** The newest last, each with what removes its message. There is one button, which undoes the newest. */
+  /** The steps that can be undone, the newest last, each with a function that removes its message. */
   const steps = new Map<Step, () => void>()
   const error = h('p.error', { role: 'alert' })
   const undoButton = button('', () => undo([...steps.keys()].at(-1)), { class: 'small', hidden: true })
@@ -81,7 +81,7 @@ export function itemTools(app: App, toJson: (item: ShownItem) => string) {
     file,
   )
 
-  /** One at a time. */
+  /** Runs an action and shows its error; does nothing while another action is running. */
   async function attempt(action: () => Promise<unknown>) {
     if (element.ariaBusy === 'true') return
     element.ariaBusy = 'true'
@@ -111,14 +111,14 @@ export function itemTools(app: App, toJson: (item: ShownItem) => string) {
       say(message)
     })
 
-  /** Whether others than the items of the start would be lost. */
+  /** Whether a replacement would lose items other than those of the start. */
   async function hasOwnItems({ items, etag }: ItemsSnapshot, known: string | undefined): Promise<boolean> {
     if (items.length === 0 || etag === known) return false
     const { isPersistent, hasChanged }: Info = JSON.parse(check(await admin('GET', 'info')).text)
     return isPersistent || hasChanged
   }
 
-  /** Asks about the items that there are at that moment. Returns what to say, unless it has said it. */
+  /** Replaces all items; asks before some are lost. Returns the message to show; empty if it is already shown. */
   async function replace(replacement: Replacement): Promise<string | undefined> {
     const { name, title, consequence, action, done, known, send } = replacement
     for (;;) {
@@ -186,7 +186,7 @@ export function itemTools(app: App, toJson: (item: ShownItem) => string) {
     )
   }
 
-  /** Offers to bring back an item in front of the first of the `following` ones that is still there. */
+  /** Offers to undo the deletion of an item. Undo inserts it before the first item of `following` that still exists. */
   function deleted(item: ShownItem, following: readonly string[]) {
     const what = name(item)
     offer({ name: 'delete', what, undo: () => bringBack(item, following) }, `${what} deleted.`)

@@ -21,21 +21,21 @@ interface ItemRow {
   update(item: ShownItem): void
 }
 
-/** An item that the list does not have yet. */
+/** A new item that is not in the list yet. */
 interface Created {
   readonly element: HTMLElement
   readonly name: string | null
-  /** The ids of all other items. */
+  /** The ids of the items that existed before. */
   readonly before: ReadonlySet<string>
   isFinished: boolean
 }
 
-/** Every digit of the id, as it was sent. */
+/** Writes the id, a string of digits, as a JSON number. */
 const toJsonA = ({ id, name, isComplete }: ShownItem) =>
   `{"id":${id},"name":${JSON.stringify(name)},"isComplete":${isComplete}}`
 const toJsonB = ({ id, name, notes, done }: ShownItem) => JSON.stringify({ id, name, notes, done })
 
-/** How each profile says it. */
+/** The members of an item and the requests that change it, by profile. */
 const shapes: Readonly<Record<'a' | 'b', ItemShape>> = {
   a: {
     done: 'isComplete',
@@ -53,10 +53,10 @@ const shapes: Readonly<Record<'a' | 'b', ItemShape>> = {
   },
 }
 
-/** Clients that change many items must not make this page load the list for each. */
+/** The list is loaded at most once in this time, however many items clients change. */
 const refreshIntervalMs = 150
 
-/** A version 4 UUID; crypto.randomUUID exists in secure contexts only. */
+/** Returns a version 4 UUID. crypto.randomUUID exists in secure contexts only. */
 function newId() {
   const bytes = crypto.getRandomValues(new Uint8Array(16))
   bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40
@@ -71,16 +71,16 @@ const samples = [
   ['Water the plants', 'every Friday'],
 ] as const
 
-/** Fewer items need no search. */
+/** The search field appears with this many items. */
 const minSearched = 10
 
-/** An event about a request comes soon after its response. */
+/** How long to wait for the event about a request after its response. */
 const entryTimeoutMs = 5000
 
 export function itemsView(app: App): View {
   const shape = shapes[app.info.profile === 'a' ? 'a' : 'b']
   const rows = new Map<string, ItemRow>()
-  /** The items as they were loaded last. */
+  /** The list of items that was loaded last. */
   let items: readonly ShownItem[] = []
   const count = h('p.count')
   const list = h('ul.items', { 'aria-label': 'To-do items' })
@@ -127,12 +127,12 @@ export function itemsView(app: App): View {
   )
   const virtual = new VirtualList<string>(element, list, rowOf, () => (element.offsetWidth > 800 ? 48 : 71))
   let isShown = false
-  /** The id in the address, until its item is shown. */
+  /** The id in the address; empty once its item has been shown. */
   let wanted = ''
   let isStale = true
   let isLoading = false
   const byId = new Map<string, ShownItem>()
-  /** Rows of items that are being created, by a key that is no id; they go when the list has them. */
+  /** Items that are being created, by a key that cannot be an id. They are removed when the list has them. */
   const created = new Map<string, Created>()
   let lastCreated = 0
 
@@ -145,7 +145,7 @@ export function itemsView(app: App): View {
     deleted,
   }
 
-  /** Its row goes with it, though the list may not have been read since: Undo makes another one. */
+  /** Removes a deleted item without waiting for the next list. */
   function deleted(item: ShownItem, following: readonly string[]) {
     items = items.filter(({ id }) => id !== item.id)
     rows.delete(item.id)
@@ -153,7 +153,7 @@ export function itemsView(app: App): View {
     tools.deleted(item, following)
   }
 
-  /** The row is there at once; the fields keep what was typed until the service has it. */
+  /** Creates an item. Its row appears at once. */
   async function create(item: ShownItem): Promise<Answer> {
     const title = h('span.open', h('span.name', item.name ?? ''))
     const state = h('small.id', 'Waiting for the service')
@@ -197,7 +197,7 @@ export function itemsView(app: App): View {
     sampleButton.disabled = false
   }
 
-  /** Through the public API, as any client; shows what was sent, and what came back. */
+  /** Sends a request to the public API, like any client, and shows it with its response. */
   async function write(request: ItemWrite): Promise<Answer> {
     const newest = [...app.entries.keys()].at(-1) ?? 0
     const response = await send(...request)
@@ -211,7 +211,7 @@ export function itemsView(app: App): View {
     if (isShown && !isLoading) load()
   }
 
-  /** Reads the control API, so that looking at the items is no traffic, and uses up no failure. */
+  /** Loads the items from the control API: such requests are not in the journal, and use up no fault. */
   async function load() {
     isLoading = true
     while (isStale && isShown) {
@@ -224,7 +224,7 @@ export function itemsView(app: App): View {
         render()
         for (const [key] of finished) dropCreated(key)
       } else if (response.status !== 0) app.notify(messageOf(response))
-      // Many items take long to read and to show.
+      // Pauses for longer if there are many items, which take long to load and to show.
       const pause = Math.max(refreshIntervalMs, 4 * (Date.now() - startedAt))
       await new Promise((done) => setTimeout(done, pause))
     }
@@ -251,13 +251,13 @@ export function itemsView(app: App): View {
     search.hidden = items.length < minSearched && text === ''
     const found = text === '' ? items : items.filter((item) => isFound(item, text))
     const keys = found.map(({ id }) => id)
-    // What somebody is typing stays, though the item is gone.
+    // A row that is being edited stays, even if its item was deleted.
     for (const [key, row] of rows)
       if (!byId.has(key)) {
         if (row.element.classList.contains('is-edited')) keys.push(key)
         else rows.delete(key)
       }
-    // The event about the item may come before the response.
+    // The list may have the new item before the response arrives; its pending row is hidden then.
     for (const [key, { name, before }] of created)
       if (!items.some((item) => item.name === name && !before.has(item.id))) keys.push(key)
     virtual.draw(keys)
@@ -301,10 +301,10 @@ function curlOf(app: App, [method, target, body]: ItemWrite): string {
 /** Shows the last request of this view and its response. */
 function lastExchange(app: App) {
   const element = h('div.last.stack')
-  /** Who waits for the entry of a request. */
+  /** Called when the journal entries change. */
   let listeners: (() => void)[] = []
 
-  /** One line; where the response is no success, a second one says why: the journal knows whether it was simulated. */
+  /** Shows the request in a line. After a failure a second line says why, and whether it was simulated. */
   async function show(request: ItemWrite, response: Answer, newest: number) {
     const [method, target, body] = request
     const status = response.status || null
@@ -345,7 +345,7 @@ function lastExchange(app: App) {
     why.hidden = false
   }
 
-  /** The entry of a request of this page in the journal, once it has ended; undefined if there is none for a while. */
+  /** Waits for the journal entry of a request of this page; returns undefined after `entryTimeoutMs`. */
   async function entryOf([method, target, body]: ItemWrite, newest: number) {
     const timeout = Date.now() + entryTimeoutMs
     for (;;) {
@@ -372,7 +372,7 @@ function lastExchange(app: App) {
     listeners = []
   }
 
-  /** They come from a service that responds, whatever the last request found. */
+  /** Removes the message that the service does not respond: it does again. */
   function itemsChanged() {
     element.querySelector('.offline')?.remove()
   }
@@ -380,10 +380,10 @@ function lastExchange(app: App) {
   return { element, show, entriesChanged, itemsChanged }
 }
 
-/** What a row needs of the list that it is in. */
+/** The members of the list that its rows use. */
 interface ItemList {
   readonly shape: ItemShape
-  /** The field for a new item gets the focus when no row is left. */
+  /** The field for the name of a new item, which gets the focus when no row is left. */
   readonly newName: HTMLElement
   write(request: ItemWrite): Promise<Answer>
   refresh(): void
@@ -395,7 +395,7 @@ function itemRow(first: ShownItem, list: ItemList): ItemRow {
   const { shape } = list
   let item = first
   let key = JSON.stringify(item)
-  const box = h('input', {
+  const checkbox = h('input', {
     type: 'checkbox',
     onclick: (event) => isPending() && event.preventDefault(),
     onchange: tick,
@@ -410,14 +410,14 @@ function itemRow(first: ShownItem, list: ItemList): ItemRow {
     text,
   )
   const remove = button('✕', deleteItem, { class: 'quiet small remove' })
-  const element: HTMLElement = h('li', box, open, h('code.id', { title: item.id }, `id ${item.id}`), remove)
+  const element: HTMLElement = h('li', checkbox, open, h('code.id', { title: item.id }, `id ${item.id}`), remove)
   const isPending = () => element.classList.contains('pending')
   show()
 
   function show() {
     const label = item.name ?? 'without a name'
-    box.checked = item[shape.done] === true
-    box.ariaLabel = `Done: ${label}`
+    checkbox.checked = item[shape.done] === true
+    checkbox.ariaLabel = `Done: ${label}`
     remove.ariaLabel = `Delete ${label}`
     setText(title, item.name || (item.name === null ? 'no name (null)' : 'empty name'))
     title.classList.toggle('absent', !item.name)
@@ -425,20 +425,20 @@ function itemRow(first: ShownItem, list: ItemList): ItemRow {
     element.classList.toggle('done', item[shape.done] === true)
   }
 
-  /** The row is dimmed while the service has not answered. */
+  /** Saves a change. The row is dimmed until the service responds. */
   async function update(changed: ShownItem): Promise<boolean> {
     element.classList.add('pending')
     element.ariaBusy = 'true'
     const response = await list.write(shape.update(changed))
     element.classList.remove('pending')
     element.ariaBusy = 'false'
-    // Where that was no success, the next list is the same as the last one.
+    // Lets the next list draw the row even if it is unchanged: after a failure, the checkbox must go back.
     key = ''
     return isSuccess(response)
   }
 
   async function tick() {
-    await update({ ...item, [shape.done]: box.checked })
+    await update({ ...item, [shape.done]: checkbox.checked })
   }
 
   async function deleteItem() {
@@ -451,7 +451,7 @@ function itemRow(first: ShownItem, list: ItemList): ItemRow {
     else element.hidden = false
   }
 
-  /** Without a response it may be deleted. */
+  /** Whether the item was deleted, although there was no response. */
   const isGone = () =>
     readItems().then(
       ({ items }) => !items.some(({ id }) => id === item.id),
@@ -486,10 +486,10 @@ function itemRow(first: ShownItem, list: ItemList): ItemRow {
   }
 }
 
-/** What a form for an item reports. */
+/** The functions that the form of an item calls. */
 interface EditHandlers {
   isPending(): boolean
-  /** Returns whether the service has saved it. */
+  /** Returns whether the service has saved the changes. */
   save(changes: Partial<ShownItem>): Promise<boolean>
   close(hadFocus: boolean): void
 }
@@ -501,7 +501,7 @@ function editForm(item: ShownItem, hasNotes: boolean, handlers: EditHandlers): H
   newNotes.value = item.notes ?? ''
   const before = [newName.value, newNotes.value]
   let isOpen = true
-  // Some browsers give a button no focus, and would take that for leaving the form.
+  // In some browsers a click does not focus a button: the focus would leave the form, which saves it.
   const cancel = button('Cancel', close, { onmousedown: (event) => event.preventDefault() })
   const form = h(
     'form.line.edit',
@@ -519,7 +519,7 @@ function editForm(item: ShownItem, hasNotes: boolean, handlers: EditHandlers): H
     if (await handlers.save({ name, ...(hasNotes && { notes: newNotes.value }) })) close()
   }
 
-  /** Saves what was typed, unless somebody only switched to another window. */
+  /** Saves the changes when the focus leaves the form, unless the user has only switched to another window. */
   function leave({ relatedTarget }: FocusEvent) {
     if (!isOpen || form.contains(relatedTarget as Node | null) || !document.hasFocus()) return
     if (newName.value === before[0] && newNotes.value === before[1]) close()
@@ -535,7 +535,7 @@ function editForm(item: ShownItem, hasNotes: boolean, handlers: EditHandlers): H
   return form
 }
 
-/** Says why in the words of the service. */
+/** Says why a request failed, in the words of the service. */
 function reasonOf(response: Answer, isOnline: boolean): string {
   if (response.status === 0 && isOnline) return 'The connection was closed without a response.'
   if (response.text === '') return `${describeStatus(response.status)}, without a body.`

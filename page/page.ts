@@ -2,10 +2,10 @@ interface SwaggerUi {
   preauthorizeApiKey(name: string, value: string): void
 }
 
-/** The page loads it before this script, from swagger-ui-bundle.js. */
+/** A global function of swagger-ui-bundle.js, which the page loads before this script. */
 declare function SwaggerUIBundle(options: object): SwaggerUi
 
-/** The service, or the space, that serves this page; with a slash at the end. */
+/** The base URL of the service, or of the space, that serves this page; with a slash at the end. */
 const base = new URL('..', import.meta.url)
 const form = byId('token-form', HTMLFormElement)
 const field = byId('token', HTMLTextAreaElement)
@@ -14,13 +14,13 @@ const caller = byId('caller', HTMLElement)
 const appLink = byId('app-link', HTMLElement)
 appLink.hidden = appLink.dataset.app === ''
 
-/** Swagger UI has a dark scheme, by a class. */
+/** The class `dark-mode` selects the dark colour scheme of Swagger UI. */
 const prefersDark = matchMedia('(prefers-color-scheme: dark)')
 const applyScheme = () => document.documentElement.classList.toggle('dark-mode', prefersDark.matches)
 prefersDark.addEventListener('change', applyScheme)
 applyScheme()
 
-/** The service puts a token into the page for local clients; others enter one, which is kept for this tab. */
+/** For local clients the service puts a token into the page; other users enter one, which is kept for this tab. */
 const localToken = document.querySelector<HTMLMetaElement>('meta[name="development-token"]')?.content
 const token = localToken || sessionStorage.getItem('token')
 
@@ -66,7 +66,7 @@ async function open(bearer: string) {
   show(await response.json(), bearer)
 }
 
-/** The name that /secret uses. */
+/** Returns the name in the token that /secret greets. */
 function nameIn(bearer: string): string {
   const [, encoded = ''] = bearer.split('.')
   const payload = atob(encoded.replaceAll('-', '+').replaceAll('_', '/'))
@@ -75,7 +75,7 @@ function nameIn(bearer: string): string {
   return unique_name ?? name ?? sub ?? 'a caller without a name'
 }
 
-/** A token of the service is short-lived: the page asks for another one in time. */
+/** The token from the service is short-lived, so the page gets a new one after this time. */
 const renewAfterMs = 20 * 60_000
 let renewedAt = Date.now()
 async function renew(ui: SwaggerUi) {
@@ -87,7 +87,7 @@ async function renew(ui: SwaggerUi) {
   renewedAt = Date.now()
 }
 
-/** Requests go to the origin of the page, not to the public URL in the description. */
+/** Shows Swagger UI. Its requests go to the origin of the page, not to the public URL in the OpenAPI document. */
 function show(description: object, bearer: string) {
   const ui = SwaggerUIBundle({
     spec: { ...description, servers: [{ url: `${base}`.slice(0, -1) }] },

@@ -2,7 +2,7 @@
  * QR codes (ISO/IEC 18004) of up to 106 bytes: byte mode, versions 1 to 6, error correction level M.
  */
 
-/** The blocks of a version. */
+/** The sizes and the number of blocks in a version. */
 type Sizes = readonly [dataOfBlock: number, correctionOfBlock: number, blocks: number]
 const versions: readonly Sizes[] = [
   [16, 10, 1],
@@ -25,10 +25,10 @@ const masks: readonly Mask[] = [
   (x, y) => (((x + y) % 2) + ((x * y) % 3)) % 2,
 ]
 
-/** Rows, true where a module is dark; undefined where it is free for data. */
+/** The modules by row: true for a dark one, undefined for one that has no value yet. */
 type Modules = (boolean | undefined)[][]
 
-/** Undefined where the text is too long. */
+/** Returns the modules of a QR code; undefined if the text is too long. */
 export function qrCode(text: string): Modules | undefined {
   const bytes = new TextEncoder().encode(text)
   const sizes = versions.find(([size, , blocks]) => size * blocks >= bytes.length + 2)
@@ -40,7 +40,7 @@ export function qrCode(text: string): Modules | undefined {
   return candidates[penalties.indexOf(Math.min(...penalties))]
 }
 
-/** Mode 4 bits, length 8 bits, the bytes, a terminator, padding. */
+/** Returns the data codewords: mode (4 bits), length (8 bits), the bytes, a terminator and padding. */
 function encodeBytes(bytes: Uint8Array, [size, , blocks]: Sizes): number[] {
   const nibbles = [4, bytes.length >> 4, bytes.length & 15]
   for (const byte of bytes) nibbles.push(byte >> 4, byte & 15)
@@ -60,7 +60,7 @@ function interleave(data: readonly number[], [size, corrections, count]: Sizes):
   return [...transpose(blocks), ...transpose(blocks.map((block) => correctionOf(block, corrections)))]
 }
 
-/** Multiplication in GF(256) modulo x^8 + x^4 + x^3 + x^2 + 1. */
+/** Multiplies in GF(256) modulo x^8 + x^4 + x^3 + x^2 + 1. */
 function multiply(a: number, b: number): number {
   let product = 0
   for (let bit = 7; bit >= 0; bit--) {
@@ -70,7 +70,7 @@ function multiply(a: number, b: number): number {
   return product
 }
 
-/** The remainder of the Reed–Solomon division. */
+/** Returns the error correction codewords of a block: the remainder of a Reed–Solomon division. */
 function correctionOf(block: readonly number[], degree: number): number[] {
   let divisor = [1]
   for (let index = 0, root = 1; index < degree; index++, root = multiply(root, 2)) {
@@ -114,7 +114,7 @@ function draw(version: number, codewords: readonly number[], mask: Mask, maskNum
 
 type SetModule = (x: number, y: number, isDark: boolean) => void
 
-/** Level and mask with a BCH code, twice. */
+/** Draws level and mask with their BCH code, twice. */
 function drawFormat(set: SetModule, size: number, mask: number): void {
   const data = (formatLevelM << 3) | mask
   let remainder = data
@@ -132,7 +132,7 @@ function drawFormat(set: SetModule, size: number, mask: number): void {
   set(8, size - 8, true)
 }
 
-/** Fills columns of two, from the right, up and down in turn. */
+/** Places the bits in pairs of columns from the right, alternately upwards and downwards. */
 function placeData(rows: Modules, size: number, codewords: readonly number[], mask: Mask): void {
   let bit = 0
   for (let right = size - 1, isUp = true; right > 0; right -= right === 8 ? 3 : 2, isUp = !isUp)
@@ -148,7 +148,7 @@ function placeData(rows: Modules, size: number, codewords: readonly number[], ma
     }
 }
 
-/** How hard a code is to read: runs, squares, patterns like those of the corners, and too much of one colour. */
+/** Rates how hard a code is to read: runs, squares, patterns like those in the corners, too much of one colour. */
 function penalty(rows: Modules): number {
   const size = rows.length
   const columns = rows.map((_, x) => rows.map((row) => row[x]))

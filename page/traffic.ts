@@ -38,12 +38,12 @@ import {
 import type { App, View } from './view.ts'
 
 const clockIntervalMs = 200
-/** No request is pending for longer. An older one is from a service with another clock. */
+/** No request is pending for longer: if one seems to be, the clock of the service differs from that of the page. */
 const maxPendingMs = 600_000
 
 const ownKinds: Partial<Record<string, string>> = { page: 'this page', command: 'commands' }
 const ownClient = ({ request }: JournalEntry) => ownKinds[request.headers['x-todo-client'] ?? '']
-/** The kind of a request that is left out unless asked for. */
+/** The kind of a request that is hidden by default; undefined for a request of a client. */
 const ownKind = (entry: JournalEntry) =>
   ownClient(entry) ?? (/^\/health\//i.test(entry.path) ? 'health checks' : undefined)
 
@@ -52,22 +52,22 @@ function clientName(entry: JournalEntry): string {
   return ownClient(entry) ?? (userAgent ? programName(userAgent) : entry.client)
 }
 
-/** The fault or preference that made the response. */
+/** Returns the fault or preference that caused the response. */
 const simulatedBy = ({ reason = '' }: JournalEntry) => reason.replace(/^simulated by /, '')
 
-/** A line of the list. Its button stays when the entry changes: it may have the focus. */
+/** A row of the list. Its button is kept when the entry changes, because it may have the focus. */
 class RequestRow {
   entry: JournalEntry
   readonly own: string | undefined
-  /** Whether the filter leaves it in the list. */
+  /** Whether the request matches the filter. */
   isShown = false
   readonly button = h('button', { type: 'button', tabindex: '-1' })
   readonly #element = h('li', this.button)
   readonly #duration = h('span.of-duration')
-  /** When the request began, by the clock of the service, and by that of this page. */
+  /** When the request began, by the clock of the service; `#startedAt` is the same by the clock of the page. */
   readonly begin: number
   readonly #startedAt: number
-  /** What the element shows. */
+  /** The entry that the element shows. */
   #drawn: JournalEntry | undefined
 
   constructor(entry: JournalEntry) {
@@ -91,7 +91,7 @@ class RequestRow {
     return this.isPending ? `${(this.elapsed / 1000).toFixed(1)} s` : formatDuration(this.entry.milliseconds)
   }
 
-  /** What a search looks through. */
+  /** The text that the filter searches. */
   get text(): string {
     const { method, path, query, request, response, client } = this.entry
     const note = noteOf(this.entry)?.textContent
@@ -100,7 +100,7 @@ class RequestRow {
       .join('\n')
   }
 
-  /** The element as the entry is now. */
+  /** The element, drawn again if the entry has changed. */
   get element(): HTMLElement {
     const { entry } = this
     if (this.#drawn !== entry) {
@@ -132,7 +132,7 @@ const marksOf = ({ isPreflight, isSimulated, blockedOrigin }: JournalEntry) => [
   isSimulated && h('span.badge.simulated', 'simulated'),
 ]
 
-/** Why a response is what it is. */
+/** Explains an entry: its reason, the fault that was applied, the rules that it broke. */
 function noteOf(entry: JournalEntry): HTMLElement | undefined {
   const { reason, fault, rules, isSimulated, isPreflight, state } = entry
   const note = isSimulated ? simulatedBy(entry) : (reason ?? fault)
@@ -172,9 +172,9 @@ function fillField(field: FilterField, value: string) {
 const noFilter = { text: '', status: '', method: '', client: '', rule: '', simulated: '' }
 type TrafficParameters = typeof noFilter & { own: string; open: string }
 
-/** Which requests the list shows. */
+/** The filter of the list, with its fields. */
 class RequestFilter {
-  /** The parameters of the view in the address: the filter, and the request with details. */
+  /** The parameters of the view in the address: the filter, and the request whose details are open. */
   parameters: TrafficParameters = { ...noFilter, own: '', open: '' }
   readonly fields = {
     text: h('input', {
@@ -191,24 +191,24 @@ class RequestFilter {
     own: h('input', { type: 'checkbox' }),
   }
 
-  /** What the fields say. */
+  /** Reads the filter from the fields. */
   read(): Partial<TrafficParameters> {
     return Object.fromEntries(Object.entries(this.fields).map(([name, field]) => [name, readField(field)]))
   }
 
-  set(given: Partial<TrafficParameters>): void {
-    this.parameters = { ...this.parameters, ...noFilter, ...given }
+  set(parameters: Partial<TrafficParameters>): void {
+    this.parameters = { ...this.parameters, ...noFilter, ...parameters }
     for (const [name, field] of Object.entries(this.fields))
       fillField(field, this.parameters[name as keyof typeof this.fields])
   }
 
-  /** How many fields other than the text narrow the list. */
+  /** How many fields are set, without that of the text. */
   get count(): number {
     const { status, method, client, rule, simulated } = this.parameters
     return [status, method, client, rule, simulated].filter(Boolean).length
   }
 
-  /** Offers the values of these entries, and what is chosen. */
+  /** Offers the clients and rules of these entries as options, and keeps the selected ones. */
   offer(entries: readonly JournalEntry[]): void {
     const clients = new Set(entries.map(clientName))
     const rules = new Set(entries.flatMap((entry) => entry.rules))
@@ -242,13 +242,13 @@ class RequestFilter {
 }
 
 /**
- * The rows of the requests that the service remembers. While it is paused no row is added, and those of forgotten requests stay,
- * except pending ones: nobody will say how they have ended.
+ * The list of requests. While it is paused, no row is added, and rows stay even if the journal has removed their
+ * entries; but not those of pending requests, because no event will say how they ended.
  */
 class RequestList {
   readonly element = h('ul.rows', { 'aria-label': 'Requests, newest last' })
   readonly filter = new RequestFilter()
-  /** Oldest first. */
+  /** The rows, the oldest request first. */
   rows: RequestRow[] = []
   isPaused = false
   #tabStop: RequestRow | undefined
@@ -257,7 +257,7 @@ class RequestList {
     return this.rows.filter(({ isShown }) => isShown)
   }
 
-  /** The entries without a row. */
+  /** Returns the entries without a row. */
   missing(entries: App['entries']): JournalEntry[] {
     const known = new Set(this.rows.map(({ entry }) => entry.id))
     return [...entries.values()].filter(({ id }) => !known.has(id))
@@ -278,11 +278,11 @@ class RequestList {
     return this.isPaused && !row.isPending
   }
 
-  /** Entries come in the order of events: a request may end before an older one is announced. */
+  /** Inserts a row by id, because entries arrive in the order of events: a request may end before an older one. */
   #add(entry: JournalEntry): void {
     const row = new RequestRow(entry)
     this.#show(row, entry)
-    const index = 1 + this.rows.findLastIndex((one) => one.entry.id < entry.id)
+    const index = 1 + this.rows.findLastIndex((known) => known.entry.id < entry.id)
     this.rows.splice(index, 0, row)
   }
 
@@ -291,25 +291,25 @@ class RequestList {
     row.isShown = this.filter.matches(row)
   }
 
-  setFilter(given: Partial<TrafficParameters>): void {
-    this.filter.set(given)
+  setFilter(parameters: Partial<TrafficParameters>): void {
+    this.filter.set(parameters)
     for (const row of this.rows) row.isShown = this.filter.matches(row)
   }
 
-  /** The tab key stops at one row of the list. */
+  /** Makes a row the only one in the list that the tab key reaches. */
   setTabStop(row: RequestRow): void {
     this.#tabStop?.button.setAttribute('tabindex', '-1')
     this.#tabStop = row
     row.button.setAttribute('tabindex', '0')
   }
 
-  /** Where the stop is hidden or gone, the first row becomes it. */
+  /** Makes the first row the tab stop if the previous one is hidden or gone. */
   keepTabStop(visible: readonly RequestRow[]): void {
     const [first] = visible
     if (first && !(this.#tabStop && visible.includes(this.#tabStop))) this.setTabStop(first)
   }
 
-  /** Returns the row at so many steps from the one that has the focus. */
+  /** Returns the row that is `step` rows after the one with the focus. */
   rowAt(step: number): RequestRow | undefined {
     const { visible } = this
     const at = visible.findIndex(({ button }) => button === document.activeElement)
@@ -326,7 +326,7 @@ const focusSteps: Partial<Record<string, number>> = {
   PageUp: -10,
 }
 
-/** What is in the place of the list before the first request. */
+/** The content of the view before the first request. */
 const welcomeOf = ({ profiles, space }: App['info']) =>
   h(
     'div.empty.stack',
@@ -343,7 +343,6 @@ const welcomeOf = ({ profiles, space }: App['info']) =>
     copyLine(`curl -i ${baseUrl}/api/todoitems`, 'Copy'),
   )
 
-/** The names of the columns. */
 const columns = ['Time', 'Method', 'Status', 'Path', 'Note', 'Client', 'Duration']
 const maxPathLength = 60
 
@@ -406,7 +405,7 @@ export function trafficView(app: App): View {
   function onShortcut(event: KeyboardEvent) {
     if (element.hidden || event.defaultPrevented || document.querySelector('dialog[open]')) return
     const { activeElement } = document
-    // There, Escape empties the field.
+    // In a search field with text, Escape empties the field instead.
     if (event.key === 'Escape' && details.row && !(activeElement === text && text.value)) close()
     if (event.key !== '/' || activeElement?.matches('input:not([type=checkbox]), textarea, select')) return
     event.preventDefault()
@@ -424,14 +423,14 @@ export function trafficView(app: App): View {
     if (id && details.row?.entry.id !== Number(id)) open(Number(id))
   }
 
-  function setFilter(given: Partial<TrafficParameters>) {
-    list.setFilter(given)
+  function setFilter(parameters: Partial<TrafficParameters>) {
+    list.setFilter(parameters)
     app.setParameters('traffic', filter.parameters)
     setText(filters, filter.count > 0 ? `Filters (${filter.count})` : 'Filters')
     showState()
   }
 
-  /** Shows the fields that have no room on a narrow screen. */
+  /** Shows or hides the fields of the filter that do not fit on a narrow screen. */
   function unfold() {
     filters.ariaExpanded = `${filters.ariaExpanded !== 'true'}`
   }
@@ -470,14 +469,14 @@ export function trafficView(app: App): View {
     text.focus()
   }
 
-  /** The clock runs while there is a pending request to look at. */
+  /** Updates the times of pending requests, and runs a timer while any of them is visible. */
   function showTimes() {
     const pending = list.rows.filter((row) => row.isPending && (row.isShown || row === details.row))
     for (const row of pending) row.showElapsed()
     if (details.row && pending.includes(details.row)) details.showOutcome()
     clearInterval(clock)
     if (pending.length === 0 || element.hidden || document.hidden) return
-    // Without the service, nobody knows what becomes of a request.
+    // While the service does not respond, it is not known whether a request is still pending.
     clock = setInterval(() => app.isOnline && showTimes(), clockIntervalMs)
   }
 
@@ -508,7 +507,7 @@ export function trafficView(app: App): View {
     const clicked = target instanceof Element && target.closest('button')
     if (!clicked) return
     open(Number(clicked.dataset.id))
-    // On a narrow screen the details take the place of the list.
+    // On a narrow screen the details replace the list.
     if (list.element.offsetParent === null) details.element.querySelector('button')?.focus()
   }
 
@@ -545,9 +544,9 @@ export function trafficView(app: App): View {
 
   return {
     element,
-    show(given) {
+    show(parameters) {
       filter.parameters.own = ''
-      setFilter({ open: '', ...given })
+      setFilter({ open: '', ...parameters })
       const { open: id } = filter.parameters
       if (id) open(Number(id))
       else if (details.row) close()
@@ -557,15 +556,15 @@ export function trafficView(app: App): View {
   }
 }
 
-/** So many of the newest requests are in the timeline. */
+/** How many requests the timeline shows: the newest. */
 const maxBars = 200
-/** In pixels. */
+/** The height of a bar in pixels. */
 const barHeight = 6
 const maxLanes = 4
 
 type Bar = readonly [element: HTMLElement, row: RequestRow]
 
-/** When requests began and ended, overlapping ones below each other; time without requests is cut short. */
+/** Shows requests as bars in time, below each other if they overlap. Long gaps without requests are shortened. */
 class Timeline {
   readonly element = h('div.timeline', { 'aria-hidden': 'true' })
   #bars: readonly Bar[] = []
@@ -576,7 +575,7 @@ class Timeline {
         const { left, right, top, bottom } = bar.getBoundingClientRect()
         return Math.max(left - clientX, clientX - right, 0) + Math.max(top - clientY, clientY - bottom, 0)
       }
-      return [...this.#bars].sort((one, other) => distanceOf(one) - distanceOf(other))[0]?.[1]
+      return [...this.#bars].sort((a, b) => distanceOf(a) - distanceOf(b))[0]?.[1]
     }
     this.element.addEventListener('click', (event) => {
       const row = nearest(event)
@@ -593,7 +592,7 @@ class Timeline {
   draw(visible: readonly RequestRow[], opened: RequestRow | undefined): void {
     const rows = visible.slice(-maxBars)
     this.element.hidden = rows.length === 0
-    const durations = rows.map((row) => row.elapsed).sort((one, other) => one - other)
+    const durations = rows.map((row) => row.elapsed).sort((a, b) => a - b)
     const longestGap = Math.max(5, 2 * (durations[durations.length >> 1] ?? 0))
     let [cut, busyUntil] = [0, rows[0]?.begin ?? 0]
     const spans = rows.map((row) => {
@@ -626,13 +625,13 @@ class Timeline {
 
 const focusable = 'button, a, summary'
 
-/** The request that is open beside the list. */
+/** The details of the request that is open, beside the list. */
 class RequestDetails {
   row: RequestRow | undefined
   readonly element = h('section.details', { hidden: true })
-  /** The chosen part, where there is room for one of them, for the next request too. */
+  /** Request or response, which are tabs on a narrow screen: the choice of the user, kept for the next request. */
   part: string | undefined
-  /** The parts with all headers, for the next request too. */
+  /** The parts whose headers are all shown; kept for the next request. */
   readonly unfolded = new Set<string>()
   readonly #app: App
   readonly #onClose: () => void
@@ -660,7 +659,7 @@ class RequestDetails {
     this.element.hidden = true
   }
 
-  /** Shows the entry as it is now. */
+  /** Draws the details again if the entry has changed; keeps the focus. */
   update(): void {
     if (!this.row || this.row.entry === this.#drawn) return
     const focused = [...this.element.querySelectorAll(focusable)].indexOf(document.activeElement as Element)
@@ -710,7 +709,7 @@ function factsOf(row: RequestRow): HTMLElement {
 
 function copyButtons({ method, path, query, status, request }: JournalEntry, app: App): HTMLElement {
   const operation = app.info.operations.find(
-    (one) => one.method === method && new RegExp(`^${one.path.replace('{id}', '[^/]+')}/?$`, 'i').test(path),
+    (known) => known.method === method && new RegExp(`^${known.path.replace('{id}', '[^/]+')}/?$`, 'i').test(path),
   )
   const isSecured = operation?.secured === true && status !== 401
   const sent = { method, path, query, headers: request.headers, body: request.body }
@@ -728,7 +727,7 @@ function copyButtons({ method, path, query, status, request }: JournalEntry, app
 
 type RepeatedRequest = Pick<JournalEntry, 'method' | 'path' | 'query'> & { readonly request: Message }
 
-/** Sends it as another client, so that the list shows it. */
+/** Sends a request again, without the header that marks requests of this page, so that the list shows it. */
 async function sendAgain(sent: RepeatedRequest, app: App) {
   const { method, path, query, request } = sent
   const headers = new Headers(
@@ -741,7 +740,7 @@ async function sendAgain(sent: RepeatedRequest, app: App) {
   )
 }
 
-/** What can be done with a request like this one. */
+/** The buttons that send a request again, or make the next one like it fail. */
 function repeatButtons(entry: JournalEntry, app: App): HTMLElement {
   const { method, path, request } = entry
   async function failNext() {
@@ -771,7 +770,7 @@ function editRequest({ method, path, query, request }: JournalEntry, app: App) {
   })
 }
 
-/** Request and response; tabs choose one of them where there is no room for both. */
+/** Shows request and response; on a narrow screen, one of them by tabs. */
 function exchangeOf(entry: JournalEntry, look: RequestDetails): HTMLElement[] {
   const { request, response } = entry
   const sides = h(
@@ -803,7 +802,7 @@ function changeOf({ id, change }: NonNullable<JournalEntry['item']>): HTMLElemen
   return change === 'deleted' ? h('span', text) : h('a', { href: `#/items?id=${encodeURIComponent(id)}` }, text)
 }
 
-/** A request that is rejected by its head is not read further. */
+/** Says why there is no body to show. The service does not read the body of a request that it rejects by its head. */
 function noBody({ body, headers }: Message): string {
   if (body) return ''
   const length = headers['content-length'] ?? '0'
@@ -850,7 +849,7 @@ function wrongWith({ reason, errors = {}, rules, state, blockedOrigin }: Journal
         ),
       ),
     rules.map((id) => {
-      const { basis, sentence = '' } = app.info.rules.find((one) => one.id === id) ?? {}
+      const { basis, sentence = '' } = app.info.rules.find((rule) => rule.id === id) ?? {}
       return h(
         'p.hint',
         ruleLink(id, `Rule ${id}`),
@@ -870,7 +869,7 @@ const rulesMet = (met: readonly string[]) =>
     met.flatMap((id, index) => [index > 0 && ', ', ruleLink(id, id)]),
   )
 
-/** Those that most often explain a response. */
+/** Matches the headers that most often explain a response. */
 const tellingHeader =
   /^(?:content-type|location|etag|prefer|preference-applied|retry-after|allow|www-authenticate|if-(?:none-)?match|origin|access-control-.*|x-todo-.*|x-forwarded-.*)$/
 

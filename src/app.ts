@@ -7,45 +7,48 @@ import { documentRoute } from './pages/openapi.ts'
 import { swaggerPageRoutes } from './pages/pages.ts'
 import { profileA } from './profiles/a.ts'
 import { profileB } from './profiles/b.ts'
-import type { Profile, ProfileName } from './profiles/profile.ts'
+import type { Profile } from './profiles/profile.ts'
 import { samples } from './profiles/samples.ts'
 import { defaultSpace, type Spaces } from './store/store.ts'
 
 export const profiles = { a: profileA, b: profileB }
 
+export const collectionsOf = (served: Readonly<Record<string, Profile>>) =>
+  Object.values(served).map(({ collection }) => collection)
+
 export interface ApiSettings {
   readonly now: () => Date
   readonly random: () => number
-  /** S7: whether the to-do endpoints require a token too. */
+  /** S7: whether the to-do endpoints also require a token. */
   readonly requireAuth: boolean
 }
 
 export interface AppSettings extends ApiSettings, Omit<DispatchSettings, 'space'> {
-  /** Whether each caller has a space of its own. */
+  /** What selects the space of a request: its token, `/~NAME` in front of its path, or nothing. */
   readonly spaces: 'caller' | 'path' | 'none'
-  /** B12: on this or another port of the profile. */
+  /** B12: whether the profile redirects HTTP to HTTPS, on any of its ports. */
   readonly redirectsToHttps: boolean
-  /** The control API accepts no other tokens; undefined in production. */
+  /** Checks tokens for the control API, which accepts development tokens alone; undefined in production. */
   readonly verifyDevToken?: VerifyToken | undefined
-  /** S5: makes the token that the page contains; undefined where there is no page. */
+  /** S5: creates the token that the Swagger page contains; undefined if the page is not served. */
   readonly newPageToken: ((request?: { readonly scopes: readonly string[] }) => Promise<string>) | undefined
-  /** Whether the control API and its page are served, too. */
+  /** Whether /app is served, with the control API that it uses. */
   readonly hasApp?: boolean
-  /** Why the instance should get no requests; undefined where it is ready. */
+  /** Returns why the instance should get no requests; undefined if it is ready. */
   readonly unreadyReason: () => Promise<string | undefined>
 }
 
-/** What the OpenAPI document describes: the profile's to-do endpoints, then the samples. */
-export function profileApi(profile: Profile<ProfileName>, settings: ApiSettings): Api {
+/** The routes that the OpenAPI document describes: the to-do endpoints of the profile, then the sample endpoints. */
+export function profileApi(profile: Profile, settings: ApiSettings): Api {
   const { name, title, description, errorResponse } = profile
   const secured = settings.requireAuth
   const items = profile.routes.map((route): Route => ({ ...route, secured, isSecurable: true }))
   return { name, title, description, errorResponse, routes: [...items, ...samples(settings.now, settings.random)] }
 }
 
-/** Serves everything of a profile in these spaces. */
-export function app(profile: Profile<ProfileName>, spaces: Spaces, settings: AppSettings): HttpHandler {
-  const open = (name: string) => ({ name, stores: spaces.space(name) })
+/** Handles every request to a profile: to-do endpoints, samples, document, health and pages. */
+export function app(profile: Profile, spaces: Spaces, settings: AppSettings): HttpHandler {
+  const open = (name: string) => ({ name, items: spaces.collection(profile.collection.name, name) })
   return httpHandler(appApi(profile, settings), {
     ...settings,
     space: open(defaultSpace),
@@ -53,7 +56,7 @@ export function app(profile: Profile<ProfileName>, spaces: Spaces, settings: App
   })
 }
 
-export function appApi(profile: Profile<ProfileName>, settings: AppSettings): Api {
+export function appApi(profile: Profile, settings: AppSettings): Api {
   const api = profileApi(profile, settings)
   const routes = [
     ...api.routes,

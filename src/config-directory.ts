@@ -2,13 +2,13 @@ import { link, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 
-/** This program's directory for user configuration: under XDG_CONFIG_HOME, APPDATA (Windows) or ~/.config. */
+/** The directory of this program under XDG_CONFIG_HOME, APPDATA (Windows) or ~/.config. */
 export function configDirectory(env: NodeJS.ProcessEnv): string {
   const parent = [env.XDG_CONFIG_HOME, env.APPDATA].find((path) => path && isAbsolute(path))
   return join(parent ?? join(homeDirectory(), '.config'), 'todo-item-service')
 }
 
-/** `homedir` throws for a user without a home directory; reading and writing files then fails with ENOENT. */
+/** Without a home directory `homedir` throws; in the path returned instead, reads and writes fail with ENOENT. */
 function homeDirectory(): string {
   try {
     return homedir()
@@ -18,9 +18,9 @@ function homeDirectory(): string {
 }
 
 /**
- * Returns the content of a file, which is created if it is missing or `isValid` rejects its content. Only the user can
- * read it. It is linked into the directory when complete, so processes that start at the same time agree on the content.
- * Without a directory, nothing is stored.
+ * Returns the content of a file, and creates the file if it is missing or `isValid` rejects its content. Only the user
+ * can read it. The complete file is linked into the directory, so that processes which start together agree on its
+ * content. Without a directory, nothing is stored.
  */
 export async function readOrCreate(
   directory: string | undefined,

@@ -1,21 +1,21 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import { faultErrors } from './control/faults.ts'
 import { type Fault, type JournalEntry, type JournalQuery, journalQueryMembers } from './control/schema.ts'
+import { arrayReader } from './http/body-reader.ts'
 import { describeError, Rejection } from './http/errors.ts'
 import { quoteNumbers } from './http/int64.ts'
-import { arrayReader } from './http/schema.ts'
 import { outcomeErrors } from './profiles/profile.ts'
 import { startInProcess, unknownOptions } from './service/start.ts'
 import type { ListRepresentation, ReplaceOutcome } from './store/store.ts'
 
 export type { Fault, JournalEntry, JournalQuery } from './control/schema.ts'
 
-/** By profile: an item as a test states it. */
+/** The items of each profile, as a test passes them to `putItems`. */
 export interface TodoItems {
   readonly a: {
-    /** An int64: a number where that is exact (up to 2^53 - 1), a bigint for any. */
+    /** An int64. A bigint can hold each of them, a number those up to 2^53 - 1. */
     readonly id: number | bigint
-    /** Null, where absent. */
+    /** Default: null. */
     readonly name?: string | null
     readonly isComplete: boolean
   }
@@ -23,7 +23,7 @@ export interface TodoItems {
     readonly id: string
     readonly name: string
     readonly notes: string
-    /** False, where absent. */
+    /** Default: false. */
     readonly done?: boolean
   }
 }
@@ -31,68 +31,69 @@ export interface TodoItems {
 export interface StartOptions<Name extends keyof TodoItems> {
   /** The contract to serve. */
   readonly profile: Name
-  /** Any free port, where absent. */
+  /** Default: any free port. */
   readonly port?: number
-  /** Repeats random numbers and ids exactly: forecast, trace ids, entity tags, random faults. */
+  /** The same seed gives the same random numbers and ids: forecast, trace ids, entity tags, random faults. */
   readonly seed?: number
-  /** Stops the clock of forecast, journal and `Date` headers. The times of tokens are always those of the real clock. */
+  /** Stops the clock of the forecast, the journal and `Date` headers at this time. Tokens always use the real clock. */
   readonly now?: Date | string
-  /** Requires a token for the to-do endpoints too. */
+  /** Whether the to-do endpoints require a token. */
   readonly requireAuth?: boolean
-  /** A token of `token` is accepted for this long after its expiration: 0 to 3600 seconds, 0 where absent. */
+  /** How long a token from `token()` is still accepted after it has expired: 0 to 3600 seconds. Default: 0. */
   readonly clockToleranceSeconds?: number
-  /** Gets a line for each request, such as `console.log`; nothing is logged, where absent. */
+  /** Called with a line for each request; `console.log`, for example. Default: nothing is logged. */
   readonly log?: (line: string) => void
 }
 
 export interface TokenOptions {
-  /** `developer`, where absent. */
+  /** Default: `developer`. */
   readonly name?: string
   readonly roles?: readonly string[]
   readonly scopes?: readonly string[]
-  /** Additional claims. */
+  /** Claims to add to the token. */
   readonly claims?: Readonly<Record<string, string>>
   /**
-   * An hour, where absent. The token expires after this time, rounded up to a whole second of the real clock; with 0 or a
-   * negative number it has expired already. The server rejects it from then on, or `clockToleranceSeconds` later.
+   * The token expires after this time, rounded up to a whole second of the real clock; with 0 or a negative number it
+   * has expired already. The server rejects an expired token, or does so `clockToleranceSeconds` later. Default: an
+   * hour.
    */
   readonly validForSeconds?: number
 }
 
-/** Items with their ids, faults and requests that no other space has. */
+/** A space has its own items, ids, faults and requests, which no other space sees. */
 export interface TodoSpace<Name extends keyof TodoItems> {
-  /** Without trailing slash: `http://127.0.0.1:PORT/~NAME`. */
+  /** The base URL of the space, without trailing slash: `http://127.0.0.1:PORT/~NAME`. */
   readonly url: string
-  /** Items as at the start, no faults, no requests. */
+  /** Restores the items of the start; removes all faults and requests. */
   reset(): Promise<void>
-  /** The items; an id of Profile A is a bigint where a number would be rounded. */
+  /** Returns all items. An id of Profile A is a bigint if a number would round it. */
   items(): Promise<Required<TodoItems[Name]>[]>
-  /** Exactly these items. Rejects with every mistake, and then changes nothing. */
+  /** Replaces all items by these. If some are invalid, it changes nothing and rejects with all mistakes. */
   putItems(items: readonly TodoItems[Name][]): Promise<void>
   /**
-   * The last 1,000 requests, newest last, those without an outcome too: those behind the one with the id `since`, at most
-   * `limit`. CORS preflights are among them only with `preflights: true`.
+   * Returns the last 1,000 requests, newest last, including those that have no outcome yet: with `since` those after
+   * the request with this id, with `limit` only the newest ones, with `preflights: true` CORS preflights, too.
    */
   requests(query?: JournalQuery): JournalEntry[]
   /**
-   * Adds faults behind those that there are. Of those that match a request and are not used up, it gets the first failure,
-   * the first delay and the first rate.
+   * Appends faults to the list. A request gets the first failure, the first delay and the first rate among the faults
+   * that match it and are not used up.
    */
   addFault(...faults: Fault[]): Promise<void>
-  /** A bearer token that this server accepts until it expires, in each space, and no other server does. */
+  /** Creates a bearer token that only this server accepts, in all of its spaces, until the token expires. */
   token(options?: TokenOptions): Promise<string>
 }
 
-/** A service in this process, in development mode, with items in memory. The members of a space are for clients without one. */
+/** A service in development mode in this process, with items in memory. Its own members work on the default space. */
 export interface TodoServer<Name extends keyof TodoItems> extends TodoSpace<Name>, AsyncDisposable {
-  /** Without trailing slash: `http://127.0.0.1:PORT`. */
+  /** The base URL of the service, without trailing slash: `http://127.0.0.1:PORT`. */
   readonly url: string
   /**
-   * The space of this name (1 to 64 of `A-Za-z0-9_-`), which starts as the server starts. It is the same each time, until
-   * there are more than 1,000 and it is the least recently used: then it starts again.
+   * Returns the space of this name (1 to 64 of `A-Za-z0-9_-`). A new space has the items of the start. Beyond 1,000
+   * spaces, the least recently used one is dropped; its name then gets a new space.
    */
   space(name: string): TodoSpace<Name>
-  /** Stops at once; requests in flight get no response. */
+  /** Stops the server at once; requests in flight get no response. */
   close(): Promise<void>
 }
 
@@ -144,7 +145,7 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
     ...spaceOf(),
     space(name) {
       const text = typeof name === 'string' ? name : ''
-      // A request that is rejected creates no space, but it is to be among the requests of this one.
+      // Creates the space at once: a rejected request does not create one, but must be in the journal of this space.
       find('space', text)
       return spaceOf(text)
     },
@@ -155,7 +156,7 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
 
 const tokenOptionNames: readonly (keyof TokenOptions)[] = ['name', 'roles', 'scopes', 'claims', 'validForSeconds']
 
-/** The compiler finds misspelt options, but tests may be in JavaScript. */
+/** Finds misspelt options in tests that are written in JavaScript, which no compiler checks. */
 function rejectUnknown(member: string, options: object, known: readonly string[]): void {
   const mistakes = unknownOptions(options, known)
   if (mistakes.length > 0) throw new Error(`${member}: ${mistakes.join('; ')}.`)
@@ -165,7 +166,7 @@ function assertReplaced(member: string, outcome: ReplaceOutcome): void {
   if (outcome !== 'replaced') throw new Error(`${member}: ${describeError(outcomeErrors[outcome])}`)
 }
 
-/** JSON with every digit of a bigint. */
+/** Writes items as JSON, with every digit of a bigint. */
 function itemsToJson(items: readonly object[]): string {
   if (!Array.isArray(items)) throw new Error('putItems: The items must be an array.')
   const mistakes: string[] = []
@@ -183,7 +184,7 @@ function itemsToJson(items: readonly object[]): string {
   return `[${texts.join(',')}]`
 }
 
-/** JSON.parse, but a bigint where a number would be rounded. */
+/** Parses items; an id that a number would round becomes a bigint. */
 function parseItems({ json }: ListRepresentation) {
   const text = typeof json === 'string' ? json : Buffer.concat(json).toString()
   const items = JSON.parse(text) as { id: unknown }[]

@@ -10,26 +10,26 @@ export interface StartMessage {
   readonly store: 'memory' | `the file ${string}` | `PostgreSQL, ${string}`
   readonly notes: readonly string[]
   readonly profiles: readonly ProfileUrls[]
-  /** Undefined: no metrics. */
+  /** The URL of the metrics; undefined: no metrics. */
   readonly metrics: string | undefined
-  /** Undefined: Node. */
+  /** Name and version of the runtime; undefined: Node. */
   readonly runtime?: string | undefined
-  /** Undefined: a single process. */
+  /** How many processes serve; undefined: this one alone. */
   readonly workers?: number | undefined
 }
 
 interface LoggedRequest {
   readonly traceId: string
   readonly method: string
-  /** The path has no query, which may contain a secret. */
+  /** Without the query, which may contain a secret. */
   readonly path: string
-  /** The address of the client, empty where it is not known any more. */
+  /** The address of the client; empty if the socket no longer knows it. */
   readonly client: string
   readonly space: { readonly name: string }
 }
 
 interface LoggedResponse {
-  /** Or how the request ended without a response; known in development. */
+  /** The status; or text that says how the request ended without a response, in development. */
   readonly status: number | string
   readonly reason?: string | undefined
 }
@@ -37,12 +37,12 @@ interface LoggedResponse {
 export interface Log {
   started(message: StartMessage): void
   stopped(): void
-  /** Whether `request` ever writes. */
+  /** Whether the log level lets `request` write any line. */
   readonly showsRequests: boolean
   request(profile: string, request: LoggedRequest, response: LoggedResponse, milliseconds: number): void
   malformedRequest(profile: string, status: number, reason: string, client: string): void
   requestFailed(profile: string, request: LoggedRequest, cause: unknown): void
-  /** A failure outside a request. */
+  /** Logs a failure that belongs to no request. */
   error(message: string, cause: unknown): void
   /** Shown at every level but `silent`. */
   notice(message: string, level?: 'warn' | 'error'): void
@@ -50,7 +50,7 @@ export interface Log {
 
 type WriteLine = (line: string) => void
 
-/** Writes lines for a terminal. Those of a worker begin with its number. */
+/** Writes lines for a terminal. A line from a worker process begins with the number of the worker. */
 export function readableLog(writeLine: WriteLine, level: LogLevel, worker?: number): Log {
   const write: WriteLine = worker === undefined ? writeLine : (line) => writeLine(`[${worker}] ${line}`)
   const shows = (lineLevel: LogLevel) => isShown(lineLevel, level)
@@ -131,7 +131,7 @@ function formatUrls({
   return `  ${title}  ${lines.join(indent)}`
 }
 
-/** One JSON object per line. */
+/** Writes one JSON object per line. */
 export function jsonLog(write: WriteLine, level: LogLevel, now: () => Date, worker?: number): Log {
   const log = (lineLevel: LogLevel, message: string, details: object = {}, shownAt = lineLevel) => {
     if (isShown(shownAt, level))
@@ -168,7 +168,7 @@ export function jsonLog(write: WriteLine, level: LogLevel, now: () => Date, work
   }
 }
 
-/** Most lines are short and without a character to escape. */
+/** Escapes only lines that need it: most have no character to escape, and a test is cheaper. */
 function toLine(logged: object): string {
   const json = JSON.stringify(logged)
   return /[^ -~]|##/.test(json) ? escapeText(json, 'json') : json
@@ -179,7 +179,7 @@ const isShown = (lineLevel: LogLevel, level: LogLevel) => logLevels.indexOf(line
 const levelOf = (status: LoggedResponse['status']): LogLevel =>
   typeof status === 'number' && status < 400 ? 'info' : 'warn'
 
-/** A path can have thousands of characters. */
+/** Shortens a path for a terminal: it can have thousands of characters. */
 const shorten = (path: string) => escapeText(path.length > 200 ? `${path.slice(0, 199)}…` : path)
 
 const inSpace = ({ name }: LoggedRequest['space']) => name && `, space ${shorten(name)}`

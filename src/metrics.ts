@@ -3,11 +3,11 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { DispatchSettings } from './http/dispatch.ts'
-import type { Spaces } from './store/store.ts'
+import type { Awaitable, Collection, Spaces } from './store/store.ts'
 
 export interface Metrics {
   readonly observe: NonNullable<DispatchSettings['observe']>
-  /** The same spaces, each operation timed. */
+  /** The spaces passed in, with every store operation timed. */
   readonly spaces: Spaces
   /** Returns the metrics in the format of Prometheus. */
   read(): Promise<string>
@@ -20,7 +20,7 @@ export interface MetricsServer {
 
 interface MetricsSettings {
   readonly spaces: Spaces
-  /** Returns a number for each profile; none where counting would cost a query. */
+  /** Returns the number of items by profile; empty if counting would cost a query. */
   readonly itemCounts: () => Readonly<Record<string, number>>
   readonly monotonicNow: () => number
   readonly isWorker: boolean
@@ -29,7 +29,7 @@ interface MetricsSettings {
 const buckets = [0.0001, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH'])
 
-/** Measures requests and store operations of this process. No label is taken from what a client sends. */
+/** Measures requests and store operations of this process. No label contains text that a client has sent. */
 export function createMetrics({ spaces, itemCounts, monotonicNow, isWorker }: MetricsSettings): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
@@ -58,34 +58,38 @@ export function createMetrics({ spaces, itemCounts, monotonicNow, isWorker }: Me
     help: 'Items in memory or in the data file.',
     labelNames: ['profile'] as const,
     registers: [registry],
-    // Workers share the items.
+    // All workers count the same items, so their numbers must not be added up.
     aggregator: 'first',
     collect() {
       for (const [profile, count] of Object.entries(itemCounts())) this.set({ profile }, count)
     },
   })
   if (isWorker) {
-    // It sends them to the primary process when that asks.
+    // Constructed for its message listener: it sends the metrics of this worker when the primary process asks.
     AggregatorRegistry.setRegistries(registry)
     new AggregatorRegistry()
   }
-  const timed = <Store extends object>(profile: string, store: Store) =>
-    Object.fromEntries(
-      Object.entries(store).map(([operation, run]) => [
-        operation,
-        async (...args: unknown[]) => {
-          const startedAt = monotonicNow()
-          let result = 'error'
-          try {
-            const outcome = await run(...args)
-            result = 'success'
-            return outcome
-          } finally {
-            storeDurations.observe({ profile, operation, result }, (monotonicNow() - startedAt) / 1000)
-          }
-        },
-      ]),
-    ) as Store
+  const timed = (profile: string, items: Collection): Collection => {
+    const time = async <T>(operation: string, execute: () => Awaitable<T>): Promise<T> => {
+      const startedAt = monotonicNow()
+      let result = 'error'
+      try {
+        const outcome = await execute()
+        result = 'success'
+        return outcome
+      } finally {
+        storeDurations.observe({ profile, operation, result }, (monotonicNow() - startedAt) / 1000)
+      }
+    }
+    return {
+      list: (...args) => time('list', () => items.list(...args)),
+      get: (...args) => time('get', () => items.get(...args)),
+      create: (...args) => time('create', () => items.create(...args)),
+      update: (...args) => time('update', () => items.update(...args)),
+      delete: (...args) => time('delete', () => items.delete(...args)),
+      replaceAll: (...args) => time('replaceAll', () => items.replaceAll(...args)),
+    }
+  }
   return {
     observe(profile, operation, method, status, milliseconds) {
       requests.inc({ profile, operation, method: methods.has(method) ? method : 'other', status })
@@ -93,22 +97,19 @@ export function createMetrics({ spaces, itemCounts, monotonicNow, isWorker }: Me
     },
     spaces: {
       ...spaces,
-      space(name) {
-        const { a, b } = spaces.space(name)
-        return { a: timed('a', a), b: timed('b', b) }
-      },
+      collection: (name, space) => timed(name, spaces.collection(name, space)),
     },
     read: () => registry.metrics(),
   }
 }
 
-/** Those of all workers together; for their primary process. */
+/** Called in the primary process: serves the metrics of all workers, added up. */
 export function serveWorkerMetrics(port: number, host: string): Promise<MetricsServer> {
   const registry = new AggregatorRegistry()
   return serveMetrics(() => registry.clusterMetrics(), port, host)
 }
 
-/** Serves metrics at /metrics on a port of their own. */
+/** Serves metrics at /metrics on a separate port. */
 export async function serveMetrics(read: () => Promise<string>, port: number, host: string): Promise<MetricsServer> {
   const server = createServer(async (request, response) => {
     if (request.url?.split('?')[0] !== '/metrics' || request.method !== 'GET') return void response.writeHead(404).end()
@@ -116,7 +117,7 @@ export async function serveMetrics(read: () => Promise<string>, port: number, ho
       const text = await read()
       response.writeHead(200, { 'content-type': Registry.PROMETHEUS_CONTENT_TYPE }).end(text)
     } catch {
-      // A worker has ended meanwhile.
+      // clusterMetrics() fails when a worker ends before it has sent its metrics.
       response.writeHead(503).end()
     }
   })

@@ -48,7 +48,7 @@ const allowedImports: Record<string, readonly string[]> = {
   config: ['common', 'control', 'http', 'log.ts', 'profiles', 'server', 'store/postgres/url.ts', 'tokens'],
   'app.ts': ['pages', 'http', 'profiles', 'store/store.ts'],
   control: ['pages', 'http', 'log.ts', 'common', 'store/store.ts'],
-  pages: ['http'],
+  pages: ['http', 'common'],
   profiles: ['http', 'common', 'store/store.ts'],
   server: ['config-directory.ts', 'http'],
   http: ['log.ts', 'common', 'store/store.ts'],

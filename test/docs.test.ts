@@ -45,8 +45,9 @@ suite('documentation', () => {
     await raw.closed
     for (const path of ['/', '/nowhere']) await fetch(`${url}${path}`)
     const sql = openSql(database)
-    await sql`drop table todo.items_a`
-    await sql`create view todo.items_a as select '' as space, 1 / 0 as id, '' as name, true as is_complete`
+    await sql`drop table todo.documents`
+    await sql`
+      create view todo.documents as select '' as space, 'a' as collection, 1 / 0 as place, '{}' as content`
     await sql.end()
     const headers = { authorization: `Bearer ${tokenWith({ sub: 'ada' })}` }
     assert.equal((await fetch(`${url}/api/todoitems`, { headers })).status, 500)

@@ -1,24 +1,26 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { profiles } from '../src/app.ts'
 import { createMetrics } from '../src/metrics.ts'
-import { type Spaces, UnavailableError } from '../src/store/store.ts'
-import { memoryStores } from './support/stores.ts'
+import { defaultSpace, type Spaces, UnavailableError } from '../src/store/store.ts'
+import { memoryStores, startingWith } from './support/stores.ts'
 
 test('A15 a store operation that fails is measured, too, whether it throws or rejects', async () => {
-  const { a, b } = memoryStores(profiles, 'test')
+  const { spaces: opened } = memoryStores(startingWith({ a: [], b: [] }), 'test')
   let now = 0
   const fails = () => {
     now += 5_000
     throw new UnavailableError('The database does not answer.')
   }
   const spaces: Spaces = {
-    space: () => ({ a: { ...a, list: fails, get: async () => fails() }, b }),
+    collection: (name, space) => {
+      const items = opened.collection(name, space)
+      return { ...items, delete: (key) => items.delete(key), list: fails, get: async () => fails() }
+    },
     listSpaces: () => [],
     deleteSpace() {},
   }
   const metrics = createMetrics({ spaces, itemCounts: () => ({}), monotonicNow: () => now, isWorker: false })
-  const store = metrics.spaces.space('').a
+  const store = metrics.spaces.collection('a', defaultSpace)
   await assert.rejects(async () => store.list(), UnavailableError)
   await assert.rejects(async () => store.get('1'), UnavailableError)
   assert.equal(await store.delete('1'), 'not-found')

@@ -11,16 +11,10 @@ const query = (name: string, text: string, values: unknown[] = []) => {
   return (clients[last] as Client).query({ name, text, values })
 }
 const collection = '/api/todoitems'
+const inCollection = "space = '' and collection = 'a'"
+const inDocument = `${inCollection} and place = $1`
 
-interface Row {
-  id: string
-  name: string | null
-  isComplete: boolean
-}
-const item = ({ id, name, isComplete }: Row) => ({ id: Number(id), name, isComplete })
-
-function json(response: ServerResponse, status: number, value: unknown, location?: string): void {
-  const text = JSON.stringify(value)
+function send(response: ServerResponse, status: number, text: string, location?: string): void {
   const headers = { 'content-type': 'application/json; charset=utf-8', 'content-length': Buffer.byteLength(text) }
   response.writeHead(status, location ? { ...headers, location } : headers).end(text)
 }
@@ -37,41 +31,39 @@ async function handle(request: IncomingMessage, response: ServerResponse): Promi
   if (method === 'GET' && !id) {
     const { rows } = await query(
       'list',
-      `select id, name, is_complete as "isComplete" from todo.items_a where space = '' order by id`,
+      `select '[' || coalesce(string_agg(content, ',' order by place), '') || ']' as json
+      from todo.documents where ${inCollection}`,
     )
-    return json(response, 200, rows.map(item))
+    return send(response, 200, rows[0].json)
   }
   if (method === 'GET') {
-    const { rows } = await query(
-      'get',
-      `select id, name, is_complete as "isComplete", version from todo.items_a where space = '' and id = $1`,
-      [id],
-    )
-    return rows[0] ? json(response, 200, item(rows[0])) : response.writeHead(404).end()
+    const { rows } = await query('get', `select content, version from todo.documents where ${inDocument}`, [id])
+    return rows[0] ? send(response, 200, rows[0].content) : response.writeHead(404).end()
   }
   if (method === 'DELETE') {
-    const { rowCount } = await query('delete', "delete from todo.items_a where space = '' and id = $1", [id])
+    const { rowCount } = await query('delete', `delete from todo.documents where ${inDocument}`, [id])
     return response.writeHead(rowCount ? 204 : 404).end()
   }
   const body = await readBody(request)
   if (!isNumbered(body)) return response.writeHead(400).end()
   const { name, isComplete } = body
-  const version = Math.floor(Math.random() * 2 ** 53)
+  const version = Math.floor(Math.random() * 2 ** 52)
+  const members = `"name":${JSON.stringify(name)},"isComplete":${isComplete}}`
   if (method === 'POST') {
     const { rows } = await query(
       'create',
-      `with counted as (update todo.spaces set last_id = last_id + 1 where space = '' returning last_id)
-      insert into todo.items_a (space, id, name, is_complete, version)
-      select '', last_id, $1::text, $2::boolean, $3::bigint from counted returning id`,
-      [name, isComplete, version],
+      `with counted as (update todo.collections set last = last + 1 where ${inCollection} returning last)
+      insert into todo.documents (space, collection, place, version, content)
+      select '', 'a', last, $1::bigint, '{"id":' || last || ',' || $2 from counted returning place`,
+      [version, members],
     )
-    const created = { id: Number(rows[0].id), name, isComplete }
-    return json(response, 201, created, `http://${request.headers.host}${collection}/${created.id}`)
+    const { place } = rows[0]
+    return send(response, 201, `{"id":${place},${members}`, `http://${request.headers.host}${collection}/${place}`)
   }
   const { rowCount } = await query(
     'update',
-    "update todo.items_a set name = $2, is_complete = $3, version = $4 where space = '' and id = $1",
-    [id, name, isComplete, version],
+    `update todo.documents set content = $2, version = $3 where ${inDocument}`,
+    [id, `{"id":${id},${members}`, version],
   )
   return response.writeHead(rowCount ? 204 : 404).end()
 }

@@ -14,14 +14,14 @@ export interface Command {
   run(args: readonly string[], process: Process): Promise<number | { problems: readonly string[] }>
 }
 
-/** What to type for a command of this program, where and how this one was started. */
+/** Returns what to type in the same shell for a command of this program, started in the way that this one was. */
 export function commandLine(
   { argv, argv0, execArgv, env }: Pick<Process, 'argv' | 'argv0' | 'execArgv' | 'env'>,
   ...args: readonly string[]
 ): string {
   const [, script = ''] = argv
   const { npm_lifecycle_event: event, npm_package_name: project } = env
-  // In another project, the script may start other programs, too.
+  // In another project, `npm start` may run other programs before or beside this one.
   const isNpmStart = event === 'start' && project === 'todo-item-service'
   const name = /^todo-(?:item-)?service$/.exec(basename(script))?.[0]
   const isLocal = event === 'npx' || isNpmStart || script.includes(join('node_modules', '.bin'))
@@ -35,7 +35,7 @@ export function commandLine(
   return words.map(quote).join(' ')
 }
 
-/** Asks before something is lost. Returns why it is not to happen; undefined where it is. */
+/** Asks the user before something is lost. Returns undefined if the user agrees, and otherwise the message to print. */
 export async function confirm(
   { stdin, stdout }: Pick<Process, 'stdin' | 'stdout'>,
   yes: boolean | undefined,
@@ -49,7 +49,7 @@ export async function confirm(
   return /^\s*y(?:es)?\s*$/i.test(answer) ? undefined : 'Nothing was changed.'
 }
 
-/** Returns the answer, or an empty text where the input ends. */
+/** Returns the line that the user types; empty if the input ends first. */
 const ask = (question: string, input: Process['stdin'], output: Process['stdout']) =>
   new Promise<string>((resolve) => {
     const lines = createInterface({ input, output })
@@ -62,6 +62,6 @@ const ask = (question: string, input: Process['stdin'], output: Process['stdout'
       answer = line
       lines.close()
     })
-    // It has ended before: readline does not notice.
+    // readline does not emit `close` for an input that ended before.
     if (input.readableEnded) lines.close()
   })

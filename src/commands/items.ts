@@ -1,4 +1,4 @@
-import { profiles } from '../app.ts'
+import { collectionsOf, profiles } from '../app.ts'
 import { nearestWord } from '../common/nearest-word.ts'
 import { StartError } from '../common/start-error.ts'
 import { readCommandLine, serveOptions } from '../config/config.ts'
@@ -114,20 +114,19 @@ function fail({ stderr }: Process, message: string): number {
 
 async function importItems(stores: PersistentSpaces, file: ItemsFile, { space, yes }: Values, process: Process) {
   const { snapshots, isAll } = file
-  // A file of one space is for whichever space; one of all spaces has each under its name.
-  const one = space === undefined ? undefined : snapshots.get(isAll ? space : defaultSpace)
-  if (space !== undefined && !one) return fail(process, `The file has no space ${JSON.stringify(space)}.`)
-  const imported = one && space !== undefined ? new Map([[space, one]]) : snapshots
+  // A file of one space can be imported into any space; a file of all spaces has each of them under its name.
+  const snapshot = space === undefined ? undefined : snapshots.get(isAll ? space : defaultSpace)
+  if (space !== undefined && !snapshot) return fail(process, `The file has no space ${JSON.stringify(space)}.`)
+  const imported = snapshot && space !== undefined ? new Map([[space, snapshot]]) : snapshots
   const replacesAll = isAll && space === undefined
   const lost = replacesAll ? (await stores.listSpaces()).filter(({ name }) => name !== defaultSpace).length : 0
   const sentence = `${count(lost, 'space')} would be deleted or replaced.`
   const refusal = await confirm(process, yes || lost === 0, sentence, 'go on')
   if (refusal) return fail(process, refusal)
-  if ((await stores.importItems(imported, replacesAll)) === 'unstorable')
-    return fail(process, 'A text contains U+0000, which PostgreSQL cannot store. Nothing is imported.')
+  await stores.importItems(imported, replacesAll)
   const counts = (['a', 'b'] as const).flatMap((profile) => {
     const items = [...imported.values()].flatMap((snapshot) => snapshot[profile] ?? [])
-    const total = items.reduce((sum, { items: { length } }) => sum + length, 0)
+    const total = items.reduce((sum, { documents: { length } }) => sum + length, 0)
     return items.length === 0 ? [] : `${total} of Profile ${profile.toUpperCase()}`
   })
   const where = imported.size > 1 ? ` in ${count(imported.size, 'space')}` : ''
@@ -141,7 +140,7 @@ async function deleteSpace(
   { space: name = '', yes }: Values,
   process: Process,
 ) {
-  const total = (a?.items.length ?? 0) + (b?.items.length ?? 0)
+  const total = (a?.documents.length ?? 0) + (b?.documents.length ?? 0)
   const sentence = `Space ${JSON.stringify(name)} has ${count(total, 'item')}.`
   const refusal = await confirm(process, yes, sentence, 'delete it')
   if (refusal) return fail(process, refusal)
@@ -154,20 +153,21 @@ const count = (number: number, noun: string) => `${number} ${noun}${number === 1
 
 type Values = ParsedOptions<typeof options>['values']
 
-/** Changes nothing, whatever the version of the tables. */
+/** Reads items from tables of any version, and changes nothing. */
 async function read({ data = '', space, ...values }: Values, process: Process): Promise<Snapshots> {
   const { 'database-url': database, 'database-schema': schema = 'todo' } = values
   const context = contextOf(process)
   if (!database) return exportFileItems(data, space, context.monotonicNow)
-  return exportDatabaseItems(database, schema, space, context)
+  return exportDatabaseItems(database, schema, collectionsOf(profiles), space, context)
 }
 
 async function open(values: Values, access: 'exclusive' | 'shared', process: Process): Promise<PersistentSpaces> {
   const { data = '', 'database-url': database, 'database-schema': schema = 'todo' } = values
   const context = contextOf(process)
-  // What fails is what the command says.
-  if (!database) return openFileStores(data, profiles, { ...context, log: { notice: () => {} } }, { access })
-  return openDatabaseStores(database, schema, profiles, context)
+  // No notices: the command itself prints why it failed.
+  if (!database)
+    return openFileStores(data, collectionsOf(profiles), { ...context, log: { notice: () => {} } }, { access })
+  return openDatabaseStores(database, schema, collectionsOf(profiles), context)
 }
 
 const contextOf = ({ stderr }: Process) => ({

@@ -30,7 +30,7 @@ Usage
   todo-service --version                  print the version
 `
 
-/** The command that the arguments name; returns the exit code. */
+/** Runs the command that the arguments name. Returns the exit code. */
 export async function main(process: Process): Promise<number> {
   const { argv, stdout, stderr } = process
   const [, , name = '--help', ...args] = argv
@@ -43,7 +43,7 @@ export async function main(process: Process): Promise<number> {
     return 0
   }
   const command = Object.hasOwn(commands, name) ? await commands[name]?.() : undefined
-  // What follows -- is no flag.
+  // Arguments after -- are not flags.
   const flags = args.includes('--') ? args.slice(0, args.indexOf('--')) : args
   if (command && flags.some((arg) => arg === '--help' || arg === '-h')) {
     stdout.write(command.help)

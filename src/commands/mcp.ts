@@ -50,10 +50,10 @@ Examples, in a checkout or in a project with this package
   },
 }
 
-/** A verification that is stopped when the client leaves deletes its items, but a server may not respond. */
+/** When the client disconnects, a running verification deletes its items; the process waits this long at most. */
 const maxEndMs = 3_000
 
-/** Serves the client at standard input and output until it leaves, or until a signal. Returns the exit code. */
+/** Serves the client on standard input and output until it disconnects or a signal arrives. Returns the exit code. */
 export async function serveAgent(
   serviceSettings: Omit<ServiceSettings, 'directory' | 'tokenCommand' | 'ownSpace'>,
   process: Omit<Process, 'on'>,
@@ -91,7 +91,7 @@ export async function serveAgent(
   const outcome = await Promise.race([Promise.allSettled(running), setTimeout(maxEndMs, 'late', timer)])
   timer.abort()
   await services.close()
-  // What is left waits for a server that does not respond.
+  // Calls that still run wait for a server that does not respond.
   if (outcome === 'late') process.exit(0)
   return 0
 }

@@ -60,12 +60,12 @@ interface ResetOptions {
 
 type Terminal = Omit<Process, 'on' | 'once' | 'exit'>
 
-/** Resets the service at the first URL of each group where one runs. Returns the exit code. */
+/** Resets one service of each group of URLs: the first that responds. Returns the exit code. */
 export async function resetFoundServices(
   urls: readonly (readonly string[])[],
   resetOptions: ResetOptions,
   terminal: Terminal,
-  /** Each service that is looked for has this long to respond. */
+  /** How long to wait for a response from each URL. */
   timeoutMs?: number,
 ): Promise<number> {
   const found = await Promise.all(urls.map((group) => findService(group, timeoutMs)))
@@ -78,7 +78,7 @@ export async function resetFoundServices(
   return 1
 }
 
-/** One after the other: each may ask a question. */
+/** Resets the services one after the other, because each reset may ask a question. */
 async function resetServices(urls: readonly string[], resetOptions: ResetOptions, terminal: Terminal) {
   let exitCode = 0
   for (const url of urls)
@@ -93,7 +93,7 @@ async function resetServices(urls: readonly string[], resetOptions: ResetOptions
   return exitCode
 }
 
-/** Returns what was done, or throws a `ControlError`. */
+/** Returns a sentence that says what was reset, or throws a `ControlError`. */
 async function resetService(url: string, { yes, ...options }: ResetOptions, terminal: Terminal): Promise<string> {
   const tokenCommand = commandLine(terminal, 'token', '--scope', 'control', '-o', 'token')
   const service = await connectControl(url, { ...options, tokenCommand })

@@ -46,7 +46,7 @@ Examples
     const stop = stopSignal(process, worker !== undefined)
     exitOnUncaught(process, log)
     const clock = createClock(config)
-    // Not loaded in production.
+    // Imported here, because production does not load this code.
     const control = config.control && (await import('../service/profile-control.ts'))
     const { problems = [], notes = [] } = control?.findFaultProblems(config, clock) ?? {}
     if (problems.length > 0) return { problems }
@@ -68,21 +68,21 @@ Examples
       code = isInPlace ? 0 : 1
     } catch (error) {
       if (!(error instanceof StartError)) throw error
-      // Whoever stops a service that does not start yet needs no reason.
+      // A signal stopped the service before it had started: the user needs no error message.
       if (!stop.aborted) {
         process.stderr.write(`todo-service: ${error.message}\n`)
         code = 1
       }
     }
-    // The channel to the primary process would keep this one alive.
+    // The IPC channel to the primary process would keep this process alive.
     worker?.disconnect()
-    // So may what a runtime keeps of requests that were given up: on Deno, a read of a body.
+    // An abandoned request may also keep it alive: on Deno, a pending read of the body.
     setTimeout(() => process.exit(code), exitTimeoutMs).unref()
     return code
   },
 }
 
-/** Serves in this process until the signal. Returns whether what was written is in place. */
+/** Serves in this process until a signal. Returns false if the data file has been deleted or replaced. */
 async function serveHere(options: ServiceOptions): Promise<boolean> {
   const { log, stop, worker } = options
   const service = await startService(options)
@@ -96,8 +96,9 @@ async function serveHere(options: ServiceOptions): Promise<boolean> {
 }
 
 /**
- * Aborts on the first signal; the second ends the process at once. A worker gets SIGTERM from the primary process, and
- * maybe from a service manager too; Ctrl+C goes to all processes, and the primary process handles it.
+ * Aborts on the first signal; the second one ends the process at once. A worker gets SIGTERM from the primary process,
+ * and possibly from a service manager, too. Ctrl+C sends SIGINT to all processes, but the primary process alone handles
+ * it.
  */
 function stopSignal(process: Process, isWorker: boolean): AbortSignal {
   const stop = new AbortController()
@@ -114,13 +115,13 @@ function stopSignal(process: Process, isWorker: boolean): AbortSignal {
   return stop.signal
 }
 
-/** After the stop, for a process that does not end by itself. */
+/** A process that does not end by itself after the service has stopped is ended after this time. */
 const exitTimeoutMs = 500
 
-/** npm, timeout and others send a signal to the process and to its group: it comes twice. */
+/** npm and timeout send a signal to the process and to its group, so it may arrive twice within this time. */
 const repeatedSignalMs = 200
 
-/** The state of the process is unknown after an uncaught exception: log it and exit. */
+/** Logs an uncaught exception and exits, because the state of the process is unknown after it. */
 function exitOnUncaught(process: Process, log: Log): void {
   for (const event of ['uncaughtException', 'unhandledRejection'])
     process.on(event, (cause: unknown) => {
@@ -129,7 +130,7 @@ function exitOnUncaught(process: Process, log: Log): void {
     })
 }
 
-/** Log lines wait in memory when the reader of standard output is slow; beyond this they are dropped and counted. */
+/** Log lines wait in memory if standard output is read slowly; beyond this size, lines are dropped and counted. */
 const maxLogBacklogBytes = 2 ** 20
 
 function createLog({ logFormat, logLevel }: Config, { stdout }: Process, worker?: number): Log {

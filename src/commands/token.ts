@@ -109,7 +109,7 @@ async function verify(args: readonly string[], process: Process) {
   return isAccepted ? 0 : 1
 }
 
-/** Shows both schemes if it is not known where the service runs. */
+/** Shows the request over HTTP and over HTTPS if no service was found. */
 export function sampleRequest(token: string, url: string | undefined): string {
   if (url) return `Try it: ${curl(token, url)}`
   const [http = '', httpB = '', https = '', httpsB = ''] = defaultUrls
@@ -120,7 +120,7 @@ export function sampleRequest(token: string, url: string | undefined): string {
   ].join('\n\n')
 }
 
-/** -k: the development certificate is self-signed. */
+/** `-k` accepts the development certificate, which is self-signed. */
 const curl = (token: string, url: string) =>
   `curl ${url.startsWith('https:') ? '-k ' : ''}-H "Authorization: Bearer ${token}" ${url}/secret`
 

@@ -156,7 +156,7 @@ Examples
   },
 }
 
-/** The default export of a module, or its export `contract`. */
+/** Loads the default export of a module, or else its export `contract`. */
 async function loadContract(path: string): Promise<Contract> {
   const explain = (problem: string) =>
     new CannotVerify(`Cannot load the contract ${path}: ${problem.replace(/\.?$/, '.')}`)
@@ -190,7 +190,7 @@ const reports = { pretty: (verification: Verification) => pretty(verification), 
 
 const formatsByExtension: Readonly<Record<string, Format>> = { '.xml': 'junit', '.json': 'json', '.md': 'markdown' }
 
-/** Writes the report to a file, and to standard output unless that has the same format. */
+/** Writes the report to the file, if any, and to standard output unless the file has the same format. */
 function writeReport(verification: Verification, format: Format, out: string | undefined, process: Process): void {
   const { stdout, stderr } = process
   const { leftovers } = verification
@@ -202,7 +202,7 @@ function writeReport(verification: Verification, format: Format, out: string | u
     stderr.write(`todo-service: ${leftovers.length} items of this run could not be deleted; the report lists them.\n`)
 }
 
-/** Fails before the run rather than after it. */
+/** Tries whether the report can be written, so that the command fails before the run rather than after it. */
 function requireWritable(file: string): void {
   try {
     accessSync(existsSync(file) ? file : dirname(file), constants.W_OK)
@@ -215,10 +215,10 @@ function requireWritable(file: string): void {
 const cannotWrite = (file: string, cause: unknown) =>
   new CannotVerify(`Cannot write ${file}: ${(cause as NodeJS.ErrnoException).code}. Choose another file with --out.`)
 
-/** Where a file cannot be replaced by another: in a directory of somebody else, or mounted into a container. */
+/** The errors of a rename in a directory of another user, or onto a file that is mounted into a container. */
 const unreplaceable = ['EACCES', 'EPERM', 'EBUSY']
 
-/** The last report stays until the new one is complete. What is no file, such as /dev/stdout or a pipe, is written to. */
+/** Keeps the previous report until the new one is complete. Writes directly to pipes, and to /dev/stdout. */
 function replaceFile(file: string, text: string): void {
   const existing = lstatSync(file, { throwIfNoEntry: false })
   try {

@@ -11,11 +11,11 @@ export interface Request {
   readonly path: string
   readonly headers: Headers
   readonly body: Uint8Array | undefined
-  /** Where the body is sent in pieces, the index at which each piece but the last ends. */
+  /** For a body that is sent in pieces: the index at which each piece ends, except the last. */
   readonly cuts?: readonly number[]
 }
 
-/** A body that is sent in pieces, each in a packet of its own where the network does not join them. */
+/** A body that is written to the socket in pieces with pauses, so that each usually becomes a packet of its own. */
 export class PiecewiseBody {
   readonly bytes: Uint8Array
   readonly cuts: readonly number[]
@@ -26,21 +26,21 @@ export class PiecewiseBody {
   }
 }
 
-/** Who sends a request: each has connections of its own. */
+/** Which of two clients sends a request: each has its own connections. */
 type Caller = 'first' | 'second'
 
 export interface Response {
   readonly request: Request
   readonly status: number
-  /** Names are in lower case; several lines of one header are joined with ", ". */
+  /** Names are in lower case; the values of a repeated header are joined with ", ". */
   readonly headers: Readonly<Record<string, string | undefined>>
   readonly text: string
 }
 
-/** The server sent no response, or an incomplete one. */
+/** Thrown if the server sent no response, or an incomplete one. */
 export class NoResponseError extends Error {
   readonly request: Request
-  /** The code of Node's error, such as ECONNREFUSED. */
+  /** The code of the error of Node, such as ECONNREFUSED. */
   readonly code: string | undefined
 
   constructor(message: string, request: Request, code?: string) {
@@ -50,9 +50,9 @@ export class NoResponseError extends Error {
   }
 }
 
-/** HTTP client for the server under test. */
+/** An HTTP client for the server under test. */
 export interface Client {
-  /** Base URL without trailing slash. */
+  /** The base URL of the server, without trailing slash. */
   readonly url: string
   /** The URL that the server gives its clients, without trailing slash. */
   readonly publicUrl: string
@@ -60,18 +60,19 @@ export interface Client {
   readonly token: string | undefined
   /** A token of another caller. */
   readonly otherToken: string | undefined
-  /** The headers by which the server knows the user; undefined: none were passed. */
+  /** The headers that authenticate the user; undefined: none were passed. */
   readonly credentials: Headers | undefined
-  /** Those of another user. */
+  /** The headers that authenticate another user. */
   readonly otherCredentials: Headers | undefined
   /**
-   * Appends the path, unchanged, to the base URL. A body that is neither a string nor bytes is sent as JSON.
-   * A body sets content-type and content-length; `headers` overrides them, and undefined removes one.
+   * Sends a request to the base URL followed by the path, which is not encoded. A body that is neither a string nor
+   * bytes is sent as JSON. content-type and content-length are set for a body; `headers` overrides them, undefined
+   * removes one.
    */
   send(method: string, path: string, body?: unknown, headers?: Headers, caller?: Caller): Promise<Response>
 }
 
-/** Headers that change no response of a contract. */
+/** Headers of another program, such as a browser: no contract lets them change a response. */
 const otherHeaders = {
   'user-agent': 'Mozilla/5.0 (X11; Linux x86_64) verify/2',
   'accept-language': 'de-DE, de;q=0.9, fr;q=0.8, es;q=0.7, ja;q=0.6, en;q=0.5',
@@ -79,7 +80,7 @@ const otherHeaders = {
   cookie: 'theme=dark',
 }
 
-/** The same client as another program would be: on connections of its own, with other headers that change no response. */
+/** Sends like another program: on its own connections, with different headers that must not change a response. */
 export const asSecondCaller = (client: Client): Client => ({
   ...client,
   send: (method, path, body, headers) =>
@@ -90,26 +91,26 @@ export interface ClientOptions {
   readonly token?: string | undefined
   /** A token of another caller. */
   readonly otherToken?: string | undefined
-  /** The headers by which the server knows the user. Default: Authorization with the token. */
+  /** The headers that authenticate the user. Default: Authorization with `token`. */
   readonly credentials?: Headers | undefined
-  /** Those of another user. */
+  /** The headers that authenticate another user. Default: Authorization with `otherToken`. */
   readonly otherCredentials?: Headers | undefined
-  /** The URL that the server gives its clients, if that is another than the one under test. */
+  /** The URL that the server gives its clients, if it differs from the URL under test. */
   readonly publicUrl?: string | undefined
-  /** Milliseconds until the response must be complete. */
+  /** How many milliseconds the response may take until it is complete. */
   readonly timeout?: number | undefined
-  /** Accepts any certificate. */
+  /** Whether to accept any certificate. */
   readonly insecure?: boolean | undefined
-  /** Certificates in PEM format of the authorities to trust, instead of those that Node trusts. */
+  /** PEM certificates of the authorities to trust, instead of those that Node trusts. */
   readonly ca?: string | undefined
-  /** An Agent of node:http or node:https. Not declared as such: users of this package need no types of Node. */
+  /** An Agent of node:http or node:https; declared as `object`, so that users of this package need no types of Node. */
   readonly agent?: object | undefined
-  /** That of the second caller. Default: the same. */
+  /** The Agent of the second caller. Default: `agent`. */
   readonly secondAgent?: object | undefined
 }
 
 const defaultTimeoutMs = 10_000
-/** Far above any response of the contract; stops servers that stream endlessly. */
+/** Stops servers that stream endlessly; far above any response of a contract. */
 const maxResponseBytes = 2 ** 24
 const maxRawBytes = 2 ** 16
 /** A body after 204 or HEAD may arrive in a later packet than the headers. */
@@ -144,7 +145,7 @@ export function createClient(
 export const bearer = (token: string | undefined) => ({ authorization: `Bearer ${token}` })
 const withoutSlash = (url: string) => new URL(url).href.replace(/\/+$/, '')
 
-/** Not declared as an Agent: users of this package need no types of Node. */
+/** Not declared to return an Agent, so that users of this package need no types of Node. */
 export function createAgent(url: string, { insecure = false, ca }: ClientOptions): { destroy(): void } {
   const options = { keepAlive: true, timeout: 1000 }
   const isTls = new URL(url).protocol === 'https:'
@@ -152,19 +153,19 @@ export function createAgent(url: string, { insecure = false, ca }: ClientOptions
 }
 
 const maxPauseMs = 120_000
-/** A server may ask to retry at once, or not say when. */
+/** The pause for a server that asks to retry at once, and for one that does not say when. */
 const minPauseMs = 100
 const defaultPauseMs = 1000
-/** A run that was stopped waits at most this long before each request that deletes its items. */
+/** A stopped run still deletes its items; it waits at most this long before each of these requests. */
 const maxPauseWhenStoppedMs = 2000
 const pollMs = 100
 const maxRepetitionsOf503 = 3
 const maxPauseOf503Ms = 1_000
 
-/** The run was stopped, or cannot go on. */
+/** Thrown when the run was stopped or cannot go on. */
 export class Interrupted extends Error {}
 
-/** An AbortSignal. Not declared as such: users of this package need no types of Node. */
+/** An AbortSignal; declared here, so that users of this package need no types of Node. */
 export interface StopSignal {
   readonly aborted: boolean
   addEventListener(type: 'abort', listener: () => void): void
@@ -177,13 +178,13 @@ export interface Pacing {
 }
 
 /**
- * Repeats a request that got 429, when the time of its Retry-After has come; other requests wait as long. Throws
- * `Interrupted` when a request would wait too long, or when the run is stopped during a long pause. A 503 with Retry-After
- * is repeated a few times, until a server has only such responses.
+ * Repeats a request that got 429 after the time in Retry-After; all other requests wait until then, too. Throws
+ * `Interrupted` if a request would wait too long, or if the run is stopped during a long pause. A request that got 503
+ * with Retry-After is repeated a few times, but not again for a method whose last request got nothing else.
  */
 export function obeyRetryAfter(client: Client, { onRetry, signal, ...limits }: Pacing): Client {
   let resumeAt = 0
-  /** Methods of which the last request was repeated in vain. */
+  /** Methods whose last request got 503 each time that it was repeated. */
   const unavailable = new Set<string>()
 
   async function pause(startedAt: number): Promise<void> {
@@ -191,7 +192,7 @@ export function obeyRetryAfter(client: Client, { onRetry, signal, ...limits }: P
       const longestMs = signal?.aborted ? maxPauseWhenStoppedMs : (limits.maxPauseMs ?? maxPauseMs)
       if (resumeAt - startedAt > longestMs) {
         const [waited, more] = [now - startedAt, resumeAt - now].map((ms) => Math.round(ms / 1000))
-        // The items of the run can still be deleted, if the server has changed its mind.
+        // The requests that delete the items of the run do not wait: the server may accept them by now.
         resumeAt = 0
         throw new Interrupted(
           signal?.aborted ? stoppedReason : `the server responds 429 after ${waited} s, and asks for another ${more} s`,
@@ -224,10 +225,10 @@ export function obeyRetryAfter(client: Client, { onRetry, signal, ...limits }: P
 
 export const stoppedReason = 'the run was stopped'
 
-/** What waits for work, by the signal that stops it: a signal has one listener, however many requests are in flight. */
+/** What to call when a signal aborts: the signal gets one listener, however many requests are in flight. */
 const waiting = new WeakMap<StopSignal, Set<() => void>>()
 
-/** Waits for the work, unless the signal is aborted before it ends. */
+/** Waits for the work; rejects with `Interrupted` if the signal aborts first. */
 export function unlessStopped<T>(signal: StopSignal | undefined, work: Promise<T>): Promise<T> {
   if (!signal) return work
   const stops = stopsOf(signal)
@@ -250,7 +251,7 @@ function stopsOf(signal: StopSignal): Set<() => void> {
   return stops
 }
 
-/** Seconds or a date (RFC 9110, 10.2.3). */
+/** Retry-After is a number of seconds or a date (RFC 9110, 10.2.3). */
 function retryAfterMs(value: string | undefined): number | undefined {
   if (value === undefined) return undefined
   const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now()
@@ -267,7 +268,7 @@ function exchange(url: string, request: Request, agent: Agent, timeoutMs: number
   const { method, path, headers, body } = request
   const send = url.startsWith('https:') ? httpsRequest : httpRequest
   return new Promise((resolve, reject) => {
-    /** Set by the response headers or by a failure; later errors of the request are ignored. */
+    /** True after the response headers or a failure; errors of the request that follow are ignored. */
     let isSettled = false
     let socket: Socket | undefined
     let raw = Buffer.alloc(0)
@@ -283,7 +284,7 @@ function exchange(url: string, request: Request, agent: Agent, timeoutMs: number
     }
     const outgoing = send(url, { method, path, headers, agent }, (incoming) => {
       isSettled = true
-      // One buffer, because a chunk may be a single byte.
+      // The chunks are copied into one growing buffer: a list could get an element for each byte.
       let received = Buffer.alloc(0)
       let length = 0
       incoming.on('data', (chunk: Buffer) => {
@@ -296,7 +297,7 @@ function exchange(url: string, request: Request, agent: Agent, timeoutMs: number
       incoming.on('error', () => fail('the connection was closed in the middle of the response'))
       incoming.on('end', () => {
         clearTimeout(timer)
-        // Node would reuse a connection that the server keeps, and servers reject requests behind `Connection: close`.
+        // Node would reuse the connection if the server leaves it open, and a request after `Connection: close` fails.
         if (headers.connection === 'close') socket?.destroy()
         const { statusCode: status = 0, headersDistinct } = incoming
         const finish = (text: string) => {
@@ -304,7 +305,7 @@ function exchange(url: string, request: Request, agent: Agent, timeoutMs: number
           const joined = Object.entries(headersDistinct).map(([name, values = []]) => [name, values.join(', ')])
           resolve({ request, status, headers: Object.fromEntries(joined), text })
         }
-        // Node's parser drops a body after 204 or HEAD; find it in the bytes of the socket.
+        // The parser of Node drops a body after 204 or HEAD; `bodyIn` finds it in the bytes of the socket.
         if (status === 204 || method === 'HEAD') setTimeout(() => finish(bodyIn(raw)), unexpectedBodyDelayMs)
         else finish(decode(received.subarray(0, length), incoming.headers))
       })
@@ -333,10 +334,10 @@ const decoders: Readonly<Record<string, (bytes: Buffer) => Buffer>> = {
   br: brotliDecompressSync,
 }
 
-/** That of text/plain in older frameworks; JSON is always UTF-8. */
+/** The single-byte charset that older frameworks use for text/plain; JSON is always UTF-8. */
 export const singleByteCharset = /^text\/.*;\s*charset="?(iso-8859-\d+|windows-125\d)/i
 
-/** The text of a body; where it is not encoded as its headers say, a text that is no JSON. */
+/** Returns the text of a body. If it is not encoded as its headers say, the text is not valid JSON. */
 function decode(bytes: Buffer, headers: IncomingHttpHeaders): string {
   const { 'content-encoding': encoding = 'identity', 'content-type': type = '' } = headers
   try {
@@ -360,7 +361,7 @@ async function writePieces(outgoing: ClientRequest, body: Uint8Array, cuts: read
   outgoing.end(body.subarray(start))
 }
 
-/** What follows the headers of the first response in the bytes of a connection, up to the next response. */
+/** Returns the bytes between the headers of the first final response on a connection and the next response. */
 function bodyIn(raw: Buffer): string {
   const [, body = ''] = /^(?:HTTP\/1\.\d 1[\s\S]*?\r\n\r\n)*HTTP[\s\S]*?\r\n\r\n([\s\S]*)$/.exec(raw.toString()) ?? []
   return body.replace(/HTTP\/1\.\d \d{3} [\s\S]*$/, '')

@@ -1,37 +1,37 @@
 /**
- * Where text goes that somebody else wrote: to a line of a terminal or log, to several lines, into JSON that is read by a
- * program, or by an agent, into Markdown, or between single quotes of a shell.
+ * Where untrusted text is written: one line of a terminal or log, several lines, JSON for a program, JSON for an agent,
+ * Markdown, or a shell command, between single quotes.
  */
 export type Destination = 'line' | 'lines' | 'json' | 'agent' | 'markdown' | 'shell'
 
 /**
- * Characters that control a terminal, end a line, turn text around or are not seen. Those that join emoji, or choose how
- * one looks, are left.
+ * Characters that control a terminal, end a line, reverse the text direction or are invisible; without those that join
+ * emoji or select how an emoji looks.
  */
 const unseen =
   /(?!(?<=[\p{ExtPict}\p{EMod}]\ufe0f?)\u200d\p{ExtPict})(?!(?<=\P{DI})[\ufe0e\ufe0f])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{DI}]/gu
 
-/** GitHub Actions, Azure Pipelines and TeamCity find commands in what a step prints: `::error::`, `##[error]`, `##vso[…]`. */
+/** GitHub Actions, Azure Pipelines and TeamCity find commands in printed text: `::error::`, `##[error]`, `##vso[…]`. */
 const command = /#(?=\w*\[)(?<=##)|:(?=:)(?<=^\s*:)/gm
 
 const short: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' }
 const codePoint = (char: string) => short[char] ?? `\\u{${char.codePointAt(0)?.toString(16)}}`
 const hex = (value: number, length: number) => value.toString(16).padStart(length, '0')
 
-/** How a character is written where it is escaped. */
+/** Returns the escaped form of a character for each destination. */
 const writers: Readonly<Record<Destination, (char: string) => string>> = {
   line: codePoint,
   lines: codePoint,
   markdown: codePoint,
-  /** The JSON has the same value. */
+  /** A program that parses the JSON gets the original character. */
   json: (char) => Array.from({ length: char.length }, (_, at) => `\\u${hex(char.charCodeAt(at), 4)}`).join(''),
-  /** The value of the JSON has it as text. */
+  /** The backslash is doubled: after parsing the JSON, an agent sees the escape sequence as text. */
   agent: (char) => `\\${codePoint(char)}`,
-  /** ANSI-C quoting, of bash and others. */
+  /** Ends the single quotes, and writes the bytes in the ANSI-C quoting of bash and other shells. */
   shell: (char) => `'$'${[...Buffer.from(char)].map((byte) => `\\x${hex(byte, 2)}`).join('')}''`,
 }
 
-/** Text from a server, a client or a file must not act where it is shown, nor hide. */
+/** Escapes untrusted text, so that no part of it is invisible, or acts as a command, where it is shown. */
 export function escapeText(text: string, to: Destination = 'line'): string {
   const write = writers[to]
   const hasLines = to === 'lines' || to === 'json' || to === 'agent'

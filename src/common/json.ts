@@ -1,18 +1,18 @@
 /*
- * Far above any response of a contract. A server may send a text of 16 MiB that takes gigabytes as values, and longer to
- * parse than anybody waits; nothing can interrupt JSON.parse.
+ * Limits far above any response of a contract. The values of a malicious text of 16 MiB could take gigabytes, and
+ * minutes to parse; nothing can interrupt JSON.parse.
  */
 const maxDepth = 500
 const maxValues = 2_000_000
 const maxDigits = 1_000
 
-/** JSON that is not accepted; the message says what is expected. */
+/** Thrown for JSON that is not accepted; the message names what is expected instead. */
 export class UnacceptableJson extends Error {}
 
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Returns undefined for what cannot be parsed. */
+/** Returns undefined for a text that cannot be parsed. */
 export function tryParse(text: string, parse = parseExact): unknown {
   try {
     return parse(text)
@@ -21,7 +21,7 @@ export function tryParse(text: string, parse = parseExact): unknown {
   }
 }
 
-/** The index of the quotation mark that ends the string which begins at `start`, or that of the end of the text. */
+/** Returns the index of the quotation mark that closes the string at `start`; without one, the length of the text. */
 function endOfString(text: string, start: number): number {
   let index = start + 1
   for (let code = 0; index < text.length; index += code === backslash ? 2 : 1) {
@@ -31,7 +31,7 @@ function endOfString(text: string, start: number): number {
   return text.length
 }
 
-/** The numbers of a JSON text, as they are written. */
+/** Returns the numbers of a JSON text as they are written. */
 export function numberLiterals(text: string): string[] {
   let outside = ''
   for (let start = 0; start < text.length; ) {
@@ -42,7 +42,7 @@ export function numberLiterals(text: string): string[] {
   return outside.match(/-?\d[\d.eE+-]*/g) ?? []
 }
 
-/** Parses as JSON.parse does. Throws `UnacceptableJson` where the text is beyond a limit, before it is parsed. */
+/** Parses like JSON.parse, but first throws `UnacceptableJson` if the text exceeds a limit. */
 export function parseBounded(text: string): unknown {
   let [depth, values, digits] = [0, 1, 0]
   for (let index = 0; index < text.length; index++) {
@@ -67,11 +67,11 @@ const [quote, backslash, comma, zero, nine] = [0x22, 0x5c, 0x2c, 0x30, 0x39]
 const [bracket, closingBracket, brace, closingBrace] = [0x5b, 0x5d, 0x7b, 0x7d]
 
 /**
- * As `parseBounded`, but an integer that a number cannot hold becomes a bigint: JSON.parse would round an int64.
- * Throws `UnacceptableJson` for two members with the same name, too.
+ * Parses like `parseBounded`, but an integer that a number would round becomes a bigint, so that an int64 is exact.
+ * Also throws `UnacceptableJson` for an object with two members of the same name.
  */
 export function parseExact(text: string): unknown {
-  // Rejects everything that is not JSON, so that the rest needs no checks.
+  // Throws for everything that is not JSON, so that the functions below need no checks.
   parseBounded(text)
   const separators = /[ \t\r\n,:]*/y
   let position = 0
@@ -86,7 +86,7 @@ export function parseExact(text: string): unknown {
     return nested
   }
 
-  /** The next character that is neither white space nor a comma or colon. */
+  /** Moves to the next character that is neither white space nor a comma or colon, and returns it. */
   function next(): string | undefined {
     separators.lastIndex = position
     separators.test(text)

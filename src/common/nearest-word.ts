@@ -1,6 +1,7 @@
-/** The one of these words that was probably meant, within two edits. */
+/** Returns the known word that was probably meant: the nearest within two edits. */
 export function nearestWord(word: string, known: readonly string[]): string | undefined {
-  const within = (edits: number) => known.find((one) => word.length > edits && isWithinEdits(word, one, edits))
+  const within = (edits: number) =>
+    known.find((candidate) => word.length > edits && isWithinEdits(word, candidate, edits))
   return within(0) ?? within(1) ?? within(2)
 }
 

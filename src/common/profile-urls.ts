@@ -1,15 +1,15 @@
-/** The addresses of a profile; `title` says which. */
+/** The URLs at which a profile is served, for the start message. */
 export interface ProfileUrls {
   readonly title: string
   readonly urls: readonly string[]
   readonly emulatorUrls?: readonly string[]
-  /** On every interface: without `networkUrls` there is no network. */
+  /** Whether it listens on all interfaces. If `networkUrls` is then empty, the machine is on no network. */
   readonly isListeningOnNetwork?: boolean
   readonly networkUrls?: readonly string[]
-  /** For each person, with a name of their own in place of NAME. */
+  /** URLs with NAME in them: each person replaces it by a name and gets a space. */
   readonly spaceUrls?: readonly string[]
   readonly app?: string
   readonly swagger?: string
-  /** Why it is not served, or not by HTTPS; and what to do. */
+  /** Lines that say why the profile is not served, or not over HTTPS, and what to do. */
   readonly unusablePort?: readonly string[]
 }

@@ -1,7 +1,7 @@
-/** Returns a number from 0 to 1, 1 excluded. */
+/** Returns a number from 0 to 1, excluding 1. */
 export type Random = () => number
 
-/** The same numbers for the same seed (mulberry32): 32 bits of state are enough to repeat a test. */
+/** Returns the same numbers for the same seed (mulberry32): 32 bits of state are enough to repeat a test. */
 export function seededRandom(seed: number): Random {
   let state = seed
   return () => {
@@ -12,7 +12,7 @@ export function seededRandom(seed: number): Random {
   }
 }
 
-/** Derives the seed of one of several generators from its name (FNV-1a). */
+/** Derives a seed from another one and a name (FNV-1a), so that each generator has its own. */
 export function derivedSeed(seed: number, name: string): number {
   let hash = 2166136261 ^ seed
   for (const char of name) hash = Math.imul(hash ^ (char.codePointAt(0) ?? 0), 16777619)

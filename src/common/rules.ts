@@ -1,4 +1,4 @@
-/** Basis spec: required by the specification. Basis choice: left open there, decided by the contract. */
+/** `spec`: the specification requires the rule. `choice`: the specification is silent, and the contract decides. */
 export type Basis = 'spec' | 'choice'
 
 export interface Rule {
@@ -10,7 +10,7 @@ export interface Rule {
 const spec = (sentence: string) => ({ basis: 'spec', sentence }) as const
 const choice = (sentence: string) => ({ basis: 'choice', sentence }) as const
 
-/** G and S are for both profiles, A and B for one. */
+/** Rules G and S are for both profiles, A for Profile A and B for Profile B. */
 const rulesById = {
   G1: spec(
     'To-do items live under `/api/todoitems`; literal path segments match in any case. A path parameter keeps its case.',

@@ -1,25 +1,34 @@
-/* JSON values are stated once, as OpenAPI schemas: documents show the schema, types and the check of a value come from it. */
+/* An OpenAPI schema is the only definition of a JSON value: its type and its check are derived from it. */
 import { isObject } from './json.ts'
 
-/** Says what a value must be, in place of what the schema says: `be a method such as POST`. No document shows it. */
+/** Replaces the error message that the schema would give: `be a method such as POST`. It is in no document. */
 export const expects = Symbol('expects')
 
-/** An OpenAPI schema describes values of the type T. */
+/** An OpenAPI schema of values of the type T. */
 export interface Schema<T> {
   readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object'
   readonly description?: string | undefined
   readonly nullable?: true
   readonly enum?: readonly T[]
-  readonly format?: 'date-time'
+  /** An integer with a format is a string with its digits here: a number may round it. */
+  readonly format?: 'date-time' | 'int32' | 'int64'
   readonly pattern?: string
   readonly maxLength?: number
   readonly minimum?: number
   readonly maximum?: number
+  /** The value of a member that is absent from a request. */
+  readonly default?: T
   readonly items?: Schema<unknown>
   readonly properties?: SchemaMembers
   readonly required?: readonly string[]
   readonly additionalProperties?: Schema<unknown> | false
   readonly [expects]?: string
+}
+
+/** An object to which documents refer by its name. */
+export interface NamedSchema<T = ObjectOf<SchemaMembers>> extends Schema<T> {
+  readonly name: string
+  readonly example: object
 }
 
 export type SchemaMembers = Readonly<Record<string, Schema<unknown>>>
@@ -52,31 +61,28 @@ export const object = <M extends SchemaMembers, Optional extends SchemaMembers =
   optional?: Optional,
 ): Schema<ObjectOf<M> & Partial<ObjectOf<Optional>>> => ({
   type: 'object',
-  required: Object.keys(required),
+  required: Object.keys(required).filter((name) => required[name]?.default === undefined),
   properties: { ...required, ...optional },
 })
 export const partial = <M extends SchemaMembers>(members: M): Schema<Partial<ObjectOf<M>>> => object({}, members)
 
 /**
- * The pattern of a text that is not blank. It matches the whole text: C# and Java clients demand that of a pattern, while
- * one of a JSON schema may match a part.
+ * The pattern of a text that is not blank. It matches the whole text, because generated C# and Java clients require
+ * that; for JSON Schema, a match of a part would be enough.
  */
 export const notBlank = '^[\\s\\S]*\\S[\\s\\S]*$'
 
-/** The parts of a schema that a check reads. An integer with a format is given by its decimal digits: a number may round it. */
-type CheckedSchema = Omit<Schema<unknown>, 'format' | 'description'> & { readonly format?: string }
-
 interface Mistake {
-  /** It follows the name of the value: `must be true or false`. */
+  /** What follows the name of the value in an error message: `must be true or false`. */
   readonly message: string
-  /** Whether the value is valid, but no store could keep it. */
+  /** Whether the value matches the schema, but cannot be stored. */
   readonly isUnstorable: boolean
 }
 
 type Check = (value: unknown) => Mistake | undefined
 
 /** Returns the check of a value by its schema. It does not look into objects: whoever uses their members checks them. */
-export function checkOf(schema: CheckedSchema): Check {
+export function checkOf(schema: Schema<unknown>): Check {
   const { type, enum: values, nullable = false } = schema
   const mistake = { message: `must ${schema[expects] ?? expectation(schema)}`, isUnstorable: false }
   const unless = (isValid: (value: unknown) => boolean): Check =>
@@ -97,13 +103,24 @@ export function checkOf(schema: CheckedSchema): Check {
   return unless((value) => isNumber(value) && Number(value) >= minimum && Number(value) <= maximum)
 }
 
+/** Returns the check of members by name. It says what is wrong; `kind` is what each of them is: a `parameter`. */
+export function memberCheck(kind: string, members: SchemaMembers) {
+  const checks = new Map(Object.entries(members).map(([name, schema]) => [name, checkOf(schema)]))
+  return (name: string, value: unknown, shownName = name): string | undefined => {
+    const check = checks.get(name)
+    if (!check) return `There is no ${kind} ${name}: use ${[...checks.keys()].join(', ')}.`
+    const mistake = check(value)
+    return mistake && `${shownName} ${mistake.message}.`
+  }
+}
+
 export const isValid = <T>(schema: Schema<T>, value: unknown): value is T => checkOf(schema)(value) === undefined
 
-function textCheck(schema: CheckedSchema, mistake: Mistake): Check {
-  const { nullable = false, pattern: source, maxLength = Number.POSITIVE_INFINITY, [expects]: stated } = schema
+function textCheck(schema: Schema<unknown>, mistake: Mistake): Check {
+  const { nullable = false, pattern: source, maxLength = Number.POSITIVE_INFINITY, [expects]: ownMessage } = schema
   const isNotBlank = source === notBlank
   const pattern = isNotBlank ? /\S/ : source === undefined ? undefined : new RegExp(source, 'u')
-  const say = (message: string) => (stated === undefined ? message : mistake.message)
+  const say = (message: string) => (ownMessage === undefined ? message : mistake.message)
   const noMatch = { message: say(isNotBlank ? 'must not be blank' : `must match ${source}`), isUnstorable: false }
   const loneSurrogate = { message: 'must not contain a lone surrogate', isUnstorable: true }
   const tooLong = { message: say(`must have at most ${maxLength} characters`), isUnstorable: true }
@@ -115,7 +132,7 @@ function textCheck(schema: CheckedSchema, mistake: Mistake): Check {
   }
 }
 
-function expectation(schema: CheckedSchema): string {
+function expectation(schema: Schema<unknown>): string {
   const { type, enum: values, nullable, format, minimum, maximum } = schema
   if (values) return `be ${values.join(', ')}`
   if (type === 'boolean') return 'be true or false'
@@ -127,8 +144,8 @@ function expectation(schema: CheckedSchema): string {
   return `be ${type === 'integer' ? 'an integer' : 'a number'}${maximum === undefined ? '' : ` from ${minimum} to ${maximum}`}`
 }
 
-const isExact = ({ type, format }: CheckedSchema) => type === 'integer' && format !== undefined
+export const isExact = ({ type, format }: Schema<unknown>) => type === 'integer' && format !== undefined
 
-/** B11: counts characters, not UTF-16 code units: 😀 is one. */
+/** B11: counts characters, not UTF-16 code units: 😀 is one character. */
 export const isLongerThan = (value: string, maxLength: number) =>
   value.length > maxLength && (value.length > 2 * maxLength || [...value].length > maxLength)

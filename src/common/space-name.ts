@@ -1,2 +1,2 @@
-/** What the name of a space in a path or a header looks like. */
+/** The pattern of the name of a space in a path or a header. */
 export const spaceNamePattern = '^[\\w-]{1,64}$'

@@ -1,2 +1,2 @@
-/** What was to be started cannot start; the message says why, and what to do. */
+/** Thrown when the service or a part of it cannot start; the message says why, and what to do. */
 export class StartError extends Error {}

@@ -54,7 +54,7 @@ const size = (min: number, max: number, help: string) =>
 const seconds = (help: string, min = 1) => integer('SECONDS', min, 3600, help)
 
 const headersTimeoutMs = 10_000
-/** A client may read nothing of its response for this long. */
+/** A connection is closed if its client reads nothing of a response for this long. */
 const stalledTimeoutMs = 30_000
 const maxSpaces = 1_000
 
@@ -194,7 +194,7 @@ export function readConfig(
   return problems.length > 0 ? { problems } : configOf(values, tokenSettings, ports, https)
 }
 
-/** Reads the flags, variables and arguments of a command; more arguments are mistakes, as are variables of no command. */
+/** Reads flags, variables and arguments. Arguments beyond `maxArguments` and unknown TODO_ variables are mistakes. */
 export function readCommandLine<O extends Options>(
   options: O,
   args: readonly string[],
@@ -241,8 +241,8 @@ function rejectContradictions(parsed: ParsedServeOptions, mode: Mode): void {
     )
 }
 
-function rejectBoth({ problems, sourceOf }: ParsedServeOptions, one: OptionName, other: OptionName): void {
-  if (sourceOf(one) && sourceOf(other)) problems.push(`${sourceOf(one)} and ${sourceOf(other)} contradict each other.`)
+function rejectBoth({ problems, sourceOf }: ParsedServeOptions, a: OptionName, b: OptionName): void {
+  if (sourceOf(a) && sourceOf(b)) problems.push(`${sourceOf(a)} and ${sourceOf(b)} contradict each other.`)
 }
 
 export type Config = Readonly<ReturnType<typeof configOf>>
@@ -257,7 +257,7 @@ function configOf(
   return {
     profiles: profileNames.filter((name) => values.profile === name || (values.profile ?? 'both') === 'both'),
     ...tokenSettings,
-    // Undefined: all interfaces.
+    // Undefined means all interfaces.
     host: values.host ?? (isDevelopment ? 'localhost' : undefined),
     ports,
     baseUrl: values['base-url'],
@@ -282,9 +282,9 @@ function configOf(
     logLevel: values['log-level'] ?? (isDevelopment ? 'info' : 'error'),
     logFormat: values['log-format'] ?? (isDevelopment ? 'text' : 'json'),
     spaces: values.spaces ?? (isDevelopment && !values['no-admin'] ? 'path' : 'none'),
-    // A caller's space is that of its token.
+    // With `--spaces caller` the token selects the space, so every request needs one.
     requireAuth: values.spaces === 'caller' || (values['require-auth'] ?? false),
-    // Undefined: no control API, spaces and faults.
+    // Undefined means no control API, no spaces by path and no faults.
     control: isDevelopment && !values['no-admin'] ? readControlSettings(values) : undefined,
     seed: isDevelopment ? values.seed : undefined,
     now: isDevelopment ? values.now : undefined,
@@ -301,11 +301,11 @@ function configOf(
 
 const profileNames = ['a', 'b'] as const
 
-/** Mistakes in the names of variables; those of other commands are none. */
+/** Reports TODO_ variables that no command reads. */
 export const findUnknownVariables = (env: NodeJS.ProcessEnv) =>
   unknownVariables({ ...serveOptions, token: bearerToken(''), 'other-token': bearerToken('') }, env)
 
-/** The ports of each profile, undefined for its default, with the flag that changes each. */
+/** Returns both ports of each profile (undefined: its default), each with the name of the flag that sets it. */
 function readPorts(parsed: ParsedServeOptions) {
   const { values, problems, sourceOf } = parsed
   // An invalid --profile is reported once, not also as a conflict with a port.

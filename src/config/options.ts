@@ -4,19 +4,19 @@ import { nearestWord } from '../common/nearest-word.ts'
 
 /** A setting of a command: a flag, an environment variable, or both. */
 interface Option<T = unknown> {
-  /** Placeholder of the value in the help text; absent for a boolean flag. */
+  /** The placeholder of the value in the help text; absent for a boolean flag. */
   readonly takes?: string
   readonly short?: string
-  /** Can be repeated; in the variable, values are separated by commas. */
+  /** The flag can be repeated; commas separate the values of the variable. */
   readonly many?: true
-  /** Absent: flag and TODO_… variable. `none`: flag only. `only`: variable only, because command lines are public. */
+  /** Absent: a flag and a TODO_ variable. `none`: no variable. `only`: no flag, because command lines are public. */
   readonly variable?: 'none' | 'only'
   /** Error messages do not show the value. */
   readonly secret?: true
   /** Completes the error message "--flag must be …". */
   readonly expects: string
   readonly help: string
-  /** Returns undefined for an invalid value. */
+  /** Parses a value; returns undefined if it is invalid. */
   read(text: string): T | undefined
 }
 
@@ -29,7 +29,7 @@ export interface ParsedOptions<O extends Options> {
   readonly values: { readonly [Name in keyof O]: OptionValue<O[Name]> }
   /** The flag or variable that set the option, for error messages. */
   sourceOf(name: keyof O): string | undefined
-  /** Positional arguments. */
+  /** The positional arguments. */
   readonly rest: readonly string[]
   readonly problems: string[]
 }
@@ -41,12 +41,12 @@ interface OptionInput {
 
 const variableOf = (name: string) => `TODO_${name.toUpperCase().replaceAll('-', '_')}`
 
-/** Kubernetes sets these for each Service that a pod can reach; for one named "todo", TODO_PORT is tcp://10.0.0.1:80. */
+/** Kubernetes sets such variables for each Service; for one named "todo", it sets TODO_PORT to tcp://10.0.0.1:80. */
 const serviceLinkName = /_SERVICE_HOST$|_SERVICE_PORT(?:_\w+)?$|_PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?$/
 const isServiceLink = (name: string, value: string) =>
   serviceLinkName.test(name) || /^(?:tcp|udp|sctp):\/\//.test(value)
 
-/** Variables that belong to none of these options, as mistakes. An empty one counts as absent. */
+/** Returns a message for each TODO_ variable that belongs to none of these options. An empty one counts as absent. */
 export function unknownVariables(options: Options, env: NodeJS.ProcessEnv): string[] {
   const known = Object.keys(options)
     .filter((name) => options[name]?.variable !== 'none')
@@ -58,13 +58,13 @@ export function unknownVariables(options: Options, env: NodeJS.ProcessEnv): stri
   })
 }
 
-/** Without `--`, npm takes the flags of `npm start` for its own, and tells only its scripts by variables. */
+/** Without `--`, npm consumes the flags of `npm start`; the script finds them in npm_config_ variables only. */
 export function findFlagsTakenByNpm(options: Options, args: readonly string[], env: NodeJS.ProcessEnv): string[] {
   if (env.npm_lifecycle_event !== 'start' || env.npm_package_name !== 'todo-item-service') return []
   const taken = Object.keys(options).flatMap((name) => {
     const value = env[`npm_config_${name.replace(/^no-/, '').replaceAll('-', '_')}`]
     if (value === undefined || (value === '') !== name.startsWith('no-')) return []
-    // The value that is not behind an equals sign is an argument.
+    // npm reads `--flag value` as a flag `true` and passes the value on as an argument.
     return `--${name}${options[name]?.takes ? ` ${value === 'true' ? (args[0] ?? '…') : value}` : ''}`
   })
   if (taken.length === 0) return []
@@ -105,7 +105,7 @@ export function readOptions<O extends Options>(
   }
 }
 
-/** Parses without `strict`, which would throw at the first mistake. After a mistake, parsing restarts behind it. */
+/** Parses without `strict`, which would throw at the first mistake. Parsing goes on after each mistake. */
 function readFlags(
   options: Options,
   args: readonly string[],
@@ -123,13 +123,13 @@ function readFlags(
     const option = isKnown ? options[name] : undefined
     if (!option) {
       problems.push(unknownFlag(argument, Object.keys(flags)))
-      // The value of an unknown flag is not a second mistake.
+      // Skips the value of an unknown flag, which would be reported as a second mistake.
       const hasValue = !argument.includes('=') && !next?.startsWith('--')
       readFlags(options, args.slice(index + (hasValue ? 2 : 1)), parsed)
       return
     }
     const value = inlineValue ? argument.slice(source.length + 1) : token.value
-    // parseArgs would accept the next flag as a value.
+    // parseArgs accepts the next flag as a value.
     if (option.takes && (value === undefined || (!inlineValue && value.startsWith('--')))) {
       problems.push(`${source} needs a value: ${option.expects}.`)
       readFlags(options, args.slice(index + 1), parsed)
@@ -146,7 +146,7 @@ function tokensOf(options: Options, args: readonly string[]) {
   return { flags, ...parseArgs({ args, options: flags, strict: false, allowPositionals: true, tokens: true }) }
 }
 
-/** Valid arguments with other values of some flags, to be shown: a secret becomes an ellipsis. */
+/** Returns valid arguments with some flags changed, to be shown to the user: a secret becomes an ellipsis. */
 export function withFlags(
   options: Options,
   args: readonly string[],
@@ -164,16 +164,16 @@ export function withFlags(
 
 function unknownFlag(argument: string, known: readonly string[]): string {
   const [, flag, name] = /^(--?(\w[\w-]{0,40}))(?:=|$)/.exec(argument) ?? []
-  // Not shown: it could be a secret, such as a private key in PEM format.
+  // The argument is not shown, because it may be a secret such as a private key in PEM format.
   if (!flag || !name) return 'An argument starts with - but is not a flag.'
   const nearest = nearestWord(name, known)
   return nearest ? `Unknown flag ${flag}. Did you mean --${nearest}?` : `Unknown flag ${flag}.`
 }
 
-/** A private key or a URL with a password, passed to the wrong option. */
+/** Finds a private key, or a URL with a password, that was passed to the wrong option. */
 const containsSecret = (text: string) => /PRIVATE KEY|\/\/[^/]*@/.test(text)
 
-/** Completes an error message, but does not show a secret. */
+/** Ends an error message with the value that was passed, unless it contains a secret. */
 export const notThis = (text: string) => (containsSecret(text) ? '' : `, not ${quote(text)}`)
 
 const quote = (text: string) => JSON.stringify(text.slice(0, 100))
@@ -184,7 +184,7 @@ export function rejectArguments(rest: readonly string[], problems: string[]): vo
     problems.push(containsSecret(argument) ? 'Unexpected argument.' : `Unexpected argument ${quote(argument)}.`)
 }
 
-/** The lines of the help text: flag, variable and description of each option. */
+/** Returns the lines of the help text: flag, variable and description of each option. */
 export function optionsHelp(options: Options): string {
   const lines = Object.entries(options).map(([name, { takes, short, many, variable, help }]) => {
     const flag = `${short ? `-${short}, ` : ''}--${name}${takes ? ` ${takes}` : ''}${many ? ' …' : ''}`
@@ -227,13 +227,13 @@ export const choice = <const T extends string>(takes: string, choices: readonly 
     choices.find((candidate) => candidate === text),
   )
 
-/** Any text that is not blank. */
+/** An option whose value is any text that is not blank. */
 export const text = (takes: string, expects: string, help: string) =>
   option(takes, expects, help, (value) => (value.trim() === '' ? undefined : value))
 
 export const fileName = (help: string) => text('FILE', 'a file name', help)
 
-/** A file that `read` understands; undefined if the file is unreadable or its content is invalid. */
+/** An option that names a file. Its value is what `read` makes of the content; an unreadable file is invalid. */
 export const file = <T>(expects: string, help: string, read: (content: string) => T | undefined) =>
   option('FILE', expects, help, (path) => {
     try {
@@ -246,4 +246,4 @@ export const file = <T>(expects: string, help: string, read: (content: string) =
 export const many = <O extends object>(repeated: O) => ({ ...repeated, many: true as const })
 
 export const flagsOnly = <O extends Options>(options: O) =>
-  Object.fromEntries(Object.entries(options).map(([name, one]) => [name, { ...one, variable: 'none' }])) as O
+  Object.fromEntries(Object.entries(options).map(([name, option]) => [name, { ...option, variable: 'none' }])) as O

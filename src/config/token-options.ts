@@ -4,7 +4,7 @@ import { choice, file, integer, many, type Options, option, type ParsedOptions, 
 
 export type Mode = 'development' | 'production'
 
-/** Options that decide which tokens are accepted, for `serve` and `token verify`. */
+/** The options of `serve` and `token verify` that decide which tokens are accepted. */
 export const tokenOptions = {
   mode: choice(
     'MODE',
@@ -45,7 +45,7 @@ export const bearerToken = (help: string) => ({
 
 export interface TokenSettings {
   readonly mode: Mode
-  /** Undefined: only development tokens are accepted. */
+  /** The keys, issuers and audiences to accept; undefined: only development tokens are accepted. */
   readonly tokens:
     | {
         readonly keys: readonly VerificationKey[] | { readonly jwksUrl: string }
@@ -53,7 +53,7 @@ export interface TokenSettings {
         readonly audiences: readonly string[]
       }
     | undefined
-  /** Development tokens have a tolerance of their own. */
+  /** For tokens of the configured keys; development tokens get no tolerance from it. */
   readonly clockToleranceSeconds: number
 }
 
@@ -63,7 +63,7 @@ type ParsedTokenOptions = Pick<ParsedOptions<typeof tokenOptions>, 'values' | 'p
 
 export function readTokenSettings(parsed: ParsedTokenOptions, env: NodeJS.ProcessEnv): TokenSettings {
   const { mode, 'jwt-clock-tolerance': clockToleranceSeconds = 60 } = parsed.values
-  // Any other NODE_ENV means production (fail safe).
+  // Any other NODE_ENV means production, which is the safe choice.
   const defaultMode = ['', 'development', 'test'].includes(env.NODE_ENV ?? '') ? 'development' : 'production'
   return { mode: mode ?? defaultMode, tokens: readTokenConfig(parsed), clockToleranceSeconds }
 }

@@ -1,5 +1,14 @@
-import { checkOf, type SchemaMembers } from '../common/schema.ts'
+import {
+  memberCheck,
+  type NamedSchema,
+  type ObjectOf,
+  object,
+  type SchemaMembers,
+  text,
+  type ValueOf,
+} from '../common/schema.ts'
 import type { VerifyToken } from '../http/auth.ts'
+import { arrayReader, bodyReader } from '../http/body-reader.ts'
 import { ifMatch, respondWith } from '../http/conditional.ts'
 import type { RequestContext } from '../http/context.ts'
 import type { Api, DispatchHooks } from '../http/dispatch.ts'
@@ -7,8 +16,7 @@ import { describeError, errors, Rejection } from '../http/errors.ts'
 import { isJson } from '../http/json-body.ts'
 import type { HandlerInput } from '../http/request.ts'
 import { hasRetryAfter, json, noContent, type Response, retryAfter, withHeaders } from '../http/response.ts'
-import { type Route, readerRoute, type Success } from '../http/router.ts'
-import { arrayReader, bodyReader, type FromSchema, type ObjectSchema, type SentBody } from '../http/schema.ts'
+import { type Route, route, type Success } from '../http/router.ts'
 import { documentRoute, objectSchema } from '../pages/openapi.ts'
 import { appPageRoutes } from '../pages/pages.ts'
 import type { Awaitable, ReplaceOutcome } from '../store/store.ts'
@@ -18,19 +26,17 @@ import { type Journal, maxSubscriptions } from './journal.ts'
 import {
   activeFaultSchema,
   activeFaultsSchema,
-  type CodeQuery,
   codeQueryMembers,
   entriesSchema,
   type Fault,
   faultSchema,
   faultsSchema,
   type Info,
-  type JournalQuery,
   journalQueryMembers,
   type SpaceUse,
   spaceUsesSchema,
 } from './schema.ts'
-import type { ControlledSpace, ItemBodies } from './space.ts'
+import type { ControlledSpace } from './space.ts'
 
 type SignToken = (request?: {
   readonly scopes: readonly string[]
@@ -38,29 +44,31 @@ type SignToken = (request?: {
   readonly validForSeconds?: number
 }) => Promise<string>
 
-/** What the control APIs of all spaces share. */
+/** The settings of a control API, which are the same for all spaces. */
 export interface ControlApiSettings {
-  readonly itemSchema: ObjectSchema
+  readonly itemSchema: NamedSchema
+  /** The member of an item that tells it from others. */
+  readonly keyMember: string
   readonly newToken: SignToken | undefined
   readonly codes: Codes
-  /** How often the space was deleted. */
+  /** Returns how often a space of this name was deleted. */
   readonly deletionsOf: (space: string) => number
-  /** The spaces that somebody who controls `only` may know of; undefined for all. */
+  /** Lists the spaces; with `only`, that space alone, because the token of the caller is for no other. */
   listSpaces(only: string | undefined): Promise<readonly SpaceUse[]>
-  /** Returns false where there is no such space. */
+  /** Returns false if there is no such space. */
   deleteSpace(name: string): Promise<boolean>
 }
 
 export const controlScope = 'control'
-/** A token that was made for one space names it in this claim. */
+/** The claim with the name of the space, in a token for a single space. */
 const spaceClaim = 'todo_space'
-/** How often that had been deleted. */
+/** The claim that says how often that space had been deleted when the token was created. */
 const deletionsClaim = 'todo_deletions'
 
 const heartbeatIntervalMs = 15_000
 const maxPutItems = 100_000
 
-/** The control API has its routes, its document and the page that uses it. Errors are problem documents. */
+/** Returns the control API of an API: its routes, its OpenAPI document and /app. Its errors are problem documents. */
 export function controlApi(api: Api, settings: ControlApiSettings): Api {
   const routes = controlRoutes(api, settings)
   const control: Api = {
@@ -69,7 +77,7 @@ export function controlApi(api: Api, settings: ControlApiSettings): Api {
     description: 'Brings a service in development mode into a known state, makes it fail, and shows its requests.',
     routes,
     errorResponse({ code, members, reason }, _operation, { traceId }) {
-      // `errors` has the members, so the title is without them.
+      // The title does not repeat the messages by member, which are in `errors`.
       const title = describeError({ code, members: undefined, reason })
       const { status } = errors[code]
       const response = problem(status, title, { traceId, errors: members })
@@ -81,8 +89,8 @@ export function controlApi(api: Api, settings: ControlApiSettings): Api {
 }
 
 /**
- * Loopback clients that named a loopback host need no token. Pages of other origins may not use the API at all, also not in
- * ways in which they cannot read the response; they may link to the page.
+ * Local clients need no token. Pages of other origins may send no request to the API, not even one whose response they
+ * could not read; they may only link to /app.
  */
 export const controlAccess: DispatchHooks = {
   headers: { 'x-content-type-options': 'nosniff', 'cross-origin-resource-policy': 'same-origin' },
@@ -108,10 +116,9 @@ type Docs = NonNullable<Route['docs']>
 interface ControlOperation<Body>
   extends Pick<Docs, 'summary' | 'errors' | 'parameters' | 'requestBody'>,
     Pick<Success, 'body' | 'headers'>,
-    Pick<Route, 'id' | 'secured' | 'maxBodyBytes'> {
+    Pick<Route<unknown, Body>, 'id' | 'secured' | 'maxBodyBytes' | 'readBody'> {
   /** 200, where absent, or 204 without a body. */
   readonly status?: number
-  readBody?(text: string, input: SentBody & Input): Body | Rejection
   execute(input: HandlerInput<unknown, Body>): Awaitable<Response | Rejection>
 }
 
@@ -119,17 +126,17 @@ function controlRoute<Body>(
   operation: string,
   method: Route['method'],
   path: string,
-  stated: ControlOperation<Body>,
+  definition: ControlOperation<Body>,
 ): Route {
-  const { body, status = body ? 200 : 204, headers, errors: codes = [], readBody, execute, ...rest } = stated
+  const { body, status = body ? 200 : 204, headers, errors: codes = [], readBody, execute, ...rest } = definition
   const { id, secured = true, maxBodyBytes, ...described } = rest
   const docs: Docs = {
     ...described,
     tag: 'Control',
-    success: { status, description: `${stated.summary}.`, ...(body && { body }), ...(headers && { headers }) },
+    success: { status, description: `${definition.summary}.`, ...(body && { body }), ...(headers && { headers }) },
     errors: ['origin-forbidden', ...(readBody ? bodyErrors : []), ...codes],
   }
-  return readerRoute<Body, Response>({
+  return route<unknown, Body, Response>({
     operation,
     docs,
     method,
@@ -139,7 +146,6 @@ function controlRoute<Body>(
     ...(readBody && { readBody }),
     ...(maxBodyBytes && { maxBodyBytes }),
     ...(id && { id }),
-    respond: (response) => response,
   })
 }
 
@@ -155,7 +161,7 @@ const faultId: NonNullable<Route['id']> = {
 
 type Input = Pick<HandlerInput<unknown, unknown>, 'space'>
 
-/** In development, every request works on a space. */
+/** Returns the space of a request; with a control API, each space is a `ControlledSpace`. */
 export const spaceOf = ({ space }: Input) => space as ControlledSpace
 
 function setFaults(input: Input, faults: readonly Fault[]): Response {
@@ -167,7 +173,7 @@ const replaceFault = (input: Input, id: unknown, fault?: Fault) =>
   spaceOf(input).faults.replace(id as number, fault) ? noContent : new Rejection('fault-missing')
 
 function controlRoutes(api: Api, settings: ControlApiSettings): Route[] {
-  const { itemSchema, newToken, listSpaces, deleteSpace } = settings
+  const { itemSchema, keyMember, newToken, listSpaces, deleteSpace } = settings
   const itemsBody = (isResponse: boolean) => ({
     schema: { type: 'array', items: objectSchema(itemSchema, isResponse) },
     example: [itemSchema.example],
@@ -193,7 +199,7 @@ function controlRoutes(api: Api, settings: ControlApiSettings): Route[] {
     controlRoute('reset', 'POST', '/reset', {
       summary: 'Items and faults as at the start, an empty journal',
       errors: storeErrors,
-      execute: async (input) => respondToReplace(await spaceOf(input).reset(), []),
+      execute: async (input) => respondToReplace(await spaceOf(input).reset()),
     }),
     controlRoute('getItems', 'GET', '/items', {
       summary: 'The items',
@@ -202,23 +208,23 @@ function controlRoutes(api: Api, settings: ControlApiSettings): Route[] {
       errors: ['precondition-failed', 'store-unavailable'],
       execute: async (input) => respondWith(input, await spaceOf(input).list(input.request)),
     }),
-    controlRoute<ItemBodies>('putItems', 'PUT', '/items', {
+    controlRoute<readonly object[]>('putItems', 'PUT', '/items', {
       summary: 'Replace the items by exactly these',
       requestBody: itemsBody(false),
       errors: ['precondition-failed', ...storeErrors],
-      readBody: arrayReader(itemSchema, 'id', maxPutItems),
+      readBody: arrayReader(itemSchema, keyMember, maxPutItems),
       async execute(input) {
         const { body } = input
-        return respondToReplace(await spaceOf(input).putItems(body, ifMatch(input)), body)
+        return respondToReplace(await spaceOf(input).putItems(body, ifMatch(input)))
       },
     }),
     controlRoute('getRequests', 'GET', '/requests', {
       summary: 'The last requests, newest last',
       body: { schema: entriesSchema },
-      parameters: journalParameters,
+      parameters: parametersOf(journalQueryMembers),
       errors: ['query-invalid'],
       execute(input) {
-        const wanted = readQuery<JournalQuery>(input.query, journalParameters)
+        const wanted = readQuery(input.query, journalQueryMembers)
         return wanted instanceof Rejection ? wanted : json(200, JSON.stringify(spaceOf(input).journal.list(wanted)))
       },
     }),
@@ -320,13 +326,13 @@ const exampleSpaceUse: SpaceUse = {
   },
 }
 
-/** The space that the token of a request was made for; undefined where it controls all. */
+/** Returns the space that the token of a request was created for; undefined if the token is for all spaces. */
 export const grantedSpace = (caller: RequestContext['caller']) => {
   const { [spaceClaim]: granted } = caller ?? {}
   return granted === undefined ? undefined : `${granted}`
 }
 
-/** Accepts a token for a code until its space is deleted. */
+/** Rejects a token that was created for a space, once that space has been deleted. */
 export const endedWithSpace =
   (verifyToken: VerifyToken, deletionsOf: ControlApiSettings['deletionsOf']): VerifyToken =>
   async (token) => {
@@ -337,48 +343,44 @@ export const endedWithSpace =
     return { errorDescription: 'The space of the token has ended', reason: 'the space of the token has ended' }
   }
 
-/** A token that was made for one space controls no other. */
+/** Returns the 403 for a request whose token was created for another space. */
 export function findTokenProblem({ caller }: Pick<RequestContext, 'caller'>, space: string): Response | undefined {
   return (grantedSpace(caller) ?? space) === space ? undefined : problem(403, 'The token is for another space.')
 }
 
-const codeText = { type: 'string' } as const
-const sentCode = { name: 'Code', members: { code: codeText }, example: { code: 'K7M2P-XW9QD' } } as const
-const newCode: ObjectSchema = {
-  name: 'NewCode',
-  members: { code: codeText, expiresAt: { type: 'string', format: 'date-time' } },
-  example: { ...sentCode.example, expiresAt: '2026-01-01T00:05:00.000Z' },
+const code = text()
+const exampleCode = { code: 'K7M2P-XW9QD' }
+const sentCode = { ...object({ code }), example: exampleCode }
+const newCode = {
+  ...object({ code, expiresAt: text(undefined, { format: 'date-time' }) }),
+  example: { ...exampleCode, expiresAt: '2026-01-01T00:05:00.000Z' },
 }
-const signedToken: ObjectSchema = {
-  name: 'Token',
-  members: { token: { type: 'string' } },
-  example: { token: 'eyJhb…' },
-}
+const signedToken = { ...object({ token: text() }), example: { token: 'eyJhb…' } }
 
-/** A client elsewhere gets its token for a code that somebody who has access shows it. */
+/** The routes by which a client on another machine gets a token: for a code that a client with access has created. */
 function tokenRoutes({ codes, deletionsOf }: ControlApiSettings, signToken: SignToken): Route[] {
   return [
     controlRoute('createCode', 'POST', '/codes', {
       summary: 'A code for one token',
       status: 201,
-      body: { schema: objectSchema(newCode, true) },
-      parameters: codeParameters,
+      body: { schema: newCode },
+      parameters: parametersOf(codeQueryMembers),
       errors: ['query-invalid', 'too-many-codes'],
       execute({ space, query, caller }) {
         if (grantedSpace(caller) !== undefined) return problem(403, 'A token for a code makes no other codes.')
-        const wanted = readQuery<CodeQuery>(query, codeParameters)
+        const wanted = readQuery(query, codeQueryMembers)
         if (wanted instanceof Rejection) return wanted
         const code = codes.create(space.name, wanted.validForSeconds)
         return code ? json(201, JSON.stringify(code)) : new Rejection('too-many-codes')
       },
     }),
-    controlRoute<FromSchema<typeof sentCode>>('createToken', 'POST', '/tokens', {
+    controlRoute<ValueOf<typeof sentCode>>('createToken', 'POST', '/tokens', {
       summary: 'A token that controls the space of a code',
       secured: false,
       maxBodyBytes: 1_000,
       status: 201,
-      requestBody: { schema: objectSchema(sentCode) },
-      body: { schema: objectSchema(signedToken, true) },
+      requestBody: { schema: sentCode },
+      body: { schema: signedToken },
       errors: ['code-invalid', 'too-many-wrong-codes'],
       readBody: bodyReader(sentCode),
       async execute({ body: { code } }) {
@@ -394,42 +396,29 @@ function tokenRoutes({ codes, deletionsOf }: ControlApiSettings, signToken: Sign
   ]
 }
 
-function respondToReplace(outcome: ReplaceOutcome, items: ItemBodies): Response | Rejection {
+function respondToReplace(outcome: ReplaceOutcome): Response | Rejection {
   if (outcome === 'replaced') return noContent
   if (outcome === 'changed') return new Rejection('precondition-failed')
   if (outcome === 'item-limit') return new Rejection('store-full', undefined, 'raise --max-items.')
-  if (outcome === 'memory-limit') return new Rejection('store-full', undefined, 'raise --max-memory.')
-  const names = items.flatMap((item, index) =>
-    Object.entries(item).flatMap(([name, value]) => (`${value}`.includes('\0') ? [`[${index}].${name}`] : [])),
-  )
-  const messages = names.map((name) => [name, [`${name} must not contain U+0000.`]])
-  return new Rejection('value-unstorable', Object.fromEntries(messages))
+  return new Rejection('store-full', undefined, 'raise --max-memory.')
 }
 
-type Parameters = ReturnType<typeof parametersOf>
 const parametersOf = (members: SchemaMembers) =>
   Object.entries(members).map(([name, { description, ...schema }]) => ({ name, in: 'query', description, schema }))
 
-const journalParameters = parametersOf(journalQueryMembers)
-const codeParameters = parametersOf(codeQueryMembers)
-
-function readQuery<Query extends object>(text: string, parameters: Parameters): Query | Rejection {
-  const names = parameters.map(({ name }) => name).join(', ')
+function readQuery<M extends SchemaMembers>(text: string, members: M): Partial<ObjectOf<M>> | Rejection {
+  const mistakeIn = memberCheck('parameter', members)
   const query = new Map<string, unknown>()
   const messages = new Map<string, string[]>()
   for (const [name, value] of new URLSearchParams(text)) {
-    const parameter = parameters.find((one) => one.name === name)
     const read = wholeNumberText.test(value) ? Number(value) : value === 'true' || (value === 'false' ? false : value)
-    if (!parameter) messages.set(name, [`There is no parameter ${name}: use ${names}.`])
-    else {
-      const mistake = checkOf(parameter.schema)(read)
-      if (mistake) messages.set(name, [`${name} ${mistake.message}.`])
-    }
+    const message = mistakeIn(name, read)
+    if (message !== undefined) messages.set(name, [message])
     query.set(name, read)
   }
   return messages.size > 0
     ? new Rejection('query-invalid', Object.fromEntries(messages))
-    : (Object.fromEntries(query) as Query)
+    : (Object.fromEntries(query) as Partial<ObjectOf<M>>)
 }
 
 function eventStream(journal: Journal, lastEventId = ''): Response {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { rateLimiter } from '../http/rate-limit.ts'
 
 export interface CodeSettings {
-  /** Returns a whole number below `max` that nobody can predict. */
+  /** Returns an unpredictable whole number from 0 to below `max`. */
   randomInt(max: number): number
   now(): Date
   monotonicNow(): number
@@ -13,31 +13,31 @@ const alphabet = '23456789ABCDEFGHJKMNPQRSTUVWXYZ'
 const codeLength = 10
 const defaultValidSeconds = 5 * 60
 const hourSeconds = 3_600
-/** Of a space. */
+/** How many unused codes a space may have. */
 const maxCodes = 20
 const maxWrongPerSecond = 10
 
 export type Codes = ReturnType<typeof createCodes>
 
-/** Codes that somebody types or scans on another machine, each good for one token. */
+/** Codes that a user types or scans on another machine, where each is exchanged for one token. */
 export function createCodes({ randomInt, now, monotonicNow }: CodeSettings) {
-  /** By the hash of a code: the time that a lookup takes says nothing about it. */
+  /** The keys are hashes of codes, so that the time of a lookup tells nothing about a code. */
   const codes = new Map<string, { readonly space: string; readonly expiresAt: number }>()
   const allowWrong = rateLimiter(maxWrongPerSecond, monotonicNow)
   return {
-    /** A code for a token that controls this space; undefined where too many wait for their use. */
+    /** Creates a code for a token that controls this space; undefined if the space has too many unused codes. */
     create(space: string, validForSeconds = defaultValidSeconds) {
       for (const [key, { expiresAt }] of codes) if (expiresAt <= monotonicNow()) codes.delete(key)
-      if ([...codes.values()].filter((one) => one.space === space).length >= maxCodes) return undefined
+      if ([...codes.values()].filter((code) => code.space === space).length >= maxCodes) return undefined
       const validMs = 1_000 * validForSeconds
       const code = Array.from({ length: codeLength }, () => alphabet[randomInt(alphabet.length)]).join('')
       codes.set(hash(code), { space, expiresAt: monotonicNow() + validMs })
       return { code: code.replace(/^.{5}/, '$&-'), expiresAt: new Date(now().getTime() + validMs) }
     },
     /**
-     * Returns the space that the code is for, once, and how long the code would have been valid: its token is so, too, if
-     * that is longer than an hour. The limit is for wrong ones alone and for all clients together: nobody
-     * guesses one of 31^10, and whoever tries must not keep its owner out.
+     * Returns the space of a code, and how long its token is valid: the rest of the time of the code, but at least an
+     * hour. A code can be redeemed once. Only wrong codes are limited, for all clients together: 31^10 codes are too
+     * many to guess, and a client that tries must not keep out the owner of a code.
      */
     redeem(text: string): { readonly space: string; readonly validForSeconds: number } | 'wrong' | 'too-many-wrong' {
       const key = hash(text.replace(/[\s-]/g, '').toUpperCase())

@@ -1,4 +1,4 @@
-import { isValid } from '../common/schema.ts'
+import { isValid, type NamedSchema } from '../common/schema.ts'
 import { requireScope } from '../http/auth.ts'
 import type { RequestContext } from '../http/context.ts'
 import { type CorsPolicy, isOriginAllowed } from '../http/cors.ts'
@@ -6,7 +6,6 @@ import { type ApiHandler, type DispatchSettings, type HttpHandler, httpHandler }
 import type { Request, Space } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import { decode } from '../http/router.ts'
-import type { ObjectSchema } from '../http/schema.ts'
 import { callerSpace, callerSpaceOf, isCallerSpace } from '../http/spaces.ts'
 import { defaultSpace } from '../store/store.ts'
 import {
@@ -30,18 +29,18 @@ export interface ControlOptions
   extends Omit<SpaceSettings, 'settings' | 'faults' | 'budget' | 'onFaultsChange'>,
     Omit<ControlApiSettings, 'codes' | 'listSpaces' | 'deleteSpace'> {
   readonly settings: Omit<DispatchSettings, 'space'>
-  /** Checks the tokens of the control API. */
+  /** Checks tokens for the control API. */
   readonly verifyToken: DispatchSettings['verifyToken']
-  /** A body for the control API may have this size. */
+  /** The largest body that the control API accepts. */
   readonly maxBodyBytes: number
   readonly itemsOf: (space: string) => SpaceItems
-  /** Number of items of a space that was never written to. */
+  /** The number of items of a space that was never written to. */
   readonly startingCount: number
-  /** Number of items of the profile by space, for those that were written to. */
+  /** Returns the number of items of this profile in each space that was written to. */
   readonly countItems: () => Promise<ReadonlyMap<string, number | undefined>>
-  /** Deletes the items of the space, and calls `forget`. */
+  /** Deletes the space from the store; this calls `forget` in the control of each profile. */
   readonly deleteItems: (space: string) => Promise<void>
-  /** Each start of the service has another one. */
+  /** An id that is new with each start of the service. */
   readonly instance: string
   readonly codes: Omit<CodeSettings, 'monotonicNow'>
   readonly faults: Omit<FaultSettings, 'countFaults'>
@@ -51,27 +50,27 @@ export interface ControlOptions
 
 const spaceHeader = 'x-todo-space'
 const spacePrefix = /^\/(?:~|%7e)([^/?]*)/i
-/** A space whose items have changed is kept for a minute before an empty one takes its place. */
+/** A space with changed items that was used within this time is not dropped for a new space that is only read. */
 const keptMs = 60_000
 const maxSweepIntervalMs = 10_000
-/** A body may have this many members and elements, more than the items that it may contain. */
+/** How many JSON values a body may have: enough for the items that it may contain. */
 const maxJsonValues = 1_000_000
 
-/** Serves a profile in development: with spaces, faults, a journal of requests, and the API that controls them. */
+/** Serves a profile in development mode: with spaces, faults, a journal of requests, and the API that controls them. */
 export class Control implements HttpHandler {
-  /** Requests that name no space work on this. */
+  /** The space of requests that name none. */
   readonly defaultSpace: ControlledSpace
-  readonly itemSchema: ObjectSchema
+  readonly itemSchema: NamedSchema
   readonly #options: ControlOptions
   readonly #shared: SpaceSettings
   readonly #monotonicNow: () => number
-  /** All others, the least recently used one first. */
+  /** All spaces but the default one; the least recently used comes first. */
   readonly #spaces = new Map<string, ControlledSpace>()
-  /** By what a request is for: the profile, or the control of its space. */
+  /** The handlers of requests to the profile and of requests to the control API. */
   readonly #handlers: Readonly<Record<'service' | 'control', ApiHandler>>
   readonly #sweep: NodeJS.Timeout
   #opened = 0
-  /** Whether a fault may have been added that closes connections. */
+  /** False if no fault closes connections; while it is true, `closesConnections` has to look at the faults. */
   #mayCloseConnections = false
   readonly #idleClosers: (() => void)[] = []
 
@@ -106,7 +105,7 @@ export class Control implements HttpHandler {
         hooks: {
           findFault: (context, route) => spaceOf(context).faults.find(context, route),
           begin: (context) => (isEntered(context.space) ? context.space.record(context) : undefined),
-          // What is refused before has the name of the other space.
+          // A request that was rejected before it entered its space is recorded in the default space, with that name.
           beginLate: (context) => this.defaultSpace.record(context),
         },
         enterSpace: (context) => {
@@ -124,7 +123,7 @@ export class Control implements HttpHandler {
     this.#sweep.unref()
   }
 
-  /** Returns the space of this name, a new one where there is none, or the response that says why there can be none. */
+  /** Returns the space of this name, which is created if it is missing; or the response if it cannot be created. */
   space(name: string): ControlledSpace | Response {
     return this.#find(name) ?? this.#findProblem(name, 'service') ?? this.#open(name, false)
   }
@@ -132,7 +131,7 @@ export class Control implements HttpHandler {
   dispatch(request: Request): void {
     const { prefix, name, headerName = name, part } = targetOf(request)
     if (request.protocolError || name === undefined) {
-      // With --spaces caller, the token says which space is meant.
+      // With --spaces caller, the space is known once the token has been checked.
       const hasToken = part === 'service' || request.header('authorization') !== undefined
       const isByToken = this.#options.spaces === 'caller' && hasToken && !request.protocolError
       const space = isByToken ? this.#unentered(defaultSpace) : this.defaultSpace
@@ -152,8 +151,8 @@ export class Control implements HttpHandler {
   }
 
   /**
-   * Browsers repeat a request by themselves if a connection that was used before closes without a response. They share
-   * connections among spaces.
+   * Whether a fault of any space closes connections: connections must not be reused then, because a browser repeats a
+   * request if a reused connection closes without a response. Browsers share connections among spaces.
    */
   get closesConnections(): boolean {
     this.#mayCloseConnections &&= [this.defaultSpace, ...this.#spaces.values()].some(
@@ -166,7 +165,7 @@ export class Control implements HttpHandler {
     this.#idleClosers.push(closeIdle)
   }
 
-  /** Ends the streams of events. */
+  /** Ends all event streams. */
   close(): void {
     clearInterval(this.#sweep)
     for (const { journal } of [this.defaultSpace, ...this.#spaces.values()]) journal.close()
@@ -181,9 +180,9 @@ export class Control implements HttpHandler {
     return [this.defaultSpace, ...this.#spaces.values()].reduce((sum, { faults }) => sum + faults.count, 0)
   }
 
-  /** For requests whose space is not known or not there before they are accepted. */
+  /** A placeholder until the request is accepted: only then is its space known, or created. */
   #unentered(name: string): Space {
-    return { name, stores: this.defaultSpace.stores }
+    return { name, items: this.defaultSpace.items }
   }
 
   #find(name: string): ControlledSpace | undefined {
@@ -195,7 +194,7 @@ export class Control implements HttpHandler {
     return space
   }
 
-  /** Why requests cannot name this space. */
+  /** Returns the error response if requests cannot name this space. */
   #findProblem(name: string, part: 'service' | 'control'): Response | undefined {
     const { spaces } = this.#options
     if (spaces === 'none') return problem(400, 'This service has no spaces: start it with --spaces path.')
@@ -207,7 +206,7 @@ export class Control implements HttpHandler {
     return isCallerSpace(name) ? undefined : problem(400, 'The name of a space is that in GET /__admin/spaces.')
   }
 
-  /** The space is made when nothing else is left to refuse the request. */
+  /** Moves the request into its space, which is created if it is missing. Called after all other checks. */
   #enter(context: RequestContext): Response | undefined {
     if (isEntered(context.space)) return undefined
     const space = this.#spaceFor(context)
@@ -223,7 +222,7 @@ export class Control implements HttpHandler {
     if (name === defaultSpace) return this.defaultSpace
     if (this.#options.spaces === 'path' && isFromOtherSite(context, this.#options.settings.cors))
       return problem(403, 'Pages of other sites may not create a space: --cors allows their origin.')
-    // Another request may have made it meanwhile.
+    // Another request may have created it meanwhile.
     return this.#find(name) ?? this.#open(name, method === 'GET' || method === 'HEAD')
   }
 
@@ -255,7 +254,7 @@ export class Control implements HttpHandler {
     return true
   }
 
-  /** Called when the space was deleted, too, maybe by way of another profile. */
+  /** Drops faults and journal of a space. Also called when the control API of another profile has deleted the space. */
   forget(name: string): void {
     this.#spaces.get(name)?.dispose()
     this.#spaces.delete(name)
@@ -270,7 +269,7 @@ export class Control implements HttpHandler {
     return space
   }
 
-  /** Drops the least recently used space, but for an empty one none that somebody would miss. */
+  /** Drops the least recently used space without subscribers; with `forEmpty`, none that `keptMs` protects. */
   #dropOne(forEmpty: boolean): boolean {
     const isMissed = ({ usedAt, hasChanged }: ControlledSpace) => hasChanged && this.#monotonicNow() - usedAt < keptMs
     const found = [...this.#spaces.values()].find(
@@ -289,10 +288,10 @@ export class Control implements HttpHandler {
 
 const isEntered = (space: Space): space is ControlledSpace => space instanceof ControlledSpace
 
-/** Without a token: for a route that requires none, and for local clients of the control API. */
+/** Returns the space that the token selects; the default space for a request that needs no token. */
 function nameByToken(context: RequestContext): string | Response {
   const { caller, path } = context
-  // Only this service signs tokens of the control API.
+  // Only tokens that this service has signed reach the control API, so their claim can be trusted.
   if (caller && controlPattern.test(path)) return grantedSpace(caller) ?? callerSpace(caller)
   return callerSpaceOf(context)
 }
@@ -311,24 +310,24 @@ const controlSettings = (
   verifyToken: requireScope(endedWithSpace(verifyToken, deletionsOf), controlScope),
   log: {
     ...settings.log,
-    // The page reads the items and faults again after each change, so only failures are logged.
+    // Only failures are logged, because /app reads items and faults again after each change.
     request(profile, context, response, milliseconds) {
       if (Number(response.status) >= 400) settings.log.request(profile, context, response, milliseconds)
     },
   },
 })
 
-/** Tells whether a page of an origin that is not allowed sent this. One that cannot read the response sends no Origin. */
+/** Whether a page of a forbidden origin sent this. Without Origin (images, links), Sec-Fetch-Site tells. */
 function isFromOtherSite(context: RequestContext, cors: CorsPolicy): boolean {
   const origin = context.request.header('origin')
   if (origin === undefined) return context.request.header('sec-fetch-site') === 'cross-site'
   return origin !== ownOrigin(context) && !isOriginAllowed(origin, cors)
 }
 
-/** The space that a request names, by the prefix of its path or by a header, and what it is for. */
+/** Returns the space that path or header name, and whether the request is to the profile or the control API. */
 function targetOf(request: Request) {
   const { target } = request
-  // An absolute-form target has an authority.
+  // The target may be in absolute form: http://authority/path.
   const whole = target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?#]*/i, '')
   const headerName = request.header(spaceHeader)
   const [prefix = '', segment] = spacePrefix.exec(whole) ?? []

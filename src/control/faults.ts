@@ -1,5 +1,5 @@
 import { isObject } from '../common/json.ts'
-import { checkOf } from '../common/schema.ts'
+import { memberCheck } from '../common/schema.ts'
 import { challengeExpired } from '../http/auth.ts'
 import type { AppliedFault, RequestContext } from '../http/context.ts'
 import type { Api } from '../http/dispatch.ts'
@@ -9,21 +9,21 @@ import { decode, errorCodesOf, type Route } from '../http/router.ts'
 import { type ActiveFault, type Fault, type FlagFault, faultMembers, maxWaitSeconds } from './schema.ts'
 
 export interface FaultSettings {
-  /** The faults that a space has at the start, and after a reset. */
+  /** The faults of --fault and --delay, which every space has at the start and after a reset. */
   readonly faults: readonly FlagFault[]
   readonly random: () => number
-  /** Counts the faults of all spaces but those of flags. */
+  /** Returns the number of faults in all spaces, without those of --fault and --delay. */
   readonly countFaults: () => number
 }
 
 type MutableFault = { -readonly [Name in keyof ActiveFault]: ActiveFault[Name] }
 
-/** Each space has its own faults. */
+/** The faults of a space. */
 export class Faults {
   readonly api: Api
   readonly #settings: FaultSettings
   readonly #onChange: () => void
-  /** Those of flags are the last. */
+  /** The active faults; those of --fault and --delay come last. */
   #active: MutableFault[]
   #lastId: number
   readonly #failures = new Map<Route, ReadonlyMap<number, ErrorCode | 'token-rejected'>>()
@@ -40,30 +40,30 @@ export class Faults {
     return this.#active
   }
 
-  /** How many faults there are but those of flags. */
+  /** The number of faults, without those of --fault and --delay. */
   get count(): number {
     return this.#active.filter(({ flag }) => !flag).length
   }
 
-  /** Whether a connection may be closed without a response. */
+  /** Whether an active fault closes connections without a complete response. */
   get closesConnections(): boolean {
     return this.#active.some(({ connection, times, used }) => connection && used < (times ?? Number.POSITIVE_INFINITY))
   }
 
-  /** Says why there cannot be `count` faults but those of flags; undefined where there can. */
+  /** Returns why this space cannot have `count` faults besides those of --fault and --delay; undefined if it can. */
   findProblem(count: number): string | undefined {
     if (count > maxFaults) return `There may be at most ${maxFaults} faults.`
     if (this.#settings.countFaults() - this.count + count <= maxFaultsTogether) return undefined
     return `There may be at most ${maxFaultsTogether} faults in all spaces together: reset one that you no longer need.`
   }
 
-  /** These faults replace all but those of flags. */
+  /** Replaces all faults but those of --fault and --delay. */
   set(faults: readonly Fault[]): void {
     this.#active = [...faults.map((fault) => this.#newFault(fault)), ...this.#active.filter(({ flag }) => flag)]
     this.#onChange()
   }
 
-  /** Adds a fault behind the others, but before those of flags: they would hide it. */
+  /** Inserts a fault before those of --fault and --delay, which would otherwise take effect first. */
   add(fault: Fault): ActiveFault {
     const added = this.#newFault(fault)
     const firstOfFlags = this.#active.findIndex(({ flag }) => flag)
@@ -72,9 +72,9 @@ export class Faults {
     return added
   }
 
-  /** Puts `fault` in the place of the one with this id, or removes that. Returns whether there is one. */
+  /** Replaces the fault with this id, or removes it if `fault` is undefined. Returns whether there was one. */
   replace(id: number, fault?: Fault): boolean {
-    const index = this.#active.findIndex((one) => one.id === id)
+    const index = this.#active.findIndex((active) => active.id === id)
     if (index < 0) return false
     this.#active.splice(index, 1, ...(fault ? [this.#activate(id, fault)] : []))
     this.#onChange()
@@ -98,7 +98,7 @@ export class Faults {
     return { id, ...fault, description: this.#describe(fault), used: 0 }
   }
 
-  /** Says which requests get what, such as `POST /api/todoitems: 503, twice`. */
+  /** Describes the requests and the effects of a fault: `POST /api/todoitems: 503, twice`. */
   #describe(fault: FlagFault, [failure, delay, rate] = effectsOf(fault), delayMs?: number): string {
     const { maxDelay = delay, share, times, flag } = fault
     const isForAll = routesOf(this.api, fault).every(
@@ -115,7 +115,7 @@ export class Faults {
     return `${requestsOf(fault)}: ${effects.filter(Boolean).join(', ')}${flag ? ` (${flag})` : ''}`
   }
 
-  /** The failure, the delay and the rate, each of the first that has one: the preferences, then fault by fault. */
+  /** Finds failure, delay and rate for a request: each from `Prefer`, or else from the first fault that has one. */
   find(context: RequestContext, route: Route): AppliedFault | undefined {
     if (isExempt(route)) return undefined
     const prefer = context.request.header('prefer')
@@ -183,8 +183,8 @@ export class Faults {
   }
 
   /**
-   * Returns the failures of a route by status, those too that other settings of the service would add: a required token, a
-   * rate limit. What a failing store causes comes first: a test wants it most.
+   * Returns the failures of a route by status, including those that only other settings cause: a required token, a rate
+   * limit. If several errors have the same status, those of a failing store win: tests want them most.
    */
   failuresOf(route: Route): ReadonlyMap<number, ErrorCode | 'token-rejected'> {
     const known = this.#failures.get(route)
@@ -205,7 +205,7 @@ export class Faults {
     return [...new Set(routes.flatMap((route) => [...this.failuresOf(route).keys()]))].sort()
   }
 
-  /** Unknown preferences are ignored (RFC 7240). */
+  /** Reads the preferences of a request, and ignores unknown ones (RFC 7240). */
   #preferred(header: string, context: RequestContext, route: Route): Preferred | Response {
     const preferences = parsePreferences(header)
     const [wait, code, connection, rate] = ['wait', 'code', 'connection', 'rate'].map((name) => preferences.get(name))
@@ -252,16 +252,15 @@ const matches = ({ method, path }: Fault, context: RequestContext, route: Route)
   (method === undefined || method === context.method) &&
   (path === undefined || isSamePath(path, route.path) || isSamePath(path, context.path))
 
-/** Most faults are for paths of another length. */
-const isSamePath = (one: string, other: string) =>
-  Math.abs(one.length - other.length) <= 1 && normalized(one) === normalized(other)
+/** Compares the lengths first, which settles most cases. */
+const isSamePath = (a: string, b: string) => Math.abs(a.length - b.length) <= 1 && normalized(a) === normalized(b)
 
-/** G1, G2: neither case nor one trailing slash matters. */
+/** G1, G2: removes differences that do not matter in a path: case, and one trailing slash. */
 const normalized = (path: string) => path.toLowerCase().replace(/(?<=.)\/$/, '')
 
 type SimulatedFailure = number | NonNullable<Fault['connection']> | 'failure'
 
-/** The failure, the delay and the rate. `failure` is that of the store. */
+/** Returns failure, delay and rate of a fault. A fault that has none of them makes the store fail (`failure`). */
 const effectsOf = ({ code, connection, delay, bytesPerSecond }: Fault) => {
   const failure = code ?? connection ?? ((delay ?? bytesPerSecond) === undefined ? 'failure' : undefined)
   return [failure satisfies SimulatedFailure | undefined, delay, bytesPerSecond] as const
@@ -279,7 +278,7 @@ function requestsOf({ method, path }: Fault): string {
   return method ? `${method} requests` : 'all requests'
 }
 
-/** Names are in lower case; of two equal ones the first counts. */
+/** Returns preferences by name in lower case. The first wins if a name is repeated. */
 const parsePreferences = (header: string) =>
   new Map(
     [...header.matchAll(preference)]
@@ -287,10 +286,10 @@ const parsePreferences = (header: string) =>
       .map(([, name = '', quoted, plain = '']) => [name.toLowerCase(), quoted ?? plain]),
   )
 
-/** Parameters of a preference, behind a semicolon, are skipped. */
+/** Matches a preference and skips its parameters, which follow a semicolon. */
 const preference = /(?:^|,)\s*([\w-]+)\s*(?:=\s*(?:"([^"]*)"|([^\s,;]*)))?/g
 
-/** A problem document for what is no part of the contract: neither profile has an error for it. */
+/** A problem document for an error that is not part of the contract, so that no profile has a response for it. */
 export const problem = (status: number, title: string, details: object = {}): Response => ({
   status,
   headers: { 'content-type': 'application/problem+json' },
@@ -298,7 +297,7 @@ export const problem = (status: number, title: string, details: object = {}): Re
   reason: title,
 })
 
-/** Returns the faults of PUT /__admin/faults, or what is wrong with them by position. */
+/** Reads the body of PUT /__admin/faults; the messages of a rejection are by position. */
 export function readFaults(text: string, faults: Faults) {
   const value: unknown = JSON.parse(text)
   if (!Array.isArray(value)) return new Rejection('body-invalid', { '': ['The body must be an array of faults.'] })
@@ -316,24 +315,16 @@ export function readFault(text: string, faults: Faults) {
   return messages.length > 0 ? new Rejection('body-invalid', { '': messages }) : (fault as Fault)
 }
 
-/** Each request looks at every fault, so there are not many. */
+/** The limit for a space: each request is compared with every fault. */
 const maxFaults = 1_000
-/** So many faults with the longest paths, and their descriptions, take about 24 MB. */
+/** The limit for all spaces: this many faults with the longest paths and descriptions take about 24 MB. */
 const maxFaultsTogether = 10_000
 
-const memberChecks = Object.fromEntries(Object.entries(faultMembers).map(([name, schema]) => [name, checkOf(schema)]))
-
-const mistakeIn = (member: keyof Fault, value: unknown, name: string = member): string | undefined => {
-  const mistake = memberChecks[member]?.(value)
-  return mistake && `${name} ${mistake.message}.`
-}
+const mistakeIn = memberCheck('member', faultMembers)
 
 export function faultErrors(fault: unknown, faults: Faults): string[] {
   if (!isObject(fault)) return ['A fault must be an object.']
-  const messages = Object.entries(fault).flatMap(([name, value]) => {
-    if (!isFaultMember(name)) return `There is no member ${name}: use ${Object.keys(faultMembers).join(', ')}.`
-    return mistakeIn(name, value) ?? []
-  })
+  const messages = Object.entries(fault).flatMap(([name, value]) => mistakeIn(name, value) ?? [])
   if (messages.length > 0) return messages
   const { path, code, connection, delay, maxDelay } = fault as Fault
   if (code !== undefined && connection !== undefined) return ['code and connection exclude each other.']
@@ -358,13 +349,11 @@ const routesOf = ({ routes }: Api, { method, path }: Pick<Fault, 'method' | 'pat
       (method === undefined || method === route.method) && (path === undefined || matchOf(path, route) !== undefined),
   )
 
-/** Faults and preferences are not for these. */
+/** Faults and preferences have no effect on health checks and files of pages. */
 const isExempt = ({ isHealthCheck, isPageFile }: Route) => isHealthCheck || isPageFile
 
-/** The control API and the page that uses it have these paths. */
+/** Matches the paths of the control API and of /app. */
 export const controlPattern = /^\/(?:__admin|app)(?:[/?]|$)/i
-
-const isFaultMember = (name: string): name is keyof Fault => Object.hasOwn(faultMembers, name)
 
 /** Tells whether the path is that of the route, or of an item; undefined where it is neither. */
 function matchOf(path: string, route: Route): 'matches' | 'id-malformed' | undefined {

@@ -4,21 +4,21 @@ import { isPreflight } from '../http/cors.ts'
 import { byteLengthOf, type Response } from '../http/response.ts'
 import type { ControlEvent, ItemChange, JournalEntry, JournalQuery, Message, Mistake } from './schema.ts'
 
-/** A journal keeps this of an entry. Time and messages are formatted when somebody looks at it, which is rare. */
+/** What the journal stores of a request. Time and messages are formatted when a client reads them, which is rare. */
 interface Recorded {
   readonly id: number
   readonly time: Date
-  /** What is shown as it is. */
+  /** The members of the entry that need no formatting. */
   shown: Omit<JournalEntry, 'id' | 'time' | 'request' | 'response'>
   request: RecordedMessage
   response: RecordedMessage
   bytes: number
-  /** Position in the order of all journals. */
+  /** The position of this entry among those of all journals. */
   readonly number: number
-  /** While the request is pending. */
+  /** Undefined once the request has ended. */
   context: RequestContext | undefined
   isRemoved: boolean
-  /** The id of the last event about it; 0 where there is none. */
+  /** The id of the last `request` event about this entry; 0 before the first. */
   eventId: number
   itemEventId: number
 }
@@ -29,23 +29,23 @@ export type RequestOutcome = Pick<
 >
 
 interface RecordedMessage {
-  /** Names and values in turn, or values by name. */
+  /** Alternating names and values, or values by name. */
   readonly headers: readonly string[] | Response['headers']
-  /** The bytes that are shown, and one more where the body is longer. */
+  /** The first bytes of the body: as many as are shown, and one more if the body is longer. */
   readonly body: string | Buffer | undefined
 }
 
 const nothing: RecordedMessage = { headers: undefined, body: undefined }
 
-/** The longest part of a body that is shown. */
+/** How many bytes of a body are shown. */
 const maxBodyBytes = 16 * 1024
 const maxEntries = 1_000
-/** The largest size of all journals together. */
+/** The memory limit of all journals together. */
 const maxJournalBytes = 16 * 2 ** 20
-/** Both are estimates. */
+/** Estimates of the memory that an entry takes, and a string in it, besides their text. */
 const entryOverheadBytes = 500
 const stringOverheadBytes = 24
-/** The largest number of clients that receive events, of all journals together. */
+/** How many clients may receive events, for all journals together. */
 export const maxSubscriptions = 100
 
 type JournalEvent = { readonly id: number } & (
@@ -53,17 +53,17 @@ type JournalEvent = { readonly id: number } & (
   | { readonly event: 'item' | ControlEvent; readonly data: object }
 )
 
-/** Finds the rules of the contract that a request broke, and those that its response has shown. */
+/** Returns the rules of the contract that a request broke, and those that the client has met. */
 export type RulesOf = (context: RequestContext, response: Response) => Pick<JournalEntry, 'rules' | 'met'>
 
-/** All journals share this memory. */
+/** The memory and the subscriptions that all journals share. */
 export class JournalBudget {
   readonly journals = new Set<Journal>()
   bytes = 0
   lastNumber = 0
   subscriptions = 0
 
-  /** Removes the oldest entries of all journals. */
+  /** Removes the oldest entries, of whatever journal, until the rest is within the limit. */
   makeRoom(): void {
     while (this.bytes > maxJournalBytes) {
       let oldest: Journal | undefined
@@ -74,7 +74,7 @@ export class JournalBudget {
   }
 }
 
-/** Counts what the journal may no longer have. */
+/** Statistics of the requests to a space, including those whose entries the journal has removed. */
 export class Use {
   lastUsed: Date | undefined
   requests = 0
@@ -110,21 +110,21 @@ export class Use {
 export class Journal {
   /** Entries are in the order in which the requests began. */
   readonly #entries: Recorded[] = []
-  /** Those that began in this turn of the event loop. */
+  /** The entries that were added in this turn of the event loop. */
   #begun: Recorded[] = []
   readonly #budget: JournalBudget
   readonly #now: () => Date
   readonly #rulesOf: RulesOf
-  /** The key ends the stream of a client; the value sends what is new. */
+  /** For each client: the key is a function that ends its stream, the value one that sends the new events. */
   readonly #subscriptions = new Map<() => void, () => void>()
   #isClosed = false
-  /** Entries and events are numbered together. */
+  /** Entries and events take their ids from the same sequence. */
   #lastId = 0
-  /** Ids of the last event of each kind. */
+  /** The id of the last event of each kind. */
   readonly #controlEvents = new Map<ControlEvent, number>()
-  /** What clients did since the start or the last reset. */
+  /** Statistics since the start or the last reset. */
   use = new Use()
-  /** The last event about an entry is formatted once for all subscribers. */
+  /** The last `request` event as text, so that it is formatted once for all subscribers. */
   #sent: { readonly id: number; readonly text: string } | undefined
 
   constructor(budget: JournalBudget, now: () => Date, rulesOf: RulesOf) {
@@ -138,7 +138,7 @@ export class Journal {
     return this.#entries[0]?.number ?? Number.POSITIVE_INFINITY
   }
 
-  /** Adds an entry for a request whose head was read; undefined where it gets none. */
+  /** Adds an entry for a request whose head was read. Files of pages get none, nor does any request after `close`. */
   begin(context: RequestContext): Recorded | undefined {
     const { request, path, query, route, space } = context
     if (this.#isClosed || route?.isPageFile) return undefined
@@ -176,7 +176,7 @@ export class Journal {
     return entry
   }
 
-  /** Subscribers hear of requests that take longer than a turn of the event loop. */
+  /** Sends an event for requests that are pending after a turn of the event loop; others get one when they end. */
   #announce(): void {
     const pending = this.#begun.filter(({ context, isRemoved }) => context && !isRemoved)
     this.#begun = []
@@ -184,7 +184,7 @@ export class Journal {
     if (pending.length > 0) this.#notify()
   }
 
-  /** The response is undefined where the client did not wait for it. */
+  /** Completes an entry. The response is undefined if there was none. */
   end(entry: Recorded, response: Response | undefined, outcome: RequestOutcome, milliseconds: number): void {
     const { context, shown } = entry
     entry.context = undefined
@@ -209,7 +209,7 @@ export class Journal {
     this.changed(entry, outcome.item)
   }
 
-  /** Tells subscribers of an entry, and of the item that its request has changed. */
+  /** Sends subscribers an event for the entry, and another one for the item that its request has changed. */
   changed(entry: Recorded, item: ItemChange | undefined): void {
     if (entry.isRemoved) return
     entry.eventId = ++this.#lastId
@@ -238,7 +238,7 @@ export class Journal {
     while (this.#entries.length > 0) this.removeOldest()
   }
 
-  /** Returns the last `limit` entries behind the one with the id `since`, the newest last. */
+  /** Returns the last `limit` entries with ids above `since`, the newest last. */
   list({ since = 0, limit = maxEntries, preflights = true }: JournalQuery = {}): JournalEntry[] {
     const entries = this.#entries.filter(({ id, shown }) => id > since && (preflights || !shown.isPreflight))
     return (limit === 0 ? [] : entries.slice(-limit)).map(toEntry)
@@ -258,11 +258,11 @@ export class Journal {
   }
 
   /**
-   * Sends events as text: what is newer than `lastId`, then what follows. A client that does not keep up gets the rest when it
-   * does, as far as the journal still has it: nothing is kept for it.
+   * Sends events as text: those after `lastId` at once, later ones as they occur. Nothing is buffered for a slow
+   * client: it gets the events that it missed when it reads again, if the journal still has them.
    */
   subscribe(send: (text: string) => boolean, lastId = this.#lastId, end: () => void) {
-    // A higher id is from another process.
+    // An id that was not assigned yet comes from an earlier process.
     let sentId = lastId > this.#lastId ? 0 : lastId
     let isWaiting = false
     const resume = () => {
@@ -286,7 +286,7 @@ export class Journal {
     if (this.#subscriptions.delete(end)) this.#budget.subscriptions--
   }
 
-  /** Ends the subscriptions, and returns the memory of the entries. */
+  /** Ends all subscriptions, and removes all entries. */
   close(): void {
     this.#isClosed = true
     this.clear()
@@ -308,10 +308,10 @@ export class Journal {
       if (eventId > lastId) events.push({ id: eventId, event: 'request', data: entry })
       if (itemEventId > lastId && shown.item) events.push({ id: itemEventId, event: 'item', data: shown.item })
     }
-    return events.filter(({ id }) => id > lastId).sort((one, other) => one.id - other.id)
+    return events.filter(({ id }) => id > lastId).sort((a, b) => a.id - b.id)
   }
 
-  /** The format is that of https://html.spec.whatwg.org/multipage/server-sent-events.html. */
+  /** Formats an event for https://html.spec.whatwg.org/multipage/server-sent-events.html. */
   #format({ id, event, data }: JournalEvent): string {
     const textOf = (shown: object) => `id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(shown)}\n\n`
     if (event !== 'request') return textOf(data)
@@ -323,13 +323,13 @@ export class Journal {
 const sizeOf = (body: RecordedMessage['body']) =>
   body === undefined ? 0 : typeof body === 'string' ? 2 * body.length : body.length
 
-/** Bytes are copied where a part would keep a larger buffer in memory. */
+/** Returns the part of a body to keep, copied if a slice would keep a larger buffer in memory. */
 function firstBytes(body: Response['body'] | Buffer): RecordedMessage['body'] {
   if (body === undefined || typeof body === 'function' || body.length === 0) return undefined
-  // A character has up to three bytes for each UTF-16 code unit.
+  // In UTF-8, a UTF-16 code unit takes at most three bytes.
   if (typeof body === 'string')
     return 3 * body.length <= maxBodyBytes ? body : Buffer.from(body.slice(0, maxBodyBytes + 1))
-  // A request body is a part of what the socket read.
+  // The body of a request is a slice of a larger buffer of the socket.
   if (Buffer.isBuffer(body)) return Buffer.from(body.subarray(0, maxBodyBytes + 1))
   const [first] = body
   if (body.length === 1 && first && first.length <= maxBodyBytes) return first
@@ -352,19 +352,19 @@ const toEntry = ({ id, time, shown, request, response, context }: Recorded): Jou
 })
 
 function toMessage({ headers = {}, body }: RecordedMessage): Message {
-  // A decoder leaves out the first bytes of a character that is cut.
+  // StringDecoder omits a character that the limit has cut in two.
   const text = typeof body === 'object' ? new StringDecoder().write(body.subarray(0, maxBodyBytes)) : body
   const isTruncated = body !== undefined && body.length > maxBodyBytes
   return { headers: visibleHeaders(headers), body: text ?? null, ...(isTruncated && { isTruncated }) }
 }
 
-/** Parts of the names of headers with credentials: X-Auth, Api_Key, SessionId, X-Hub-Signature-256 and the like. */
+/** Matches a part of the name of a header with credentials: X-Auth, Api_Key, SessionId, X-Hub-Signature-256. */
 const secretPart =
   /^(?:assertion|bearer|creds?|csrf|dpop|hmac|mfa|nonce|oidc|otp|pass|passcode|pin|pwd|saml|sas|sid|sig|sign|sso|ticket|totp|xsrf)$|^[ox]?auth(?!or(?:s|ity|ized)?$|enticated?$)|auth$|keys?$|cookie|credential|jwt|passphrase|passw|secret|session|signature|token/
-/** Keys of another kind, and headers of CORS, which name others. */
+/** Matches names with keys that are not secret, and CORS headers, whose names contain those of other headers. */
 const otherHeader = /(?:cache|idempotency|partition|public|routing|surrogate|websocket)[^a-z\d]?key|^access-control-.*/
 
-/** Whether the name, in lower case, is that of a header with credentials. */
+/** Whether a header with this name, in lower case, has credentials. */
 const isSecret = (name: string) =>
   name
     .replace(otherHeader, '')
@@ -387,7 +387,7 @@ const changes: Readonly<Record<string, ItemChange['change']>> = {
   deleteItem: 'deleted',
 }
 
-/** What a request has changed. The response to a POST names the new id where the service assigns it. */
+/** Returns the item that a request has changed. If the service has assigned its id, the id is in Location. */
 export function itemChange({ route, id, body }: RequestContext, { status, headers }: Response): ItemChange | undefined {
   const change = status >= 200 && status < 300 ? changes[route?.operation ?? ''] : undefined
   const location = headers?.location

@@ -1,6 +1,6 @@
 /*
- * The JSON objects of the control API. `start` shows some of the types to other packages, so what this file imports needs no
- * types of Node.
+ * The JSON objects of the control API. Some of these types are part of `start`, so neither this file nor its imports
+ * use types of Node: other packages may not have them.
  */
 import type { ProfileUrls } from '../common/profile-urls.ts'
 import {
@@ -61,15 +61,15 @@ export const faultMembers = {
   }),
 }
 
-/** A failure, a delay or a rate that requests get until it is used up; docs/control.md describes the members. */
+/** A failure, a delay or a rate for matching requests; docs/control.md describes the members. */
 export interface Fault extends Partial<ObjectOf<typeof faultMembers>> {}
 
-/** POST /__admin/faults takes such a fault. */
+/** The body of POST /__admin/faults. */
 export const faultSchema: Schema<Fault> = { type: 'object', properties: faultMembers, additionalProperties: false }
 
 export const faultsSchema = arrayOf(faultSchema)
 
-/** A fault in its space. */
+/** A fault of a space, with its id and how often it was used. */
 export const activeFaultSchema = object(
   {
     id: wholeNumber,
@@ -80,7 +80,7 @@ export const activeFaultSchema = object(
 )
 export type ActiveFault = ValueOf<typeof activeFaultSchema>
 
-/** A fault that every space has at the start. */
+/** A fault of --fault or --delay, which every space has at the start. */
 export type FlagFault = Omit<ActiveFault, 'id' | 'description' | 'used'>
 
 export const activeFaultsSchema = arrayOf(activeFaultSchema)
@@ -126,7 +126,7 @@ export const journalEntry = object(
   },
 )
 
-/** GET /__admin/requests and the events show a request and its response in this way. */
+/** A request and its response, in GET /__admin/requests and in events. */
 export interface JournalEntry extends ValueOf<typeof journalEntry> {}
 
 export const entriesSchema = arrayOf(journalEntry)
@@ -140,6 +140,7 @@ export const journalQueryMembers = {
 /** The parameters of GET /__admin/requests. */
 export interface JournalQuery extends Partial<ObjectOf<typeof journalQueryMembers>> {}
 
+/** The parameters of POST /__admin/codes. */
 export const codeQueryMembers = {
   validForSeconds: integer('How long it is valid: 300, where absent.', {
     minimum: 1,
@@ -147,13 +148,10 @@ export const codeQueryMembers = {
   }),
 }
 
-/** The parameters of POST /__admin/codes. */
-export interface CodeQuery extends Partial<ObjectOf<typeof codeQueryMembers>> {}
-
 /** The items were replaced, the journal was emptied, or the faults have changed. */
 export type ControlEvent = 'reset' | 'clear' | 'faults'
 
-/** GET /__admin/events sends these. */
+/** An event of GET /__admin/events. */
 export type ServiceEvent = { readonly id: number } & (
   | { readonly event: 'request'; readonly data: JournalEntry }
   | { readonly event: 'item'; readonly data: ItemChange }
@@ -164,19 +162,19 @@ export interface ServiceInfo {
   readonly version: string
   readonly startedAt: string
   readonly store: string
-  /** The items are in a file or a database. */
+  /** Whether the items are in a file or a database. */
   readonly isPersistent: boolean
   readonly profiles: readonly ProfileUrls[]
 }
 
-/** How requests name their space: by path or header, by the caller's token, or not at all. */
+/** What selects the space of a request: its path or a header, its token, or nothing. */
 export type SpaceMode = 'path' | 'caller' | 'none'
 
 interface ContractRule {
   readonly id: string
   readonly basis: 'spec' | 'choice'
   readonly sentence: string
-  /** By requests of a client; the others say how mistakes are answered, or what the service keeps. */
+  /** Whether a request can meet the rule. Other rules are about responses to mistakes, or about what is stored. */
   readonly canBeMet: boolean
 }
 
@@ -191,9 +189,9 @@ export interface ProfileInfo extends ServiceInfo {
 
 export interface SpaceInfo extends ProfileInfo {
   readonly instance: string
-  /** Undefined for the default space. */
+  /** The name of the space; undefined for the default space. */
   readonly space?: string | undefined
-  /** Whether the items were written since the start, or the last reset. */
+  /** Whether an item was written since the start or the last reset. */
   readonly hasChanged: boolean
 }
 
@@ -223,12 +221,12 @@ const spaceUse = object(
   },
 )
 export type Mistake = ValueOf<typeof mistake>
-/** A space, and what its clients did. */
+/** A space with statistics of its requests. */
 export interface SpaceUse extends ValueOf<typeof spaceUse> {}
 
 export const spaceUsesSchema = arrayOf(spaceUse)
 
-/** GET /__admin/info shows this to the page. */
+/** The response of GET /__admin/info. */
 export interface Info extends SpaceInfo {
   readonly profile: string
   readonly title: string
@@ -237,9 +235,9 @@ export interface Info extends SpaceInfo {
     readonly method: string
     readonly path: string
     readonly secured: boolean
-    /** A fault may demand these. */
+    /** The statuses that a fault or `Prefer: code` can simulate. */
     readonly statuses: readonly number[]
   }[]
-  /** Only local clients get one. */
+  /** A development token, for local clients alone. */
   readonly token?: string | undefined
 }

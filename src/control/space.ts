@@ -3,26 +3,23 @@ import { describeBlocked } from '../http/cors.ts'
 import type { Api, DispatchSettings } from '../http/dispatch.ts'
 import type { Ending, Space } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
-import type { FromSchema, ObjectSchema } from '../http/schema.ts'
-import type { Awaitable, IfMatch, ListRepresentation, Reader, ReplaceOutcome, Stores } from '../store/store.ts'
+import type { Awaitable, Collection, IfMatch, ListRepresentation, Reader, ReplaceOutcome } from '../store/store.ts'
 import { type FaultSettings, Faults } from './faults.ts'
 import { itemChange, Journal, type JournalBudget, type RequestOutcome, type RulesOf, Use } from './journal.ts'
 import type { ItemChange, ProfileInfo, SpaceInfo, SpaceMode } from './schema.ts'
 
-export type ItemBodies = readonly FromSchema<ObjectSchema>[]
-
 /** The items of a space are read and replaced in the same way in every profile. */
 export interface SpaceItems {
-  readonly stores: Stores
+  readonly collection: Collection
   list(reader?: Reader): Awaitable<ListRepresentation>
   /** Restores the starting items. */
   reset(): Awaitable<ReplaceOutcome>
-  putItems(items: ItemBodies, ifMatch?: IfMatch): Awaitable<ReplaceOutcome>
+  putItems(items: readonly object[], ifMatch?: IfMatch): Awaitable<ReplaceOutcome>
   /** Called when the journal and the faults of the space are dropped. */
   dispose(): void
 }
 
-/** What all spaces of a profile share. */
+/** Settings that are the same for all spaces of a profile. */
 export interface SpaceSettings {
   readonly api: Api
   readonly rulesOf: RulesOf
@@ -35,14 +32,14 @@ export interface SpaceSettings {
   readonly onFaultsChange: () => void
 }
 
-/** A space with its faults and its journal: what the control API works on. */
+/** A space with its faults and its journal, on which the control API works. */
 export class ControlledSpace implements Space {
   readonly name: string
   readonly instance: string
   readonly journal: Journal
   readonly faults: Faults
   usedAt: number
-  /** Whether its items are others than at the start. */
+  /** Whether an item was written since the start or the last reset. */
   hasChanged = false
   readonly #items: SpaceItems
   readonly #shared: SpaceSettings
@@ -61,8 +58,8 @@ export class ControlledSpace implements Space {
     })
   }
 
-  get stores(): Stores {
-    return this.#items.stores
+  get items(): Collection {
+    return this.#items.collection
   }
 
   info(): SpaceInfo {
@@ -75,7 +72,7 @@ export class ControlledSpace implements Space {
     return this.#items.list(reader)
   }
 
-  /** Restores the faults, too, and empties the journal. */
+  /** Restores the items and the faults of the start, and empties the journal. */
   async reset(): Promise<ReplaceOutcome> {
     const outcome = await this.#items.reset()
     if (outcome !== 'replaced') return outcome
@@ -87,7 +84,7 @@ export class ControlledSpace implements Space {
     return outcome
   }
 
-  async putItems(sent: ItemBodies, ifMatch?: IfMatch): Promise<ReplaceOutcome> {
+  async putItems(sent: readonly object[], ifMatch?: IfMatch): Promise<ReplaceOutcome> {
     const outcome = await this.#items.putItems(sent, ifMatch)
     if (outcome !== 'replaced') return outcome
     this.hasChanged = true
@@ -105,7 +102,7 @@ export class ControlledSpace implements Space {
     this.#items.dispose()
   }
 
-  /** Adds the request to the journal, and to the log when it has ended. Takes its response before that is sent. */
+  /** Adds the request to the journal, and logs it when it has ended. The returned function takes its response. */
   record(context: RequestContext): NonNullable<RequestContext['record']> {
     const { api, settings } = this.#shared
     const { monotonicNow, log } = settings
@@ -127,7 +124,7 @@ export class ControlledSpace implements Space {
       if (outcome === 'reset') return
       item = itemChange(context, outcome)
       this.hasChanged ||= item !== undefined
-      // Its client did not wait for it.
+      // The client left before the response, so the entry has ended without the changed item.
       if (item && hasEnded && entry) this.journal.changed(entry, item)
     }
   }

@@ -2,17 +2,17 @@ import { Rejection } from './errors.ts'
 import type { Claims, Request } from './request.ts'
 import { empty, type Response } from './response.ts'
 
-/** `errorDescription` is for the client, the reasons are for the log. */
+/** Verifies a token. `errorDescription` is sent to the client; the reasons are for the log. */
 export type VerifyToken = (token: string) => Promise<
   | { readonly claims: Claims }
   | { readonly errorDescription: string; readonly reason: string }
-  /** The token is valid, but not for this (RFC 6750, 3.1). */
+  /** The token is valid, but lacks this scope (RFC 6750, 3.1). */
   | { readonly missingScope: string }
-  /** There is no key yet that could tell whether the token is valid. */
+  /** The keys could not be fetched, so the token may be valid. */
   | { readonly undecidedReason: string }
 >
 
-/** S6: the claims of the bearer token, or the challenge. */
+/** S6: returns the claims of the bearer token, or the error response. */
 export async function authenticate(
   request: Request,
   verifyToken: VerifyToken,
@@ -36,14 +36,14 @@ export async function authenticate(
 
 const bearerToken = (request: Request) => /^Bearer +(\S.*)$/i.exec(request.header('authorization') ?? '')?.[1]
 
-/** The response to this request where a token is required: the one that it has is taken for expired. */
+/** Simulates a 401: as if the token of this request had expired, or were missing. */
 export const challengeExpired = (request: Request): Response =>
   bearerToken(request) ? tokenInvalid('The token has expired', 'the token has expired') : tokenMissing
 
-/** Two Authorization headers, joined with ", " by a server that did not find them. In one, `=` follows a name there. */
+/** Matches two Authorization headers joined with ", ". In a single header, a comma is followed by `name=`. */
 const repeated = /, (?:[^\s,="]+(?: |$)|$)/
 
-/** Accepts only tokens that were made for this. */
+/** Accepts only tokens with this scope. */
 export const requireScope =
   (verifyToken: VerifyToken, scope: string): VerifyToken =>
   async (token) => {

@@ -3,31 +3,30 @@ import { clientAddress, isLoopbackHost, type ProxyTrust, trustedOrigin } from '.
 import type { Claims, HandlerInput, Request, Space } from './request.ts'
 import type { Response } from './response.ts'
 import type { Route } from './router.ts'
-import type { FromSchema, ObjectSchema } from './schema.ts'
 
-/** A delay, a rate or a failure that somebody asked for, in development. */
+/** The delay, the rate and the failure that faults and `Prefer` demand for a request, in development. */
 export interface AppliedFault {
   readonly delayMs: number
   /** The rate at which the body of the response is sent. */
   readonly bytesPerSecond: number | undefined
-  /** `lost`: the handler runs and its response is not sent. */
+  /** What happens to the request. `lost`: the handler runs, but its response is not sent. */
   readonly outcome: Rejection | Response | 'reset' | 'truncate' | 'lost' | 'none'
-  /** The value of the header Preference-Applied; empty where no preference was applied. */
+  /** The value of the header Preference-Applied; empty if no preference was applied. */
   readonly applied: string
-  /** All that was applied, for the journal. */
+  /** Describes all faults and preferences that were applied, for the journal. */
   readonly description: string
-  /** Those of the control API. */
+  /** The ids of the faults that were applied. */
   readonly faultIds: readonly number[]
-  /** The fault or preference that the outcome comes from; undefined where that is `none`. */
+  /** Describes the fault or preference that the outcome comes from; undefined if the outcome is `none`. */
   readonly simulatedBy: string | undefined
 }
 
 export interface ContextSettings {
-  /** Requests that name no space work on this. */
+  /** The space of requests that name none. */
   readonly space: Space
-  /** Undefined: no proxy is trusted. */
+  /** Which proxies are trusted; undefined: none. */
   readonly trustProxy: ProxyTrust | undefined
-  /** The public URL; undefined: the origin that each request names. */
+  /** The public URL; undefined: the scheme and host of each request. */
   readonly baseUrl: string | undefined
   readonly newId: () => string
 }
@@ -36,29 +35,29 @@ const noMembers = {}
 const absoluteForm = /^https?:\/\/([^/?#]*)(.*)$/is
 
 /** One request on its way through dispatch. */
-export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSchema>> {
+export class RequestContext implements HandlerInput<unknown, Readonly<Record<string, unknown>>> {
   readonly request: Request
-  /** The path has no query, which may contain a secret. */
+  /** Without the query, which may contain a secret. */
   readonly path: string
-  /** The query has its question mark; empty where there is none. */
+  /** With the question mark; empty if there is no query. */
   readonly query: string
   readonly startedAt: number
   space: Space
   route: Route | undefined
   id: unknown
-  body: FromSchema<ObjectSchema> = noMembers
+  body: Readonly<Record<string, unknown>> = noMembers
   bodyBytes: Buffer | undefined
   hasAllMembers = false
-  /** Whether a page or one of its files was asked for. */
+  /** Whether the request is for a page or one of its files. */
   isPage = false
-  /** What takes the place of the handler, or of its response. */
+  /** The faults and preferences that apply to the request. */
   fault: AppliedFault | undefined
   caller: Claims | undefined
-  /** The origin of a page that may not read the response. */
+  /** The origin of the page that sent the request, if CORS does not let it read the response. */
   blockedOrigin: string | undefined
-  /** Development: takes the response, or that the connection is reset in its place. */
+  /** Development: records the response, or that the connection is reset instead. */
   record: ((outcome: Response | 'reset') => void) | undefined
-  /** The authority of an absolute-form target replaces Host (RFC 9112, 3.2.2). */
+  /** The authority of a target in absolute form, which replaces Host (RFC 9112, 3.2.2). */
   readonly targetAuthority: string | undefined
   readonly pathPrefix: string
   readonly #settings: ContextSettings
@@ -89,7 +88,7 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
     this.query = queryStart < 0 ? '' : target.slice(queryStart)
   }
 
-  /** The authority that the client named, without regard to proxies. */
+  /** The authority in the request itself, whatever X-Forwarded-Host says. */
   get authority(): string | undefined {
     return this.targetAuthority ?? this.request.header('host')
   }
@@ -104,7 +103,7 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
     const { baseUrl } = this.#settings
     if (baseUrl !== undefined) return `${baseUrl}${this.pathPrefix}`
     const { isSecure, authority } = this.origin
-    // HTTP/1.0 has no Host.
+    // A request of HTTP/1.0 may lack Host.
     return `${isSecure ? 'https' : 'http'}://${authority ?? `localhost:${this.request.localPort}`}${this.pathPrefix}`
   }
 
@@ -117,15 +116,15 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
     return this.request.method
   }
 
-  /** The trace id of `traceparent` (W3C Trace Context), else a new one; made only for requests that fail or are logged. */
+  /** The trace id of `traceparent` (W3C Trace Context), or a new one, which is created when it is first read. */
   get traceId(): string {
     this.#traceId ??= traceIdIn(this.request.header('traceparent')) ?? this.#settings.newId()
     return this.#traceId
   }
 
   /**
-   * A loopback peer that named a loopback host, not through a proxy. The name matters: a foreign site can rebind its own
-   * host name to this machine (DNS rebinding). A proxy that adds no header may send HTTP/1.0, as nginx does.
+   * Whether the client runs on this machine, addressed a loopback host and used no proxy. The host is checked because
+   * another site can point its name at this machine (DNS rebinding). A proxy shows by a header, or by HTTP/1.0 (nginx).
    */
   get isLocal(): boolean {
     const { remoteAddress, isHttp10, rawHeaders } = this.request
@@ -141,8 +140,9 @@ export class RequestContext implements HandlerInput<unknown, FromSchema<ObjectSc
 const slash = 0x2f
 
 /**
- * The trace id of a `traceparent` (W3C Trace Context, 3.2): version, trace id, parent id and flags in hexadecimal. Ids of
- * zeros are invalid, as is version ff; version 00 ends there, and a later one may go on after another hyphen.
+ * Returns the trace id of `traceparent` (W3C Trace Context, 3.2): version, trace id, parent id and flags in
+ * hexadecimal. Ids of zeros are invalid, as is version ff. Version 00 ends after the flags; a later version may add
+ * more parts.
  */
 function traceIdIn(traceparent: string | undefined): string | undefined {
   const [, version, traceId, parentId, rest] = traceparentParts.exec(traceparent ?? '') ?? []
@@ -152,6 +152,6 @@ function traceIdIn(traceparent: string | undefined): string | undefined {
 const traceparentParts = /^([\da-f]{2})-([\da-f]{32})-([\da-f]{16})-[\da-f]{2}(|-.*)$/
 const isZero = (digits: string | undefined) => /^0*$/.test(digits ?? '')
 
-/** The names of headers that proxies add. */
+/** Matches the names of headers that proxies add. */
 const proxyHeader =
   /^(?:via|forwarded|x-(?:original-)?forwarded(?:-.*)?|x-original-(?:host|url)|(?:.*-)?(?:client|connecting|real)-?ip|x-envoy-.*|cdn-loop|max-forwards|proxy-connection)$/i

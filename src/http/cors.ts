@@ -3,7 +3,7 @@ import { isLoopbackHost } from './proxy.ts'
 import type { Request } from './request.ts'
 import { type Response, withHeaders } from './response.ts'
 
-/** An origin as browsers send it, or undefined. */
+/** Returns an origin as browsers send it; undefined if the text is not an http or https origin. */
 export function parseOrigin(text: string): string | undefined {
   if (!/^https?:\/\/[^/?#@]+$/i.test(text) || !URL.canParse(text)) return undefined
   return new URL(text).origin
@@ -12,16 +12,16 @@ export function parseOrigin(text: string): string | undefined {
 /** Origins whose pages may use the service. Credentials (cookies) are never allowed. */
 export type CorsPolicy = 'any' | 'loopback' | readonly string[]
 
-/** Any scheme: mobile web views use their own, such as capacitor://localhost. */
+/** Matches any scheme, because mobile web views use their own, such as capacitor://localhost. */
 const originParts = /^[a-z][a-z\d+.-]*:\/\/(.+?)(?::\d+)?$/i
 
-/** The names below localhost are loopback names, too (RFC 6761, 6.3). */
+/** Also accepts names such as app.localhost, which are loopback names (RFC 6761, 6.3). */
 function isLoopbackOrigin(origin: string): boolean {
   const [, host = ''] = originParts.exec(origin) ?? []
   return isLoopbackHost(host) || /^(?:[\w-]+\.)+localhost$/i.test(host)
 }
 
-/** Whether pages of any other origin may use the service. */
+/** Whether the policy allows pages of at least one other origin. */
 export const allowsOtherOrigins = (policy: CorsPolicy) => policy === 'any' || policy === 'loopback' || policy.length > 0
 
 export const isOriginAllowed = (origin: string, policy: CorsPolicy) =>
@@ -30,7 +30,7 @@ export const isOriginAllowed = (origin: string, policy: CorsPolicy) =>
 const allowedHeaders = 'Authorization, Content-Type, If-Match, If-None-Match, traceparent'
 const exposedHeaders = 'Location, ETag, Retry-After, WWW-Authenticate'
 
-/** A CORS-preflight request of https://fetch.spec.whatwg.org, by which a browser asks whether a page may send another one. */
+/** Whether this is a CORS preflight (https://fetch.spec.whatwg.org): browsers send it before the request of a page. */
 export const isPreflight = (request: Request) =>
   request.method === 'OPTIONS' &&
   request.header('origin') !== undefined &&
@@ -59,7 +59,7 @@ export function withCors(
   return withHeaders(response, headers)
 }
 
-/** What to type, so that pages of this origin may use the service. */
+/** Says that CORS blocks this origin, and which flag would allow it. */
 export function describeBlocked(text: string): string {
   const origin = parseOrigin(text)
   return `Pages from ${origin ?? text.slice(0, 100)} may not use this service; --cors ${origin ?? "'*'"} would allow them.`
@@ -67,7 +67,7 @@ export function describeBlocked(text: string): string {
 
 const maxReportedOrigins = 100
 
-/** Reports each origin that is not allowed once. */
+/** Returns a function that reports each blocked origin once. */
 export function originReporter(report: (message: string) => void): (origin: string) => void {
   const reported = new Set<string>()
   return (text) => {

@@ -170,7 +170,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
         const body =
           typeof bytes === 'string'
             ? new Rejection(bytes)
-            : route.readBody && parseJson(bytes, route.readBody, maxJsonValues, context)
+            : route.readBody && parseJson(bytes, route.readBody, context, maxJsonValues)
         if (body instanceof Rejection) finish(context, body)
         else {
           if (body) context.body = body

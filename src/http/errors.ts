@@ -1,11 +1,11 @@
 interface ErrorDefinition {
   readonly status: number
   readonly title: string
-  /** What follows on the connection cannot be trusted, or will not be read. */
+  /** The connection is closed, because the bytes after this request cannot be read as another request. */
   readonly closesConnection?: true
 }
 
-/** Every way a request can fail. A profile's error table decides what a client sees of it. */
+/** Every error of a request. The error table of a profile decides what the client gets. */
 export const errors = {
   'target-malformed': { status: 400, title: 'The request target is not a path.' },
   'host-malformed': { status: 400, title: 'The Host header is missing or malformed.', closesConnection: true },
@@ -22,25 +22,25 @@ export const errors = {
   'body-malformed': { status: 400, title: 'The body must be one JSON object in UTF-8.' },
   /** A member is missing or has the wrong type. */
   'body-invalid': { status: 400, title: 'One or more members of the body are missing or invalid.' },
-  /** Every member has its type, and one of them has a value that cannot be stored. */
+  /** All members have the right type, but a value cannot be stored. */
   'value-unstorable': { status: 400, title: 'One or more members of the body have a value that cannot be stored.' },
-  /** A parameter of the query; only in the control API. */
+  /** A parameter of the query is invalid. Only the control API has this error. */
   'query-invalid': { status: 400, title: 'One or more parameters of the query are invalid.' },
   'origin-forbidden': { status: 403, title: 'Pages of another origin may not use this API.' },
-  /** Only in the control API. */
+  /** Only the control API has this error. */
   'code-invalid': { status: 403, title: 'The code is wrong, or was used, or has expired: get a new one.' },
-  /** Only in the control API. */
+  /** Only the control API has this error. */
   'too-many-wrong-codes': {
     status: 429,
     title: 'The code is not valid, and neither were many before it: try again in a second.',
   },
-  /** Only in the control API. */
+  /** Only the control API has this error. */
   'too-many-codes': {
     status: 409,
     title: 'This space has 20 codes that nobody has used: use one of them, or wait until they expire.',
   },
   'ids-differ': { status: 400, title: 'The id in the path differs from the id in the body.' },
-  /** Only in the control API. */
+  /** Only the control API has this error. */
   'fault-missing': { status: 404, title: 'No fault has this id.' },
   'space-missing': { status: 404, title: 'No space has this name.' },
   'item-missing': { status: 404, title: 'No item has this id.' },
@@ -49,7 +49,7 @@ export const errors = {
   'store-unavailable': { status: 503, title: 'The items cannot be reached at the moment.' },
   'keys-unavailable': { status: 503, title: 'The token cannot be checked at the moment.' },
   'store-full': { status: 503, title: 'There is no room for more items.' },
-  /** Only in the control API. */
+  /** Only the control API has this error. */
   'too-many-event-streams': { status: 503, title: 'Too many clients receive events.' },
   'too-many-requests': { status: 429, title: 'This client sends too many requests.' },
   'uploads-exceeded': { status: 503, title: 'The bodies that are being received take too much memory.' },
@@ -59,14 +59,14 @@ export const errors = {
 
 export type ErrorCode = keyof typeof errors
 
-/** What is wrong with a body: member → messages. */
+/** The mistakes in a body: member → messages. */
 export type MemberErrors = Readonly<Record<string, readonly string[]>>
 
-/** Why a request is not handled. Returned, not thrown: a stack trace per 404 would cost more than the request. */
+/** Why a request is rejected. It is returned, not thrown: a stack trace would cost more than handling the request. */
 export class Rejection {
   readonly code: ErrorCode
   readonly members: MemberErrors | undefined
-  /** Only the log has it. */
+  /** For the log and the journal; the responses of the profiles do not contain it. */
   readonly reason: string | undefined
 
   constructor(code: ErrorCode, members?: MemberErrors, reason?: string) {
@@ -76,12 +76,12 @@ export class Rejection {
   }
 }
 
-/** The body as a whole is wrong: no member has the message. */
+/** A rejection of the body as a whole: its message belongs to no member. */
 export const bodyError = (message: string) => new Rejection('body-malformed', { '': [message] })
 
 export const closesConnection = (code: ErrorCode) => (errors[code] as ErrorDefinition).closesConnection === true
 
-/** Describes the error for the log, with what the client may not be told (G8). */
+/** Describes the error for the log, including what the client must not learn (G8). */
 export function describeError({ code, members, reason }: Rejection): string {
   const { title } = errors[code]
   if (!members) return reason ? `${title.slice(0, -1)}: ${reason}` : title

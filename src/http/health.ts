@@ -1,7 +1,7 @@
 import { retryAfter, text, withHeaders } from './response.ts'
 import { type Route, route } from './router.ts'
 
-/** Liveness and readiness, for load balancers. `unreadyReason` says why the instance should get no requests. */
+/** Liveness and readiness for load balancers. `unreadyReason` returns why the instance should get no requests. */
 export const healthRoutes = (unreadyReason: () => Promise<string | undefined>): Route[] => [
   route({
     operation: 'getLiveness',

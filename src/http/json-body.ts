@@ -2,31 +2,35 @@ import { isUtf8 } from 'node:buffer'
 import { MIMEType } from 'node:util'
 import { bodyError, Rejection } from './errors.ts'
 import { describeSyntaxError, positionIn } from './json-syntax.ts'
-import type { BodyReader, SentBody } from './schema.ts'
 
 const byteOrderMark = '\ufeff'
-/** What a decoder puts in place of malformed UTF-8. It may also have been sent. */
+/** A decoder replaces malformed UTF-8 by this character. A client may also have sent the character itself. */
 const replacementCharacter = '\ufffd'
 const replacementBytes = Buffer.from(replacementCharacter)
 
 /** G5: the members of the JSON body that the schema names, or what is wrong with it. */
-export function parseJson<Body>(bytes: Buffer, read: BodyReader<Body>, maxValues = defaultMaxValues, sent?: SentBody) {
+export function parseJson<Body, Input>(
+  bytes: Buffer,
+  read: (text: string, input: Input) => Body | Rejection,
+  input: Input,
+  maxValues = defaultMaxValues,
+) {
   const error = bytes.length > maxDepth ? findCostlyJson(bytes, maxValues) : undefined
   if (error) return error
-  // In Deno, a TextDecoder that rejects malformed UTF-8 takes four times as long.
+  // A TextDecoder with `fatal` would reject malformed UTF-8, but takes four times as long on Deno.
   const text = bytes.toString()
   const start = text.startsWith(byteOrderMark) ? byteOrderMark.length : 0
   const json = text.slice(start)
   if (text.includes(replacementCharacter) && !isUtf8(bytes))
     return bodyError(`The body is not UTF-8 at ${positionIn(json, malformedUtf8In(text, bytes) - start)}.`)
   try {
-    return read(json, sent)
+    return read(json, input)
   } catch {
     return bodyError(describeSyntaxError(json))
   }
 }
 
-/** The index of the replacement character that stands for malformed bytes, and not for its own. */
+/** Returns the index of the first replacement character that was not sent, but stands for malformed bytes. */
 function malformedUtf8In(text: string, bytes: Buffer): number {
   let [index, byteIndex] = [0, 0]
   for (const part of text.split(replacementCharacter)) {
@@ -39,7 +43,7 @@ function malformedUtf8In(text: string, bytes: Buffer): number {
   return index
 }
 
-/** A JSON media type, its charset absent or UTF-8. */
+/** Whether this is a JSON media type whose charset is absent or UTF-8. */
 export function isJson(contentType = ''): boolean {
   if (contentType === 'application/json') return true
   try {
@@ -57,7 +61,7 @@ const maxDepth = 1_000
 const defaultMaxValues = 10_000
 const [quote, backslash, comma, openBracket, closeBracket, openBrace, closeBrace] = Buffer.from('"\\,[]{}')
 
-/** A body of nothing but small or nested values takes JSON.parse many times its size in memory and time. */
+/** Rejects too many or too deeply nested values: parsing them would take many times the size of the body in memory. */
 function findCostlyJson(bytes: Buffer, maxValues: number): Rejection | undefined {
   let depth = 0
   let values = 0

@@ -1,4 +1,4 @@
-/** What may follow, as a message states it. */
+/** What the grammar expects next, in the words of the message. */
 type Expected =
   | 'a value'
   | 'a value or ]'
@@ -12,13 +12,13 @@ type Expected =
 const [space = 0, quote = 0, backslash = 0] = Buffer.from(' "\\')
 const whiteSpace = /[\t\n\r ]*/y
 const scalar = /^(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)$/
-/** Matches as much of `true`, `false` or `null` as there is. */
+/** Matches `true`, `false` or `null`, or as many of their first letters as the text has. */
 const literalStart = /t(?:r(?:ue?)?)?|f(?:a(?:l(?:se?)?)?)?|n(?:u(?:ll?)?)?/y
 const numberStart = /-?(?:(?:0|[1-9]\d*)(?:\.(?:\d+(?:[eE][+-]?\d*)?)?|[eE][+-]?\d*)?)?/y
 const escapeSequence = /\\(?:["\\/bfnrt]|u[\da-fA-F]{4})/y
 const escapeStart = /\\(?:u[\da-fA-F]{0,3})?/y
 
-/** Says where a body is no JSON, and why, without its content. The words of JSON.parse differ between runtimes. */
+/** Says where a body is not JSON, and why, without quoting it. The messages of JSON.parse differ between runtimes. */
 export function describeSyntaxError(text: string): string {
   if (text === '') return 'The body is empty.'
   const { index, message } = findSyntaxError(text) ?? { index: 0, message: 'it cannot be read' }
@@ -26,13 +26,13 @@ export function describeSyntaxError(text: string): string {
   return `The body is not JSON: ${index === text.length ? `it ends too early, ${position}, where` : `${position},`} ${message}.`
 }
 
-/** Columns count characters: 😀 is one. */
+/** Returns line and column. Columns count characters: 😀 is one. */
 export function positionIn(text: string, index: number): string {
   const lines = text.slice(0, index).split(/\r\n?|\n/)
   return `line ${lines.length}, column ${[...(lines.at(-1) ?? '')].length + 1}`
 }
 
-/** In linear time: the first character that cannot be there, or the end of a text that is cut off. */
+/** Finds the first character that JSON does not allow, or the end of a text that is cut off. Takes linear time. */
 export function findSyntaxError(text: string): { readonly index: number; readonly message: string } | undefined {
   const open: ('{' | '[')[] = []
   let expected: Expected = 'a value'
@@ -85,7 +85,7 @@ export function findSyntaxError(text: string): { readonly index: number; readonl
   }
 }
 
-/** The index of the closing quote; or of what cannot be in a text, with a message. */
+/** Returns the index of the closing quote; or of the first character that a string cannot contain, with a message. */
 function endOfText(text: string, start: number): { index: number; message: string } {
   for (let index = start; ; ) {
     const code = text.charCodeAt(index)
@@ -99,7 +99,7 @@ function endOfText(text: string, start: number): { index: number; message: strin
       index = escapeSequence.lastIndex
     } else if (code === quote) return { index, message: '' }
     else if (code < space) return { index, message: 'a control character must be written as an escape sequence' }
-    // Behind the end it is NaN.
+    // charCodeAt() returns NaN after the end of the text.
     else if (Number.isNaN(code)) return { index, message: 'a closing double quote is expected' }
     else index++
   }

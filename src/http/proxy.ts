@@ -1,10 +1,10 @@
 import { BlockList, isIP } from 'node:net'
 import type { Request } from './request.ts'
 
-/** How many proxies between the client and this service are trusted. */
+/** Returns how many of the proxies that passed on the request are trusted. */
 export type ProxyTrust = (request: Request) => number
 
-/** A hop count, or networks such as `10.0.0.0/8,::1`; undefined where the text is neither. */
+/** Parses a number of hops, or networks such as `10.0.0.0/8,::1`; returns undefined for any other text. */
 export function parseProxyTrust(text: string): ProxyTrust | undefined {
   if (/^[1-9]\d?$/.test(text)) return () => Number(text)
   const networks = new BlockList()
@@ -22,10 +22,10 @@ export function parseProxyTrust(text: string): ProxyTrust | undefined {
   }
 }
 
-/** Whether the host of a URL or authority, without its port, is this machine. */
+/** Whether a host (of a URL or authority, without the port) is a loopback name or address. */
 export const isLoopbackHost = (host: string) => /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/i.test(host)
 
-/** An IPv4 address as the kernel shows it on a socket for both versions: ::ffff:10.0.0.1. */
+/** Returns 10.0.0.1 for ::ffff:10.0.0.1, as the kernel writes an IPv4 address on an IPv6 socket. */
 export const unmapped = (address: string) => address.replace(/^::ffff:(?=\d+\.)/i, '')
 
 function contains(networks: BlockList, text: string): boolean {
@@ -34,7 +34,7 @@ function contains(networks: BlockList, text: string): boolean {
   return version !== 0 && networks.check(address, version === 4 ? 'ipv4' : 'ipv6')
 }
 
-/** Scheme and authority that the client used, as far as trusted proxies report them. */
+/** Returns the scheme and authority that the client used, as far as trusted proxies report them. */
 export function trustedOrigin(request: Request, authority: string | undefined, trust: ProxyTrust) {
   const hops = trust(request)
   if (hops === 0) return { isSecure: request.isEncrypted, authority }
@@ -46,15 +46,15 @@ export function trustedOrigin(request: Request, authority: string | undefined, t
   }
 }
 
-/** The client's address: the one that the outermost trusted proxy saw. */
+/** Returns the address of the client, as the outermost trusted proxy saw it. */
 export function clientAddress(request: Request, trust: ProxyTrust | undefined): string {
   const hops = trust?.(request) ?? 0
   const client = hops > 0 ? forwarded(request, 'x-forwarded-for', hops) : undefined
-  // A copy: a slice of the header would keep the whole header in memory for as long as the rate limiter remembers it.
+  // Copies the address: a slice would keep the whole header in memory as long as the rate limiter knows the client.
   return (client && Buffer.from(client.slice(0, maxAddressLength)).toString()) || unmapped(request.remoteAddress)
 }
 
-/** Each proxy appends what it saw, so the outermost trusted one stands `hops` from the end. */
+/** Each proxy appends a value, so the outermost trusted proxy has added the one that is `hops` from the end. */
 function forwarded(request: Request, name: string, hops: number): string | undefined {
   const values = lastValues(request, name)
   return values[Math.max(0, values.length - hops)]
@@ -63,12 +63,12 @@ function forwarded(request: Request, name: string, hops: number): string | undef
 const maxHops = 100
 const maxAddressLength = 100
 
-/** The last values of a comma-separated header; a client can send thousands in front of them. */
+/** Returns only the last values of a comma-separated header: a client can send thousands. */
 function lastValues(request: Request, name: string): string[] {
   const values = request.header(name)?.split(',') ?? []
   return values.slice(-maxHops).map((value) => value.trim())
 }
 
-/** RFC 3986, 3.2, without user information. */
+/** Whether this is an authority (RFC 3986, 3.2) without user information. */
 export const isAuthority = (text: string) =>
   /^(?:(?:[\w.~!$&'()*+,;=-]|%[\da-fA-F]{2})+|\[[\da-fA-F:.]+\])(?::\d*)?$/.test(text)

@@ -1,12 +1,12 @@
 import { isIPv6 } from 'node:net'
 import { unmapped } from './proxy.ts'
 
-/** Beyond this, the clients that were idle longest are forgotten. */
+/** Beyond this number, the client that was idle for the longest time is forgotten. */
 const maxClients = 100_000
 
-/** A token bucket for each client, which holds `perSecond` tokens and gets as many each second. */
+/** Limits requests by a token bucket for each client, which holds `perSecond` tokens and is refilled each second. */
 export function rateLimiter(perSecond: number, monotonicNow: () => number): (address: string) => boolean {
-  /** The client that has sent nothing for the longest time is the first. */
+  /** The client that was idle for the longest time comes first. */
   const buckets = new Map<string, { tokens: number; at: number }>()
   return (address) => {
     const client = networkOf(unmapped(address))
@@ -21,7 +21,7 @@ export function rateLimiter(perSecond: number, monotonicNow: () => number): (add
   }
 }
 
-/** The /64 of an IPv6 address: whoever has one usually has all of them. */
+/** Returns the /64 network of an IPv6 address, because a client usually has all addresses of its network. */
 function networkOf(address: string): string {
   if (!isIPv6(address)) return address
   const [left = [], right = []] = address.split('::').map((groups) => groups.split(':').filter(Boolean))

@@ -1,78 +1,78 @@
-import type { Stores } from '../store/store.ts'
+import type { Collection } from '../store/store.ts'
 import type { ErrorCode } from './errors.ts'
 import type { Response } from './response.ts'
 
-/** How a request ended: with its response, which was handed over to be sent, or without, as the client or the service left. */
+/** `sent`: the response was passed on to be sent. `aborted`: the client closed the connection; `closed`: we did. */
 export type Ending = 'sent' | 'aborted' | 'closed'
 
-/** A request waits, in development. */
+/** How long a request is to wait before it is handled, in development. */
 export interface Delay {
   readonly delayMs: number
-  /** The memory of its body. */
+  /** How much memory the body of the request takes. */
   readonly bodyBytes: number
-  /** Whether it waits on when its client has left. */
+  /** Whether the request is handled even if the client leaves in the meantime. */
   readonly isKept: boolean
-  /** Called once: `over` after `delayMs`, or before that `ended` with its client, or `no-memory` as too many requests wait. */
+  /** Called once: `over` after `delayMs`, or before with `ended` if the client leaves, `no-memory` if too many wait. */
   done(how: 'over' | 'ended' | 'no-memory'): void
 }
 
-/** A request as a server hands it over. Nothing but `server/` knows which runtime received it. */
+/** A request, independent of the runtime: only `server/` knows which one received it. */
 export interface Request {
   readonly method: string
   /** As sent: `/path?query`, or `http://authority/path?query` (RFC 9112, 3.2.2). */
   readonly target: string
-  /** What the server found wrong with version, Host, repeated headers or framing. */
+  /** The mistake that the server found in version, Host, repeated headers or framing. */
   readonly protocolError: ErrorCode | undefined
-  /** Why the server is overloaded, for the log; undefined where it is not. */
+  /** Why the server is overloaded, for the log; undefined if it is not. */
   readonly overloadReason: string | undefined
   readonly isEncrypted: boolean
-  /** Undefined where the runtime does not tell the version. */
+  /** Undefined if the runtime does not tell the version. */
   readonly isHttp10?: boolean
   readonly remoteAddress: string
   readonly localPort: number
   readonly hasBody: boolean
-  /** Names and values in turn, as sent. */
+  /** Alternating names and values, as sent. */
   readonly rawHeaders: readonly string[]
-  /** The name is in lower case; several lines of one header are joined with ", ". */
+  /** Returns a header by its name in lower case; the values of a repeated header are joined with ", ". */
   header(name: string): string | undefined
-  /** Receives the whole body; the error code says why it was not received. */
+  /** Receives the whole body; passes it to `done`, or an error code if it could not be received. */
   readBody(limitBytes: number, done: (body: Buffer | ErrorCode) => void): void
   respond(response: Response): void
-  /** Whether the client has closed the connection before it got a response. */
+  /** Whether the client closed the connection before it got a response. */
   readonly isAborted: boolean
-  /** Development: calls `ended` once. */
+  /** Development: calls `ended` once, when the request has ended. */
   onEnd(ended: (how: Ending) => void): void
   delay(delay: Delay): void
   /** Closes the connection without a response, or resets it. */
   abort(withReset: boolean): void
 }
 
-/** Claims of a verified token. */
+/** The claims of a verified token. */
 export type Claims = Readonly<Record<string, unknown>>
 
-/** A set of items that no other request sees than those to this space. */
+/** A set of items; only requests to this space read or change them. */
 export interface Space {
-  /** Empty for the default space. */
+  /** The name of the space; empty for the default space. */
   readonly name: string
-  readonly stores: Stores
+  readonly items: Collection
 }
 
-/** What a handler gets: the request, authenticated, its id and body checked. */
+/** What a handler gets: a request that is authenticated and whose id and body are checked. */
 export interface HandlerInput<Id, Body> {
   readonly space: Space
   readonly id: Id
   readonly body: Body
   /** Whether the body had all members of its schema, and no others. */
   readonly hasAllMembers: boolean
-  /** Claims of the bearer token, on routes that require one. */
+  /** The claims of the bearer token, on routes that require one. */
   readonly caller: Claims | undefined
-  /** Scheme and authority under which the client reaches this service; no trailing slash. */
+  /** The URL at which the client reaches this service (and space), without trailing slash. */
   readonly baseUrl: string
-  /** Whether the client runs on this machine and addressed it as such. */
+  /** Whether the client runs on this machine and addressed a loopback host. */
   readonly isLocal: boolean
-  /** In front of every path of this service as the client sees it: empty, or `/~NAME` of a space. */
+  /** The prefix of all paths in this space: empty, or `/~NAME`. */
   readonly pathPrefix: string
-  /** The query has its question mark; empty where there is none. */
+  /** With the question mark; empty if there is no query. */
   readonly query: string
   readonly request: Pick<Request, 'header' | 'isAborted'>
 }

@@ -1,112 +1,98 @@
 import { nearestWord } from '../common/nearest-word.ts'
+import type { NamedSchema, Schema } from '../common/schema.ts'
 import type { Awaitable } from '../store/store.ts'
+import { bodyReader, type SentBody } from './body-reader.ts'
 import type { ErrorCode, Rejection } from './errors.ts'
 import type { HandlerInput } from './request.ts'
 import type { Response } from './response.ts'
-import {
-  type BodyReader,
-  bodyReader,
-  type FromSchema,
-  type MemberSchema,
-  type ObjectSchema,
-  type SentBody,
-} from './schema.ts'
 
-/** A body by its JSON schema. */
+/** A body that a JSON schema describes. */
 interface DescribedBody {
   readonly schema: object
   readonly example?: unknown
 }
 
-/** The response to a request that succeeds, for the OpenAPI document. */
+/** The response to a successful request, for the OpenAPI document. */
 export interface Success {
   readonly status: number
   readonly description: string
   readonly body?:
-    | { readonly one: ObjectSchema }
-    | { readonly many: ObjectSchema }
+    | { readonly one: NamedSchema }
+    | { readonly many: NamedSchema }
     | { readonly text: string }
     | (DescribedBody & { readonly type?: string })
   readonly headers?: Readonly<Record<string, string>>
 }
 
-export interface Route<Id = unknown, S extends ObjectSchema = ObjectSchema, Outcome = unknown> {
+export interface Route<Id = unknown, Body = Readonly<Record<string, unknown>>, Outcome = unknown> {
   readonly operation: string
-  /** The OpenAPI document leaves out a route without it. */
+  /** A route without `docs` is not in the OpenAPI document. */
   readonly docs?: {
     readonly tag: string
     readonly summary: string
     readonly success: Success
-    /** Where no schema of ours describes it. */
+    /** For a route without `body`, whose schema would describe the request. */
     readonly requestBody?: DescribedBody
-    /** Besides those that come with an id or an entity tag. */
+    /** In addition to the id, If-Match and If-None-Match. */
     readonly parameters?: readonly object[]
-    /** Besides those that come with a body or a token. */
+    /** In addition to the errors that any body, token or request can cause. */
     readonly errors?: readonly ErrorCode[]
   }
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
-  /** Literal segments and, last, at most one `{id}`. */
+  /** Consists of literal segments; the last one may be `{id}`. */
   readonly path: string
-  /** S3, S7: requires a bearer token. */
+  /** S3, S7: the route requires a bearer token. */
   readonly secured?: boolean
-  /** S7: requires one where the operator asks for it. */
+  /** S7: the route requires a bearer token if the operator configures it. */
   readonly isSecurable?: true
-  /** Health checks: neither redirected nor rejected when the service is overloaded. */
+  /** A health check is neither redirected nor rejected when the service is overloaded. */
   readonly isHealthCheck?: true
-  /** A file of a page: not in the journal, and without faults. */
+  /** A file of a page is not in the journal, and has no faults. */
   readonly isPageFile?: true
   readonly id?: {
-    readonly schema: MemberSchema
+    readonly schema: Schema<unknown>
     /** `segment` is decoded; undefined where it is no valid percent-encoding. */
     parse(segment: string | undefined): Id | Rejection
   }
-  readonly body?: S
-  readonly readBody?: BodyReader<FromSchema<S>>
+  readonly body?: NamedSchema<Body>
+  /** Where no schema describes it. */
+  readBody?(text: string, input: SentBody & Pick<HandlerInput<Id, Body>, 'space'>): Body | Rejection
   /** Where it is less than what the API accepts. */
   readonly maxBodyBytes?: number
   /** The one thing that may take time. */
-  execute(input: HandlerInput<Id, FromSchema<S>>): Awaitable<Outcome | Rejection>
-  respond(outcome: Outcome, input: HandlerInput<Id, FromSchema<S>>): Response | Rejection
+  execute(input: HandlerInput<Id, Body>): Awaitable<Outcome | Rejection>
+  respond(outcome: Outcome, input: HandlerInput<Id, Body>): Response | Rejection
 }
 
 /** States a route; the types of its id, body and outcome follow. Without `respond`, the outcome is the response. */
-export const route = <Id, S extends ObjectSchema, Outcome>(
-  stated: Omit<Route<Id, S, Outcome>, 'respond'> & Partial<Pick<Route<Id, S, Outcome>, 'respond'>>,
+export const route = <Id, Body, Outcome>(
+  definition: Omit<Route<Id, Body, Outcome>, 'respond'> & Partial<Pick<Route<Id, Body, Outcome>, 'respond'>>,
 ): Route =>
   ({
     respond: (outcome: Response) => outcome,
-    ...stated,
-    ...(stated.body && { readBody: bodyReader(stated.body) }),
+    ...definition,
+    ...(definition.body && { readBody: bodyReader(definition.body) }),
   }) as Route
-
-/** A route whose body, if it has one, no schema describes. */
-export const readerRoute = <Body, Outcome>(
-  stated: Omit<Route<unknown, ObjectSchema, Outcome>, 'body' | 'readBody' | 'execute' | 'respond'> & {
-    readBody?(text: string, input: SentBody & Pick<HandlerInput<unknown, Body>, 'space'>): Body | Rejection
-    execute(input: HandlerInput<unknown, Body>): Awaitable<Outcome | Rejection>
-    respond(outcome: Outcome, input: HandlerInput<unknown, Body>): Response | Rejection
-  },
-): Route => stated as object as Route
 
 /** The routes of one path. */
 interface Resource {
   readonly segments: readonly string[]
   readonly methods: ReadonlyMap<string, Route>
   readonly allow: string
-  /** Whether this is a page, or one of its files. */
+  /** Whether this is a page or one of its files. */
   readonly isPage: boolean
 }
 
 export interface Match {
   readonly resource: Resource
-  /** The last segment of the path, decoded: the id where the path has one. */
+  /** The last segment of the path, decoded: the id if the path has one. */
   readonly segment: string | undefined
 }
 
-/** Characters of a path (RFC 3986), and some that clients leave unencoded. */
+/** Matches the characters of a path (RFC 3986), and some more that clients do not encode. */
 const pathPattern = /^\/[!$-;=@-[\]-~]*$/
 
-/** G1, G2: paths match in any case, with or without one trailing slash, percent-encoding decoded. */
+/** G1, G2: finds the resource of a path in any case, with or without one trailing slash, after percent-decoding. */
 export function router(routes: readonly Route[]): (path: string) => Match | 'malformed' | undefined {
   const resources = [...new Set(routes.map(({ path }) => path))].map((path) => resourceAt(path, routes))
   const byPath = new Map(resources.map((resource) => [`/${resource.segments.join('/')}`, resource]))
@@ -129,7 +115,7 @@ export function router(routes: readonly Route[]): (path: string) => Match | 'mal
   }
 
   return (path) => {
-    // Nearly every request: a path as it is stated, or one with a plain id behind it.
+    // The fast way for nearly every request: the path of a route as it is written there, or that with a plain id.
     for (const { prefix, resource } of prefixes) {
       const { length } = prefix
       if (path.length <= length || !path.startsWith(prefix)) continue
@@ -143,14 +129,14 @@ export function router(routes: readonly Route[]): (path: string) => Match | 'mal
   }
 }
 
-/** The path that was probably meant: misspelt, with another plural, with hyphens or underscores, or without `/api`. */
+/** Returns the path that was probably meant by one that is misspelt, lacks `/api` or differs in plurals or hyphens. */
 export function nearestPath(sent: string, routes: readonly Route[]): string | undefined {
   const id = sent.replace(/\/+$/, '').split('/').at(-1) ?? ''
   const paths = routes.filter(({ docs }) => docs).map(({ path }) => path.replace('{id}', () => id))
   const byWords = new Map(paths.map((path) => [wordsOf(path), path]))
   const words = wordsOf(sent)
   const known = [...byWords.keys()]
-  const isBeginning = (one: string) => words.length >= minBeginning && one.startsWith(words)
+  const isBeginning = (path: string) => words.length >= minBeginning && path.startsWith(words)
   const meant = nearestWord(words, known) ?? known.find(isBeginning)
   return meant && byWords.get(meant)
 }
@@ -193,7 +179,7 @@ const bodyErrors = [
 ]
 const commonErrors = ['overloaded', 'internal', 'host-malformed', 'header-repeated', 'framing-ambiguous'] as const
 
-/** Every error that a request to the route can get, besides 401 where it is secured. */
+/** Returns every error that a request to the route can get, except the 401 of a secured route. */
 export const errorCodesOf = (
   { docs, body, secured }: Pick<Route, 'docs' | 'body' | 'secured'>,
   isRateLimited: boolean,

@@ -5,10 +5,10 @@ import type { RequestContext } from './context.ts'
 import type { Claims, Space } from './request.ts'
 import { empty, type Response } from './response.ts'
 
-/** An entry of an index in PostgreSQL has at most 2,704 bytes: the name of a space and the key of an item. */
+/** PostgreSQL allows 2,704 bytes for an index entry, which has the name of a space and the key of an item. */
 const maxNameBytes = 2_000
 
-/** The name of the space of a caller: its issuer and subject, which together stand for one person. */
+/** Returns the name of the space of a caller: issuer and subject, which together identify a person. */
 export function callerSpace({ iss, sub }: Claims): string | Response {
   if (typeof sub !== 'string' || sub === '') return forbidden('The token has no subject (sub)')
   const name = JSON.stringify([iss, sub])
@@ -19,7 +19,7 @@ export function callerSpace({ iss, sub }: Claims): string | Response {
 export const isSpaceName = (name: string) => pathName.test(name) || isCallerSpace(name)
 const pathName = new RegExp(spaceNamePattern)
 
-/** Whether `callerSpace` may have made this name. */
+/** Whether `callerSpace` can return this name. */
 export function isCallerSpace(name: string): boolean {
   const parsed = tryParse(name, JSON.parse)
   const [iss, sub] = Array.isArray(parsed) ? parsed : []
@@ -31,7 +31,7 @@ const forbidden = (reason: string): Response => ({
   reason,
 })
 
-/** The name of the space in which a request works: each caller has one, wherever a token is required because of the items. */
+/** Returns the space of a request: that of its caller on a to-do endpoint with a token, and else the default space. */
 export const callerSpaceOf = ({ caller, route }: Pick<RequestContext, 'caller' | 'route'>) =>
   caller && route?.isSecurable ? callerSpace(caller) : defaultSpace
 

@@ -5,37 +5,37 @@ import { type ControlClient, ControlError, connectControl } from '../service/con
 import { startInProcess } from '../service/start.ts'
 
 export interface ServiceSettings {
-  /** With the flag --url, no other services are used, and none is started. */
+  /** The URLs of --url. If there are any, no other service is used, and none is started. */
   readonly urls: readonly string[]
   readonly token: string | undefined
-  /** Where a service is looked for, without `urls`. */
+  /** Without `urls`, a service is looked for at these URLs. */
   readonly searchedUrls: Readonly<Record<ProfileName, readonly string[]>>
-  /** The user's configuration directory, with the key of development tokens. */
+  /** The configuration directory of the user, with the key of development tokens. */
   readonly directory: string | undefined
-  /** The command that makes a token, to be shown. */
+  /** The command that creates a token, for messages. */
   readonly tokenCommand: string
-  /** A space that no other session uses, for services that keep their items. */
+  /** The name of a space for this session alone, in services whose items are in a file or a database. */
   readonly ownSpace: string
 }
 
 export interface ServiceConnection {
   readonly service: ControlClient
-  /** Clients use it; it has the prefix of the space. */
+  /** The base URL for clients, with the prefix of the space. */
   readonly baseUrl: string
   readonly isStartedHere: boolean
-  /** Why it is not the service, or the space, that was asked for. */
+  /** Why this is a service that was started here, or another space. */
   readonly note?: string | undefined
 }
 
-/** The services that the tools work on: those that run, or one for each profile in this process. */
+/** The services on which the tools work: those that already run, and those that are started in this process. */
 export class Services {
-  /** The id of the last request that this session has seen, by base URL. */
+  /** By base URL, the id of the last request that this session has seen. */
   readonly lastIds = new Map<string, number>()
   readonly #settings: ServiceSettings
   readonly #started = new Map<ProfileName, ReturnType<typeof startInProcess>>()
-  /** Why one was started though another runs. */
+  /** By profile, why a service was started although another one runs. */
   readonly #notes = new Map<ProfileName, string>()
-  /** Services in which this session has a space of its own. */
+  /** By URL, the services in which this session has its own space. */
   readonly #owned = new Map<string, ControlClient>()
 
   constructor(settings: ServiceSettings) {
@@ -43,9 +43,9 @@ export class Services {
   }
 
   /**
-   * Throws a `ControlError` where the profile is not served by those that it may use. It can be absent where there is one
-   * service only. Items that a service keeps are the user's: unless the caller only reads, it gets a space of this session,
-   * or a service that is started here.
+   * Returns a service of the profile, which may be undefined if --url names a single one. Throws a `ControlError` if no
+   * service can be used. Items in a file or a database belong to the user: a caller that changes items gets the space
+   * of this session instead, or a service that is started here.
    */
   async connect(
     profile: ProfileName | undefined,
@@ -59,7 +59,7 @@ export class Services {
       const service = await connectControl(url, { space: named, token: sent, tokenCommand })
       return { service, baseUrl: named === undefined ? url : `${url}/~${named}`, isStartedHere, note }
     }
-    // A named space is the agent's own, too.
+    // An agent may also change the items of a space that it names.
     const mayUse = ({ service, baseUrl }: ServiceConnection) =>
       use === 'read' || !service.isPersistent || baseUrl.includes('/~')
     const withOwnSpace = async (url: string, connection: ServiceConnection) => {
@@ -80,9 +80,9 @@ export class Services {
       const connections = await Promise.allSettled(
         urls.map(async (url) => ({ url, connection: await connectTo(url, false) })),
       )
-      for (const { value } of connections.filter((one) => one.status === 'fulfilled'))
+      for (const { value } of connections.filter((result) => result.status === 'fulfilled'))
         if (value.connection.service.profile === profile) return withOwnSpace(value.url, value.connection)
-      for (const { reason } of connections.filter((one) => one.status === 'rejected')) throw reason
+      for (const { reason } of connections.filter((result) => result.status === 'rejected')) throw reason
       throw new ControlError(`${profiles[profile].title} is not served at ${urls.join(', ')}: add its URL with --url.`)
     }
     if (!this.#started.has(profile)) {
@@ -96,18 +96,18 @@ export class Services {
       const { name, store } = found?.service ?? {}
       if (name) this.#notes.set(profile, `${name} keeps its items: ${store}. This one was started for this session.`)
     }
-    // Another call may have started it meanwhile.
+    // Another call may have started a service meanwhile.
     const started = this.#started.get(profile) ?? startInProcess({ profile }, this.#settings.directory)
     this.#started.set(profile, started)
     const { url } = await started.catch((cause) => {
-      // The next call tries again.
+      // Forgets the failure, so that the next call tries again.
       this.#started.delete(profile)
       throw cause
     })
     return connectTo(url, true, this.#notes.get(profile))
   }
 
-  /** Whether these tools may send requests to the server: it is on this machine, or the user has named it. */
+  /** Whether the tools may send requests to a server: only on this machine, or if the user has passed it with --url. */
   mayVerify(url: string): boolean {
     return isLocal(url) || this.#settings.urls.some((named) => new URL(named).origin === new URL(url).origin)
   }
@@ -123,7 +123,7 @@ export class Services {
 
 export const isLocal = (url: string) => isOriginAllowed(new URL(url).origin, 'loopback')
 
-/** No service, or one in production mode, is of no use here. A rejection is about the request. */
+/** Ignores a URL without a service in development mode; throws other errors, such as a rejection by the service. */
 function notControlled(cause: unknown): undefined {
   if (!(cause instanceof ControlError) || cause.isRejection) throw cause
 }

@@ -4,30 +4,30 @@ import { isValid, type Schema } from '../common/schema.ts'
 export interface Tool<Input = object> {
   readonly name: string
   readonly title: string
-  /** An agent chooses among tools by it. */
+  /** Tells an agent when to use the tool. */
   readonly description: string
   readonly input: Schema<Input>
   readonly output: Schema<unknown>
   readonly annotations: ToolAnnotations
-  /** Throws an Error whose message says what to do. */
+  /** Calls the tool. Throws an Error whose message says what to do. */
   run(input: Input, call: ToolCall): Promise<ToolResult>
 }
 
 interface ToolCall {
-  /** Aborted when the client cancels the call or leaves. */
+  /** Aborted when the client cancels the call or disconnects. */
   readonly signal: AbortSignal
   reportProgress(done: number, total: number, message: string): void
 }
 
 interface ToolResult {
   readonly data: Record<string, unknown>
-  /** The JSON of the data, where absent. */
+  /** The text of the result. Default: `data` as JSON. */
   readonly text?: string
 }
 
-export const tool = <Input>(stated: Tool<Input>): Tool => stated as Tool
+export const tool = <Input>(definition: Tool<Input>): Tool => definition as Tool
 
-/** Says what is wrong with the arguments. The service checks the members of objects, with its own sentences. */
+/** Returns the mistakes in the arguments of a tool. It does not check the members of objects: the service does. */
 export function findMistakes({ properties = {}, required = [] }: Schema<unknown>, input: object): string[] {
   const unknown = Object.keys(input).filter((name) => !Object.hasOwn(properties, name))
   const values = Object.entries(properties).map(([name, schema]) => [name, schema, Object(input)[name]] as const)
@@ -44,7 +44,7 @@ export function findMistakes({ properties = {}, required = [] }: Schema<unknown>
 const expected = ({ description = '', enum: values }: Schema<unknown>) =>
   values ? `use ${values.join(' or ')}.` : description
 
-/** OpenAPI 3.0 has `nullable`, JSON Schema a list of types. */
+/** Turns an OpenAPI 3.0 schema into JSON Schema, which has a list of types in place of `nullable`. */
 export const toJsonSchema = (schema: Schema<unknown>): Record<string, unknown> =>
   JSON.parse(
     JSON.stringify(schema, (_, value) =>
@@ -52,10 +52,10 @@ export const toJsonSchema = (schema: Schema<unknown>): Record<string, unknown> =
     ),
   )
 
-/** An agent reads the whole result: about 5,000 tokens. */
+/** The limit of a result, about 5,000 tokens: an agent reads all of it. */
 const maxCharacters = 20_000
 
-/** The first of the entries, as many as a result may have, with long texts cut; and how many are left out. */
+/** Returns as many of the first entries as fit into a result, with long texts cut, and how many are left out. */
 export function firstOf<T>(entries: readonly T[], limit: number, maxTextLength = 500) {
   const shown: T[] = []
   let characters = 0

@@ -26,7 +26,7 @@ const profile = oneOf(
   'a: int64 ids from the service, PUT by id. b: string ids from the client, text error codes.',
 )
 const servedProfile = { ...profile, description: 'As in read_contract. Required unless --url names one service.' }
-/** Which service, and which of its spaces. */
+/** The arguments that select a service and a space. */
 const ofService = { profile: servedProfile, space }
 const url = text('Base URL for clients of this contract, without trailing slash; with the prefix of the space.')
 const ruleIds = text('Ids of rules, separated by commas, * is a wildcard: A8,S*.', {
@@ -45,10 +45,10 @@ const outcome = object(
 )
 const describe = ({ rule, name, sentence, failure }: Outcome) => ({ rule, name, sentence, ...failure })
 
-/** The service returns at most this many entries of its journal, which keeps a response small. */
+/** How many entries of the journal a tool reads at most, so that the response stays small. */
 const maxJournalEntries = 200
 
-/** Advice to add flags of the command becomes that of the tool's arguments, where it has them. */
+/** Replaces flags of the command `verify` in a message by arguments of the tool, or removes them. */
 const withoutFlags = (text: string) =>
   text
     .replace(/ \(--[^)]*\)/g, '')
@@ -61,7 +61,7 @@ const withoutFlags = (text: string) =>
 const isRejected = ({ state, status, blockedOrigin }: JournalEntry) =>
   state !== 'pending' && (status === null || status >= 400 || blockedOrigin !== undefined)
 
-/** Leaves out the headers and the body of the response. */
+/** Shortens an entry: it has no headers, and of the bodies only that of the request. */
 const summarize = ({ request, response, met, client, query, ...entry }: JournalEntry) => ({
   ...entry,
   path: entry.path + query,
@@ -72,14 +72,14 @@ type ShownEntry = Partial<JournalEntry> & Pick<JournalEntry, 'id' | 'rules'>
 
 export interface ToolSettings {
   readonly services: Services
-  /** The user's configuration directory, with the key of development tokens. */
+  /** The configuration directory of the user, with the key of development tokens. */
   readonly directory: string | undefined
   commandLine(...args: readonly string[]): string
-  /** Rejects when the signal is aborted. */
+  /** Waits; rejects when the signal is aborted. */
   sleep(milliseconds: number, signal: AbortSignal): Promise<unknown>
 }
 
-/** What one operation needs of the document of a profile; undefined where there is no such operation. */
+/** Returns the OpenAPI document reduced to one operation; undefined if there is no such operation. */
 function documentOfOperation(name: ProfileName, operation: string) {
   const { paths, components, ...document } = openApiDocumentOf(name) as object as OpenApi
   for (const [path, methods] of Object.entries(paths))
@@ -128,7 +128,7 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
         const content = `${id} ${basis} ${sentence}`.toLowerCase()
         return [...words].filter((word) => content.includes(word)).length
       }
-      const ranked = named.filter((rule) => countOf(rule) > 0).sort((one, other) => countOf(other) - countOf(one))
+      const ranked = named.filter((rule) => countOf(rule) > 0).sort((a, b) => countOf(b) - countOf(a))
       const found = words.size === 0 ? named : ranked.slice(0, maxFoundRules)
       if (found.length > 0) return { data: { rules: found } }
       throw new Error(`No rule matches all of this. Without arguments you get all ${contractRules.length} rules.`)
@@ -206,8 +206,8 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
     }),
     output: object({ url, total: wholeNumber, items: arrayOf<object>({ type: 'object' }) }, { more }),
     annotations: { destructiveHint: true, idempotentHint: true, openWorldHint: false },
-    async run({ profile: name, space: box, put, offset = 0, limit: count = 50 }) {
-      const { service, baseUrl } = await services.connect(name, box, put ? 'change' : 'read')
+    async run({ profile: name, space: spaceName, put, offset = 0, limit: count = 50 }) {
+      const { service, baseUrl } = await services.connect(name, spaceName, put ? 'change' : 'read')
       if (put) {
         const loss = await service.findLoss([])
         if (loss)
@@ -221,7 +221,7 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
           )
         await service.send('PUT', '/items', put)
       }
-      // An id that a number cannot hold is a string here.
+      // The result has an id that a number would round as a string.
       const all = parseExact((await service.send('GET', '/items')).text) as { id: unknown }[]
       const items = all.map((item) => (typeof item.id === 'bigint' ? { ...item, id: `${item.id}` } : item))
       const { shown, left } = firstOf(items.slice(offset), count)
@@ -277,9 +277,9 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
       { more },
     ),
     annotations: { readOnlyHint: true, openWorldHint: false },
-    async run({ profile: name, space: box, since = 0, before = Number.POSITIVE_INFINITY, ...input }) {
+    async run({ profile: name, space: spaceName, since = 0, before = Number.POSITIVE_INFINITY, ...input }) {
       const { id, rejected = false, preflights = id !== undefined, limit: count = 20 } = input
-      const { service, baseUrl } = await services.connect(name, box, 'read')
+      const { service, baseUrl } = await services.connect(name, spaceName, 'read')
       const start = id === undefined ? since : id - 1
       const query = `since=${start}&limit=${maxJournalEntries}&preflights=${preflights}`
       const entries = await readJournal(service, query)
@@ -311,8 +311,8 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
     }),
     output: object({ url, lastId: integer('For since.') }, { request: { type: 'object' } }),
     annotations: { readOnlyHint: true, openWorldHint: false },
-    async run({ profile: name, space: box, method, path = '', since, seconds = 30 }, { signal }) {
-      const { service, baseUrl } = await services.connect(name, box, 'read')
+    async run({ profile: name, space: spaceName, method, path = '', since, seconds = 30 }, { signal }) {
+      const { service, baseUrl } = await services.connect(name, spaceName, 'read')
       const isWanted = (entry: JournalEntry) =>
         entry.state !== 'pending' &&
         entry.path.toLowerCase().startsWith(path.toLowerCase()) &&
@@ -345,11 +345,11 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
       untouched: arrayOf(text()),
     }),
     annotations: { readOnlyHint: true, openWorldHint: false },
-    async run({ profile: name, space: box }) {
-      const { service, baseUrl } = await services.connect(name, box, 'read')
+    async run({ profile: name, space: spaceName }) {
+      const { service, baseUrl } = await services.connect(name, spaceName, 'read')
       const used = new URL(baseUrl).pathname.replace(/^\/~?/, '')
       const spaces = parseBounded((await service.send('GET', '/spaces')).text) as readonly SpaceUse[]
-      const { requests = 0, met = [], broken = [] } = spaces.find((one) => one.name === used) ?? {}
+      const { requests = 0, met = [], broken = [] } = spaces.find((use) => use.name === used) ?? {}
       const { rules } = contracts[service.profile]
       const untouched = [...rulesToMeet(profiles[service.profile])].filter((id) => ![...met, ...broken].includes(id))
       return {
@@ -376,8 +376,8 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
       { more },
     ),
     annotations: { destructiveHint: false, idempotentHint: false, openWorldHint: false },
-    async run({ profile: name, space: box, add, clear }) {
-      const { service, baseUrl } = await services.connect(name, box, add || clear ? 'change' : 'read')
+    async run({ profile: name, space: spaceName, add, clear }) {
+      const { service, baseUrl } = await services.connect(name, spaceName, add || clear ? 'change' : 'read')
       if (clear) await service.send('PUT', '/faults', add ? [add] : [])
       else if (add) await service.send('POST', '/faults', add)
       const all: readonly ActiveFault[] = parseBounded((await service.send('GET', '/faults')).text) as ActiveFault[]
@@ -461,16 +461,17 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
         only: listOf(only),
         signal,
         token: token?.trim(),
-        // The development certificate is self-signed.
+        // The development certificate of a server on this machine is self-signed.
         insecure: target.startsWith('https:') && isLocal(target),
         onOutcome: ({ rule }, done, total) => reportProgress(done, total, rule),
       }).catch((cause) => {
         throw cause instanceof Error ? new Error(withoutFlags(cause.message), { cause }) : cause
       })
       const { ok, complete, passed, failed, deviations, skipped, outcomes, leftovers } = verification
-      const withStatus = (status: Outcome['status']) => outcomes.filter((one) => one.status === status).map(describe)
+      const withStatus = (status: Outcome['status']) =>
+        outcomes.filter((candidate) => candidate.status === status).map(describe)
       const failures = firstOf(withStatus('failed'), 10, 1_000)
-      // They may be consequences of the failures.
+      // Notes are left out if there are failures, which may be their cause.
       const notes = firstOf(withStatus('deviates'), failed > 0 ? 0 : 10)
       const rest = failures.left + notes.left > 0 && {
         more: `${failures.left} more failures, ${notes.left} more notes: fix these first, or name rules in only.`,

@@ -1,25 +1,28 @@
+import type { NamedSchema } from '../common/schema.ts'
+import { bodyReader } from '../http/body-reader.ts'
 import type { Api } from '../http/dispatch.ts'
 import { type ErrorCode, errors, Rejection } from '../http/errors.ts'
 import { parseJson } from '../http/json-body.ts'
 import { json, type Response } from '../http/response.ts'
 import { errorCodesOf, type Route, route, type Success } from '../http/router.ts'
-import { bodyReader, type ObjectSchema } from '../http/schema.ts'
 
 type DocumentPart = Readonly<Record<string, unknown>>
 
 interface DocumentedSettings {
   readonly isRateLimited?: boolean
-  /** B12: plain HTTP is redirected. */
+  /** B12: whether plain HTTP is redirected to HTTPS. */
   readonly redirectsToHttps?: boolean
 }
 
-/** S4: the OpenAPI document comes from the same routes, schemas and error table that serve requests. */
+/** S4: creates the OpenAPI document from the routes, schemas and error table that also serve requests. */
 export function openApiDocument(api: Api, serverUrl: string, settings: DocumentedSettings = {}): DocumentPart {
   const { title, description, routes } = api
   const documented = routes.filter((candidate) => candidate.docs)
   const paths: Record<string, Record<string, DocumentPart>> = {}
-  for (const one of documented)
-    paths[one.path] = { ...paths[one.path], [one.method.toLowerCase()]: operation(one, api.errorResponse, settings) }
+  for (const documentedRoute of documented) {
+    const { path, method } = documentedRoute
+    paths[path] = { ...paths[path], [method.toLowerCase()]: operation(documentedRoute, api.errorResponse, settings) }
+  }
   const tags = [...new Set(documented.map(({ docs }) => docs?.tag))]
   return {
     openapi: '3.0.1',
@@ -39,7 +42,7 @@ export function openApiDocument(api: Api, serverUrl: string, settings: Documente
   }
 }
 
-/** S4: the document is served at this path. */
+/** S4: the route that serves the OpenAPI document. */
 export const documentRoute = (
   api: Api,
   settings: DocumentedSettings,
@@ -54,13 +57,13 @@ export const documentRoute = (
     execute: ({ baseUrl }) => json(200, JSON.stringify(openApiDocument(api, baseUrl, settings))),
   })
 
-function operation(one: Route, errorResponse: Api['errorResponse'], settings: DocumentedSettings): DocumentPart {
-  const { operation: operationId, docs, id, body, secured } = one
-  const etag = one.method === 'GET' ? docs?.success.headers?.ETag : undefined
+function operation(described: Route, errorResponse: Api['errorResponse'], settings: DocumentedSettings): DocumentPart {
+  const { operation: operationId, method, docs, id, body, secured } = described
+  const etag = method === 'GET' ? docs?.success.headers?.ETag : undefined
   const parameters = [
     ...(id ? [{ name: 'id', in: 'path', required: true, schema: id.schema }] : []),
-    // Importers such as Postman send every header: a read with a condition that nothing matches gets 412.
-    ...(docs?.errors?.includes('precondition-failed') && one.method !== 'GET' ? [ifMatch] : []),
+    // Not for GET: importers such as Postman's send every header that is described, and the GET would get 412.
+    ...(docs?.errors?.includes('precondition-failed') && method !== 'GET' ? [ifMatch] : []),
     ...(etag ? [ifNoneMatch] : []),
     ...(docs?.parameters ?? []),
   ]
@@ -77,14 +80,14 @@ function operation(one: Route, errorResponse: Api['errorResponse'], settings: Do
       ...(etag && { 304: response('If-None-Match has the entity tag of this state.', { ETag: etag }) }),
       ...(settings.redirectsToHttps && { 307: redirect }),
       ...(secured && { 401: unauthorized }),
-      ...errorResponses(one, errorResponse, settings.isRateLimited),
+      ...errorResponses(described, errorResponse, settings.isRateLimited),
     },
   }
 }
 
 const textHeader = (description: string) => ({ description, schema: { type: 'string' } })
 const condition = (name: string, meaning: string) => ({ name, in: 'header', required: false, ...textHeader(meaning) })
-// With a default, importers such as Postman's send that instead of a text that matches nothing.
+// Importers such as Postman's send the default; without one they would send a placeholder, which matches no entity tag.
 const ifMatch = {
   ...condition('If-Match', 'Entity tags, of which the current state must have one; any, by default.'),
   schema: { type: 'string', default: '*' },
@@ -104,10 +107,10 @@ function response(
   }
 }
 
-/** B12: this is the response to plain HTTP where it is redirected. */
+/** B12: the response to plain HTTP if it is redirected. */
 const redirect = response('Plain HTTP is redirected to HTTPS.', { Location: 'The same path and query over HTTPS.' })
 
-/** S6: this is the response without a valid token. */
+/** S6: the response to a request without a valid token. */
 const unauthorized = response('The token is missing or not accepted.', {
   'WWW-Authenticate': 'Bearer, and what is wrong with the token that was sent.',
 })
@@ -126,7 +129,7 @@ function successContent(body: NonNullable<Success['body']>): DocumentPart {
   return { 'application/json': { schema, example } }
 }
 
-/** Describes, by status, how the error table answers every error of the route. */
+/** Describes the responses to all errors of a route by status, as its error table makes them. */
 function errorResponses(described: Route, errorResponse: Api['errorResponse'], isRateLimited = false): DocumentPart {
   const { operation: name, body } = described
   const responses = errorCodesOf(described, isRateLimited).map((code) => {
@@ -136,7 +139,7 @@ function errorResponses(described: Route, errorResponse: Api['errorResponse'], i
   const statuses = [...new Set(responses.map(({ status }) => status))].sort()
   return Object.fromEntries(
     statuses.map((status) => {
-      const same = responses.filter((one) => one.status === status)
+      const same = responses.filter((candidate) => candidate.status === status)
       const withBody = same.filter(({ body: sent }) => sent !== undefined)
       const isTemporary = same.some(({ headers }) => headers?.['retry-after'] !== undefined)
       const headers = isTemporary ? { 'Retry-After': 'Seconds to wait before the next attempt.' } : {}
@@ -149,32 +152,32 @@ type ErrorResponse = Response & { readonly code: ErrorCode }
 
 const isProblem = ({ headers }: Response) => headers?.['content-type'] === problemType
 
-/** What the errors are; where the body is a text (B9), which errors each text stands for. */
+/** Lists the errors of a status; for bodies that are text codes (B9), by code. */
 function describe(responses: readonly ErrorResponse[]): string {
-  const textOf = (one: Response) => (isProblem(one) ? undefined : one.body)
+  const textOf = (candidate: Response) => (isProblem(candidate) ? undefined : candidate.body)
   const texts = [...new Set(responses.map(textOf))]
   const describeText = (body: Response['body']) => {
-    const titles = responses.filter((one) => textOf(one) === body).map(({ code }) => errors[code].title)
+    const titles = responses.filter((candidate) => textOf(candidate) === body).map(({ code }) => errors[code].title)
     return `${body ? `${body}: ` : ''}${[...new Set(titles)].join(' ')}`
   }
   return texts.map(describeText).join(' ')
 }
 
 /** An error about the body says what is wrong with one that causes it. */
-function exampleError(code: ErrorCode, body: ObjectSchema): Rejection | undefined {
-  const [textMember] = Object.entries(body.members).filter(([, { type }]) => type === 'string')
+function exampleError(code: ErrorCode, body: NamedSchema): Rejection | undefined {
+  const [textMember] = Object.entries(body.properties ?? {}).filter(([, { type }]) => type === 'string')
   const bodies: Partial<Record<ErrorCode, string>> = {
     'body-invalid': '{}',
     'value-unstorable': JSON.stringify({ ...body.example, ...(textMember && { [textMember[0]]: '\ud800' }) }),
     'body-malformed': JSON.stringify(body.example).slice(0, -1),
   }
   const text = bodies[code]
-  return text === undefined ? undefined : (parseJson(Buffer.from(text), bodyReader(body)) as Rejection)
+  return text === undefined ? undefined : (parseJson(Buffer.from(text), bodyReader(body), undefined) as Rejection)
 }
 
 const problemType = 'application/problem+json'
 
-/** Texts have no enum: the C# clients of NSwag fail to convert a text to one. */
+/** Text codes are described without an enum, because the C# clients of NSwag cannot convert text to an enum. */
 function errorContent(responses: readonly ErrorResponse[]): DocumentPart {
   const [first] = responses
   if (first && !isProblem(first)) return { 'text/plain': { schema: { type: 'string' }, example: first.body } }
@@ -183,7 +186,7 @@ function errorContent(responses: readonly ErrorResponse[]): DocumentPart {
   return { [problemType]: { schema, examples: Object.fromEntries(examples) } }
 }
 
-const reference = ({ name }: ObjectSchema) => ({ $ref: `#/components/schemas/${name}` })
+const reference = ({ name }: NamedSchema) => ({ $ref: `#/components/schemas/${name}` })
 
 function schemas(routes: readonly Route[], withProblem: boolean): DocumentPart {
   const all: Record<string, DocumentPart> = {}
@@ -197,24 +200,23 @@ function schemas(routes: readonly Route[], withProblem: boolean): DocumentPart {
 }
 
 /**
- * In a request, a member with a default may be absent; a response has all. A default is described in words: with the
- * keyword, openapi-typescript makes the member required.
+ * Returns the OpenAPI schema of an object. All members are required in a response, those without a default in a
+ * request. The description tells the default: with the keyword `default`, openapi-typescript makes a member required.
  */
-export function objectSchema({ members, example }: ObjectSchema, isResponse = false): DocumentPart {
-  const required = Object.entries(members).filter(([, member]) => isResponse || !('default' in member))
-  const properties = Object.entries(members).map(([name, { default: value, ...member }]) => [
+export function objectSchema({ name: _, ...schema }: NamedSchema, isResponse = false): DocumentPart {
+  const { properties = {}, required } = schema
+  const described = Object.entries(properties).map(([name, { default: value, description, ...member }]) => [
     name,
-    isResponse || value === undefined ? member : { ...member, description: `${value} if absent.` },
+    { ...member, description: isResponse || value === undefined ? description : `${value} if absent.` },
   ])
   return {
-    type: 'object',
-    required: required.map(([name]) => name),
-    properties: Object.fromEntries(properties),
-    example,
+    ...schema,
+    required: isResponse ? Object.keys(properties) : required,
+    properties: Object.fromEntries(described),
   }
 }
 
-/** A13: a problem document has the members of RFC 9457, a trace id and, for an invalid body, messages by member. */
+/** A13: the schema of a problem document (RFC 9457) with a trace id and, for an invalid body, messages by member. */
 const problem = {
   type: 'object',
   required: ['type', 'title', 'status', 'traceId'],

@@ -8,12 +8,12 @@ import { empty, type Response } from '../http/response.ts'
 import { type Route, route } from '../http/router.ts'
 
 const pageFile = (name: string) => new URL(`../../../page/${name}`, import.meta.url)
-/** Compiled from page/, or copied there by scripts/build.mjs. */
+/** A script that was compiled from page/, or a file that scripts/build.mjs has copied there. */
 const scriptFile = (name: string) => new URL(`../../page/${name}`, import.meta.url)
 const pageFiles = (...names: readonly string[]) =>
   Object.fromEntries(names.map((name) => [name, [name.endsWith('.js') ? scriptFile(name) : pageFile(name)]]))
 
-/** S5: this page lists and tries each operation. For local clients it contains a token from `newToken`. */
+/** S5: the page that lists and tries each operation. For local clients it contains a token from `newToken`. */
 export const swaggerPageRoutes = (newToken: () => Promise<string>, hasApp: boolean): Route[] => [
   route({
     operation: 'redirectToPage',
@@ -39,7 +39,7 @@ export const swaggerPageRoutes = (newToken: () => Promise<string>, hasApp: boole
   }),
 ]
 
-/** The page with the items, the traffic and the faults. */
+/** /app: the page with the items, the traffic and the faults. */
 export const appPageRoutes = (): Route[] => [
   route({
     operation: 'getApp',
@@ -62,15 +62,15 @@ type PageInput = Pick<HandlerInput<unknown, unknown>, 'request' | 'pathPrefix'>
 interface Encoded {
   readonly etag: string
   readonly plain: Buffer
-  /** The keys are content codings, in order of preference. */
+  /** For each content coding, in order of preference, a function that returns the compressed content. */
   readonly compressed: ReadonlyMap<string, () => Promise<Buffer>>
 }
 
 const codings = { br: promisify(brotliCompress), gzip: promisify(gzip) }
-/** Brotli takes seconds for larger ones. */
+/** Larger files are compressed with gzip alone, because Brotli would take seconds. */
 const maxBrotliBytes = 100_000
 
-/** Compressed when it is first asked for; with Brotli only what is asked for again and again. */
+/** Compresses a file when a client first requests it; with Brotli only if the result is kept for further requests. */
 function encode(plain: Buffer, isKept: boolean): Encoded {
   const compressed = new Map<string, () => Promise<Buffer>>()
   for (const [coding, compress] of Object.entries(codings)) {
@@ -84,7 +84,7 @@ function encode(plain: Buffer, isKept: boolean): Encoded {
   return { etag: createHash('sha256').update(plain).digest('base64url').slice(0, 20), plain, compressed }
 }
 
-/** Files are read at their first request, once for all profiles and spaces. */
+/** Files are read when they are first requested, once for all profiles and spaces. */
 const encodedFiles = new Map<string, Promise<Encoded>>()
 
 function encodedFile(files: readonly URL[]): Promise<Encoded> {
@@ -93,7 +93,7 @@ function encodedFile(files: readonly URL[]): Promise<Encoded> {
     encodedFiles.get(name) ??
     Promise.all(files.map((file) => readFile(file))).then((contents) => encode(Buffer.concat(contents), true))
   encodedFiles.set(name, encoded)
-  // A file that could not be read now may be read later.
+  // Forgets a failure to read, so that the next request tries again.
   encoded.catch(() => encodedFiles.delete(name))
   return encoded
 }
@@ -117,7 +117,7 @@ function fileRoutes(path: string, files: Readonly<Record<string, readonly URL[]>
   )
 }
 
-/** In the HTML file, `{prefix}` stands for what comes before the paths of this service. */
+/** Responds with an HTML file, in which `{prefix}` stands for the path prefix of the space, `{token}` for a token. */
 async function htmlResponse(
   input: PageInput,
   name: string,
@@ -129,7 +129,7 @@ async function htmlResponse(
   return respond(input, 'text/html; charset=utf-8', encode(Buffer.from(html), false), cacheControl)
 }
 
-/** Swagger UI draws its icons as data: images. */
+/** Images may be data: URLs, because Swagger UI uses them for its icons. */
 const contentSecurityPolicy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -141,7 +141,7 @@ const contentSecurityPolicy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-/** A client that has this version already gets 304. */
+/** Responds with a file, or with 304 if the client already has this version. */
 async function respond(
   { request }: PageInput,
   type: string,

@@ -1,30 +1,29 @@
+import { boolean, type NamedSchema, nullable, object, type Schema, text, type ValueOf } from '../common/schema.ts'
 import { ifMatch, respondToPut, respondWith } from '../http/conditional.ts'
 import { errors, Rejection } from '../http/errors.ts'
 import { int64 } from '../http/int64.ts'
 import { hasRetryAfter, jsonType, noContent, retryAfter } from '../http/response.ts'
 import { route } from '../http/router.ts'
-import type { FromSchema, ObjectSchema } from '../http/schema.ts'
-import type { ItemA } from '../store/store.ts'
+import type { CollectionType } from '../store/store.ts'
 import { etagHeader, itemsPath, itemsTag, listRoute, outcomeErrors, type Profile } from './profile.ts'
 
-const id = { type: 'integer', format: 'int64' } as const
-const fields = { name: { type: 'string', nullable: true, default: null }, isComplete: { type: 'boolean' } } as const
+const id: Schema<string> = { type: 'integer', format: 'int64' }
+const fields = { name: { ...nullable(text()), default: null }, isComplete: boolean() }
 const example = { name: 'walk the dog', isComplete: false }
 
-const newItem = { name: 'NewTodoItem', members: fields, example } as const satisfies ObjectSchema
-const fullItem = {
-  name: 'TodoItemUpdate',
-  members: { id, ...fields },
-  example: { id: 1, ...example },
-} as const satisfies ObjectSchema
-const storedItem: ObjectSchema = { ...fullItem, name: 'TodoItem' }
+const newItem = { name: 'NewTodoItem', ...object(fields), example }
+const fullItem = { name: 'TodoItemUpdate', ...object({ id, ...fields }), example: { id: 1, ...example } }
+const storedItem: NamedSchema = { ...fullItem, name: 'TodoItem' }
 
-/** A10: only these members are ever sent. A11: the id is a decimal already, exact where a number would be rounded. */
-const serialize = ({ id, name, isComplete }: ItemA) =>
-  `{"id":${id},"name":${name === null ? 'null' : JSON.stringify(name)},"isComplete":${isComplete}}`
-
-/** The only text of an item is its name. */
-const unstorableName = new Rejection('value-unstorable', { name: ['name must not contain U+0000.'] })
+/** A10: only these members are ever sent. */
+const collection: CollectionType<ValueOf<typeof newItem>> = {
+  name: 'a',
+  keyMember: 'id',
+  isNumbered: true,
+  startingDocuments: [],
+  serialize: ({ name, isComplete }) =>
+    `"name":${name === null ? 'null' : JSON.stringify(name)},"isComplete":${isComplete}`,
+}
 
 const item = {
   path: `${itemsPath}/{id}`,
@@ -32,7 +31,7 @@ const item = {
 }
 
 const routes = [
-  listRoute('a', storedItem, 'id'),
+  listRoute(storedItem, 'id'),
   route({
     operation: 'createItem',
     docs: {
@@ -49,11 +48,10 @@ const routes = [
     method: 'POST',
     path: itemsPath,
     body: newItem,
-    execute: ({ body, space }) => space.stores.a.create(body),
+    execute: ({ body, space }) => space.items.create(body),
     respond(created, input) {
-      if (created === 'unstorable') return unstorableName
       if (typeof created === 'string') return outcomeErrors[created]
-      const location = `${input.baseUrl}${itemsPath}/${created.id}`
+      const location = `${input.baseUrl}${itemsPath}/${created.key}`
       return { status: 201, headers: { 'content-type': jsonType, location, etag: created.etag }, body: created.json }
     },
   }),
@@ -67,7 +65,7 @@ const routes = [
       errors: ['id-malformed', 'item-missing', 'precondition-failed', 'store-unavailable'],
     },
     method: 'GET',
-    execute: ({ id, space }) => space.stores.a.get(id),
+    execute: ({ id, space }) => space.items.get(id),
     respond: (found, input) => (found === 'not-found' ? outcomeErrors[found] : respondWith(input, found)),
   }),
   route({
@@ -87,10 +85,9 @@ const routes = [
     body: fullItem,
     execute: (input) =>
       input.body.id === input.id
-        ? input.space.stores.a.update(input.id, input.body, ifMatch(input))
+        ? input.space.items.update(input.id, input.body, ifMatch(input))
         : new Rejection('ids-differ'),
     respond(outcome, input) {
-      if (outcome === 'unstorable') return unstorableName
       return typeof outcome === 'string' ? outcomeErrors[outcome] : respondToPut(input, outcome)
     },
   }),
@@ -104,17 +101,17 @@ const routes = [
       errors: ['id-malformed', 'item-missing', 'precondition-failed', 'store-unavailable'],
     },
     method: 'DELETE',
-    execute: (input) => input.space.stores.a.delete(input.id, ifMatch(input)),
+    execute: (input) => input.space.items.delete(input.id, ifMatch(input)),
     respond: (outcome) => (outcome === 'deleted' ? noContent : outcomeErrors[outcome]),
   }),
 ]
 
-/** Section 15 of RFC 9110 defines the statuses in their order, 400 in 15.5.1 and 500 in 15.6.1, but for these. */
+/** RFC 9110 defines the statuses in order (400 in section 15.5.1, 500 in 15.6.1), except for these. */
 const otherSections: Record<number, string> = { 429: 'rfc6585#section-4', 431: 'rfc6585#section-5' }
 const sectionOf = (status: number) =>
   otherSections[status] ?? `rfc9110#section-15.${status < 500 ? 5 : 6}.${(status % 100) + 1}`
 
-/** A13: the problem details (RFC 9457) of each error, without their end, which differs from request to request. */
+/** A13: the beginning of the problem document (RFC 9457) of each error; its end differs from request to request. */
 const problemStarts: Readonly<Record<string, string>> = Object.fromEntries(
   Object.entries(errors).map(([code, { status, title }]) => {
     const type = `https://www.rfc-editor.org/rfc/${sectionOf(status)}`
@@ -124,21 +121,15 @@ const problemStarts: Readonly<Record<string, string>> = Object.fromEntries(
 const problemHeaders = { 'content-type': 'application/problem+json' }
 const retryHeaders = { ...problemHeaders, ...retryAfter }
 
-export const profileA: Profile<'a'> = {
+export const profileA: Profile = {
   name: 'a',
   title: 'Profile A',
   description: "To-do items by the classic web-API tutorial's contract: the service assigns numbers as ids.",
   defaultPort: 5080,
   defaultHttpsPort: 5081,
-  startingItems: [],
-  serialize,
+  collection,
   routes,
   itemSchema: fullItem,
-  replaceAll: (store, items, ifMatch) =>
-    store.replaceAll(
-      (items as readonly FromSchema<typeof fullItem>[]).map((item) => ({ ...item, secret: null })),
-      ifMatch,
-    ),
   rules: {
     'id-malformed': 'A12',
     'media-type-unsupported': 'A14',

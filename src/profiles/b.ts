@@ -1,33 +1,67 @@
-import { isLongerThan, notBlank } from '../common/schema.ts'
+import {
+  boolean,
+  isLongerThan,
+  type NamedSchema,
+  notBlank,
+  object,
+  type Schema,
+  type ValueOf,
+} from '../common/schema.ts'
 import { type ErrorCode, errors, Rejection } from '../http/errors.ts'
 import { empty, json, noContent, type Response, retryAfter, text } from '../http/response.ts'
 import { route } from '../http/router.ts'
-import type { FromSchema, ObjectSchema } from '../http/schema.ts'
-import type { ItemB } from '../store/store.ts'
-import { itemsPath, itemsTag, listRoute, outcomeErrors, type Profile } from './profile.ts'
+import type { CollectionType } from '../store/store.ts'
+import { documentsOf, itemsPath, itemsTag, listRoute, outcomeErrors, type Profile } from './profile.ts'
 
 const maxIdLength = 1024
 
 /** B4: a blank string counts as missing. */
-const id = { type: 'string', pattern: notBlank, maxLength: maxIdLength } as const
+const needed: Schema<string> = { type: 'string', pattern: notBlank }
+const id: Schema<string> = { ...needed, maxLength: maxIdLength }
 
 const sentItem = {
   name: 'SentTodoItem',
-  members: {
-    id,
-    name: { type: 'string', pattern: notBlank },
-    notes: { type: 'string', pattern: notBlank },
-    done: { type: 'boolean', default: false },
-  },
+  ...object({ id, name: needed, notes: needed, done: { ...boolean(), default: false } }),
   example: { id: 'milk', name: 'Buy milk', notes: '2 litres', done: false },
-} as const satisfies ObjectSchema
-const storedItem: ObjectSchema = { ...sentItem, name: 'TodoItem' }
+}
+const storedItem: NamedSchema = { ...sentItem, name: 'TodoItem' }
 
-const serialize = ({ id, name, notes, done }: ItemB) =>
-  `{"id":${JSON.stringify(id)},"name":${JSON.stringify(name)},"notes":${JSON.stringify(notes)},"done":${done}}`
+/** B2: the items of a new store. */
+const startingItems = [
+  {
+    id: '6bb8a868-dba1-4f1a-93b7-24ebce87e243',
+    name: 'Learn app development',
+    notes: 'Take a course',
+    done: true,
+  },
+  {
+    id: 'b94afb54-a1cb-4313-8af3-b7511551b33b',
+    name: 'Develop apps',
+    notes: 'Use your favourite editor',
+    done: false,
+  },
+  {
+    id: 'ecfa6f80-3671-4911-aabe-63cc442c1ecf',
+    name: 'Publish apps',
+    notes: 'All app stores',
+    done: false,
+  },
+]
+
+const form = {
+  keyMember: 'id',
+  serialize: ({ id, name, notes, done }: ValueOf<typeof sentItem>) =>
+    `"id":${JSON.stringify(id)},"name":${JSON.stringify(name)},"notes":${JSON.stringify(notes)},"done":${done}`,
+}
+
+const collection: CollectionType<ValueOf<typeof sentItem>> = {
+  name: 'b',
+  ...form,
+  startingDocuments: documentsOf(form, startingItems),
+}
 
 const routes = [
-  listRoute('b', storedItem, 'creation'),
+  listRoute(storedItem, 'creation'),
   route({
     operation: 'createItem',
     docs: {
@@ -39,7 +73,7 @@ const routes = [
     method: 'POST',
     path: itemsPath,
     body: sentItem,
-    execute: ({ body, space }) => space.stores.b.create(body),
+    execute: ({ body, space }) => space.items.create(body, body.id),
     respond: (outcome) => (typeof outcome === 'string' ? outcomeErrors[outcome] : json(200, outcome.json)),
   }),
   route({
@@ -53,8 +87,8 @@ const routes = [
     method: 'PUT',
     path: itemsPath,
     body: sentItem,
-    execute: ({ body, space }) => space.stores.b.replace(body),
-    respond: (outcome) => (outcome === 'replaced' ? noContent : outcomeErrors[outcome]),
+    execute: ({ body, space }) => space.items.update(body.id, body),
+    respond: (outcome) => (typeof outcome === 'string' ? outcomeErrors[outcome] : noContent),
   }),
   route({
     operation: 'deleteItem',
@@ -67,21 +101,21 @@ const routes = [
     method: 'DELETE',
     path: `${itemsPath}/{id}`,
     id: { schema: id, parse: parseId },
-    execute: ({ id, space }) => space.stores.b.delete(id),
+    execute: ({ id, space }) => space.items.delete(id),
     respond: (outcome) => (outcome === 'deleted' ? noContent : outcomeErrors[outcome]),
   }),
 ]
 
-/** B11: an id that cannot be decoded is the id of no item. */
+/** B11: no item has an id that cannot be decoded. */
 function parseId(segment: string | undefined): string | Rejection {
   if (segment === undefined) return new Rejection('item-missing')
   return isLongerThan(segment, maxIdLength) ? new Rejection('id-too-long') : segment
 }
 
-/** B4: this is the only text for a body that cannot be used. */
+/** B4: the response to a body that is missing or invalid in any way. */
 const missing = text(400, 'TodoItemNameAndNotesRequired')
 
-/** B4–B9: these errors have the same response in each operation. */
+/** B4–B9: the errors whose response is the same for each operation. */
 const responses: Partial<Record<ErrorCode, Response>> = {
   'item-missing': text(404, 'RecordNotFound'),
   'id-in-use': text(409, 'TodoItemIDInUse'),
@@ -102,45 +136,23 @@ const codes: Partial<Record<string, string>> = {
   deleteItem: 'CouldNotDeleteItem',
 }
 
-/** B6: only three operations have a code. */
+/** B6: only three operations have a text code for other failures; the rest have an empty body. */
 function anyOtherFailure(code: ErrorCode, operation = ''): Response {
   if (codes[operation]) return text(400, codes[operation])
   const { status } = errors[code]
   return status === 503 ? empty(status, retryAfter) : empty(status)
 }
 
-export const profileB: Profile<'b'> = {
+export const profileB: Profile = {
   name: 'b',
   title: 'Profile B',
   description:
     "To-do items by a native mobile client's contract: the client supplies ids, errors are plain-text codes.",
   defaultPort: 5000,
   defaultHttpsPort: 5001,
-  /** B2: a new store has these items. */
-  startingItems: [
-    {
-      id: '6bb8a868-dba1-4f1a-93b7-24ebce87e243',
-      name: 'Learn app development',
-      notes: 'Take a course',
-      done: true,
-    },
-    {
-      id: 'b94afb54-a1cb-4313-8af3-b7511551b33b',
-      name: 'Develop apps',
-      notes: 'Use your favourite editor',
-      done: false,
-    },
-    {
-      id: 'ecfa6f80-3671-4911-aabe-63cc442c1ecf',
-      name: 'Publish apps',
-      notes: 'All app stores',
-      done: false,
-    },
-  ],
-  serialize,
+  collection,
   routes,
   itemSchema: sentItem,
-  replaceAll: (store, items, ifMatch) => store.replaceAll(items as readonly FromSchema<typeof sentItem>[], ifMatch),
   rules: {
     'media-type-unsupported': 'B4',
     'body-malformed': 'B4',

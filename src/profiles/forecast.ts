@@ -13,7 +13,7 @@ export const summaries = [
 
 const dayMs = 24 * 60 * 60 * 1000
 
-/** S1: five successive days from tomorrow. `random` gives numbers in [0, 1). Days are counted in UTC, where each has 24 hours. */
+/** S1: returns five successive days from tomorrow, counted in UTC, where each has 24 hours. `random` is in [0, 1). */
 export function forecast(now: Date, random: () => number) {
   const below = (limit: number) => Math.floor(random() * limit)
   return [1, 2, 3, 4, 5].map((days) => {

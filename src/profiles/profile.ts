@@ -1,45 +1,53 @@
+import type { NamedSchema } from '../common/schema.ts'
 import { respondWith } from '../http/conditional.ts'
 import type { RequestContext } from '../http/context.ts'
 import type { Api } from '../http/dispatch.ts'
 import { type ErrorCode, Rejection } from '../http/errors.ts'
 import { jsonType, type Response } from '../http/response.ts'
 import { type Route, route } from '../http/router.ts'
-import type { FromSchema, ObjectSchema } from '../http/schema.ts'
-import type { Awaitable, IfMatch, ReplaceOutcome, Serializers, Stores } from '../store/store.ts'
+import { type CollectionType, type Document, type ItemForm, jsonOf } from '../store/store.ts'
 import { type MetRules, samplesMet } from './samples.ts'
 
-export type ProfileName = keyof Stores
+export type ProfileName = 'a' | 'b'
 
 export const itemsPath = '/api/todoitems'
 export const itemsTag = 'To-do items'
 
-/** A contract for the to-do items, as a value: all that differs between the profiles is in here. */
-export interface Profile<Name extends ProfileName> {
-  readonly name: Name
+/** A contract for the to-do items: everything that differs between the two profiles. */
+export interface Profile {
+  /** The name of the profile in flags such as --port-a, and in the log. */
+  readonly name: ProfileName
   readonly title: string
   readonly description: string
   readonly defaultPort: number
   readonly defaultHttpsPort: number
-  readonly startingItems: Serializers[Name]['startingItems']
-  readonly serialize: Serializers[Name]['serialize']
+  /** How items are stored. */
+  readonly collection: CollectionType
   readonly routes: readonly Route[]
   /** An item as clients send it, with its id. */
-  readonly itemSchema: ObjectSchema
-  replaceAll(
-    store: Stores[Name],
-    items: readonly FromSchema<ObjectSchema>[],
-    ifMatch?: IfMatch,
-  ): Awaitable<ReplaceOutcome>
+  readonly itemSchema: NamedSchema
   /** The rule that a client broke by each error that is its mistake; where it differs, by member of the body. */
   readonly rules: Partial<Record<ErrorCode, string | Readonly<Record<string, string>>>>
-  /** The rules that a client keeps whose request succeeds. */
+  /** The rules that a successful request meets. */
   readonly met: MetRules
   readonly errorResponse: Api['errorResponse']
 }
 
-/** The rules of the contract that a request broke, and those that its client has kept. */
+interface Members {
+  readonly [name: string]: unknown
+  readonly secret?: string | null
+}
+
+/** Turns items into documents, as they are stored. */
+export const documentsOf = (form: ItemForm, items: readonly object[]): Document[] =>
+  items.map((item) => {
+    const { [form.keyMember]: key, secret = null }: Members = { ...item }
+    return { key: `${key}`, json: jsonOf(form, `${key}`, item), secret }
+  })
+
+/** Returns the rules of the contract that a request broke, and those that it met. */
 export function rulesOf(
-  profile: Pick<Profile<ProfileName>, 'rules' | 'met'>,
+  profile: Pick<Profile, 'rules' | 'met'>,
   { method, path, route, request }: Pick<RequestContext, 'method' | 'path' | 'route' | 'request'>,
   { status, headers = {}, error }: Response,
 ): { rules: string[]; met: string[] } {
@@ -57,23 +65,22 @@ export function rulesOf(
   return { rules: [], met: met.filter((rule) => rule !== 'S7' || request.header('authorization') === undefined) }
 }
 
-/** The rules that requests of a client can meet; the others say how mistakes are answered, or what the service keeps. */
-export function rulesToMeet({ met }: Pick<Profile<ProfileName>, 'met'>): Set<string> {
+/** Returns the rules that a request can meet. Other rules are about responses to mistakes, or about what is stored. */
+export function rulesToMeet({ met }: Pick<Profile, 'met'>): Set<string> {
   const ofOperations = Object.values({ ...met, ...samplesMet }).flatMap((byStatus) => Object.values(byStatus).flat())
-  // Those that `rulesOf` finds for any operation come first.
+  // `rulesOf` finds the first four for any operation.
   return new Set(['G1', 'G2', 'G3', 'G6', ...ofOperations])
 }
 
-function rulesOfError({ rules }: Pick<Profile<ProfileName>, 'rules'>, { code, members = {} }: Rejection): string[] {
+function rulesOfError({ rules }: Pick<Profile, 'rules'>, { code, members = {} }: Rejection): string[] {
   const rule = rules[code] ?? {}
   return typeof rule === 'string' ? [rule] : [...new Set(Object.keys(members).flatMap((name) => rule[name] ?? []))]
 }
 
-/** Store outcomes that are no success. */
+/** The errors for the outcomes of a store that are not a success. */
 export const outcomeErrors = {
   'not-found': new Rejection('item-missing'),
   'in-use': new Rejection('id-in-use'),
-  unstorable: new Rejection('value-unstorable'),
   changed: new Rejection('precondition-failed'),
   'item-limit': new Rejection('store-full', undefined, 'the limit of items of a space is reached (--max-items)'),
   'memory-limit': new Rejection('store-full', undefined, 'the limit of memory of all spaces is reached (--max-memory)'),
@@ -82,7 +89,7 @@ export const outcomeErrors = {
 export const etagHeader = { ETag: 'The entity tag of this state, for If-None-Match and If-Match.' }
 
 /** The list of all items has the same route in each profile, but for its order. */
-export const listRoute = (profile: ProfileName, itemSchema: ObjectSchema, order: string) =>
+export const listRoute = (itemSchema: NamedSchema, order: string) =>
   route({
     operation: 'listItems',
     docs: {
@@ -93,6 +100,6 @@ export const listRoute = (profile: ProfileName, itemSchema: ObjectSchema, order:
     },
     method: 'GET',
     path: itemsPath,
-    execute: ({ space, request }) => space.stores[profile].list(request),
+    execute: ({ space, request }) => space.items.list(request),
     respond: (list, input) => respondWith(input, list),
   })

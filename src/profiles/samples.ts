@@ -1,25 +1,25 @@
+import { type NamedSchema, object } from '../common/schema.ts'
 import type { Claims } from '../http/request.ts'
 import { json, text } from '../http/response.ts'
 import { route } from '../http/router.ts'
-import type { ObjectSchema } from '../http/schema.ts'
 import { forecast, summaries } from './forecast.ts'
 
 const tag = 'Samples'
 
-const weatherForecast: ObjectSchema = {
+const weatherForecast: NamedSchema = {
   name: 'WeatherForecast',
-  members: {
+  ...object({
     date: { type: 'string', format: 'date-time' },
     temperatureC: { type: 'integer', format: 'int32', minimum: -20, maximum: 54 },
     temperatureF: { type: 'integer', format: 'int32' },
     summary: { type: 'string', nullable: true, enum: [...summaries, null] },
-  },
+  }),
   example: { date: '2026-06-02T12:00:00.000+00:00', temperatureC: 20, temperatureF: 67, summary: 'Mild' },
 }
 
 const greeting = 'Hello World!'
 
-/** S3: the caller's identity name. */
+/** S3: returns the identity name of the caller. */
 const nameOf = ({ unique_name, name, sub }: Claims) =>
   [unique_name, name, sub].find((claim) => typeof claim === 'string') ?? ''
 const secretGreeting = (name: unknown) => `Hello ${name}. My secret is a well-kept list.`
@@ -27,7 +27,7 @@ const secretGreeting = (name: unknown) => `Hello ${name}. My secret is a well-ke
 /** Rules by operation and status. */
 export type MetRules = Readonly<Record<string, Readonly<Record<number, readonly string[]>>>>
 
-/** The rules that a response of these, and of the document, shows. */
+/** The rules that successful requests to the sample endpoints and to the OpenAPI document meet. */
 export const samplesMet: MetRules = {
   getForecast: { 200: ['S1', 'S7'] },
   greet: { 200: ['S2', 'S7'] },
@@ -35,7 +35,7 @@ export const samplesMet: MetRules = {
   getDocument: { 200: ['S4'] },
 }
 
-/** S1–S3: served beside either profile's items. */
+/** S1–S3: the sample endpoints, which both profiles serve. */
 export const samples = (now: () => Date, random: () => number) => [
   route({
     operation: 'getForecast',

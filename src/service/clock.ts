@@ -6,11 +6,11 @@ export interface Clock {
   readonly newId: () => string
   readonly now: () => Date
   readonly monotonicNow: () => number
-  /** The header Date of every response; undefined: the time of day. */
+  /** The fixed value of the Date header; undefined: the current time. */
   readonly date: string | undefined
 }
 
-/** With a seed, random numbers and ids repeat; with a time, the clock stands still. */
+/** Returns the same random numbers and ids for the same seed, and always the same time if `now` is set. */
 export function createClock(options: { readonly seed?: number | undefined; readonly now?: Date | undefined }): Clock {
   const { seed, now } = options
   const random = seed === undefined ? Math.random : seededRandom(seed)

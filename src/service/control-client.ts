@@ -9,23 +9,23 @@ import { commandHeader } from './find-service.ts'
 interface ControlClientOptions {
   readonly space?: string | undefined
   readonly token?: string | undefined
-  /** The command that makes a token, to be shown. */
+  /** The command that creates a token, for messages. */
   readonly tokenCommand: string
 }
 
-/** A service in development mode, by its control API. */
+/** A service in development mode, used through its control API. */
 export interface ControlClient extends Pick<Info, 'store' | 'isPersistent' | 'operations'> {
   readonly profile: ProfileName
   readonly spaces: Info['spaces'] | undefined
-  /** Which service, and which of its spaces. */
+  /** Names the service and the space in messages. */
   readonly name: string
-  /** Throws a `ControlError` for a response that is no success. */
+  /** Sends a request to the control API. Throws a `ControlError` for a response that is not a success. */
   send(method: string, path: string, body?: unknown): Promise<Response>
-  /** Restores the items of the start, removes the faults and empties the journal; says so. */
+  /** Restores the items of the start, removes the faults and empties the journal. Returns a sentence that says so. */
   reset(): Promise<string>
   /**
-   * Says which saved items would be lost if all items were replaced; undefined where none would. Those that are there
-   * afterwards are no loss: the items of the start, where absent.
+   * Describes the items in a file or a database that are lost if all items are replaced by `restored` (default: the
+   * items of the start). Returns undefined if none are.
    */
   findLoss(restored?: readonly unknown[]): Promise<Loss | undefined>
 }
@@ -36,7 +36,7 @@ interface Loss {
   readonly pronoun: string
 }
 
-/** The message says what to do, or what the service has rejected. */
+/** Thrown if the control API cannot be used, or rejects a request; the message says what to do. */
 export class ControlError extends Error {
   readonly isRejection: boolean
 
@@ -46,12 +46,12 @@ export class ControlError extends Error {
   }
 }
 
-/** Throws a `ControlError` where no such service responds: nothing is changed on a server that is not known to be one. */
+/** Connects to a service. Throws a `ControlError` unless a todo-service with a control API responds. */
 export async function connectControl(
   url: string,
   { space, token, tokenCommand }: ControlClientOptions,
 ): Promise<ControlClient> {
-  // Without a token nothing secret is sent, and the development certificate is self-signed.
+  // The development certificate is self-signed, so any certificate is accepted unless a token is sent.
   const client = createClient(url, { insecure: token === undefined })
   const headers = { ...commandHeader, 'x-todo-space': space, authorization: token && `Bearer ${token}` }
   const send: ControlClient['send'] = async (method, path, body) => {
@@ -85,7 +85,7 @@ export async function connectControl(
       )
       return `${name} is reset${count}.`
     },
-    async findLoss(restored = profiles[info.profile].startingItems) {
+    async findLoss(restored = profiles[info.profile].collection.startingDocuments.map(({ json }) => JSON.parse(json))) {
       if (!info.isPersistent) return undefined
       const items = await getItems()
       const kept = restored.map((item) => JSON.stringify(item))
@@ -96,7 +96,7 @@ export async function connectControl(
   }
 }
 
-/** Returns what GET /__admin/info of this service says; undefined for what another program sends. */
+/** Reads the response of GET /__admin/info; returns undefined if another program has sent it. */
 function readInfo(text: string) {
   const {
     profile,
@@ -107,7 +107,7 @@ function readInfo(text: string) {
     operations = [],
   }: Partial<Info> = Object(tryParse(text, parseBounded))
   if (typeof profile !== 'string' || !Object.hasOwn(profiles, profile)) return undefined
-  // Where a service does not say it, its items may be in a file.
+  // The items of a service that does not say where they are may be in a file.
   const place = { title: printable(title), store: printable(store), isPersistent: isPersistent !== false, spaces }
   return { profile: profile as ProfileName, operations, ...place }
 }
@@ -125,10 +125,10 @@ function describeRejection({ status, headers, text }: Response, url: string, tok
   )
 }
 
-/** Further mistakes are not listed. */
+/** How many mistakes a message lists. */
 const maxMistakes = 10
 
-/** The mistakes in the body, where the problem document has them, and its title otherwise. */
+/** Returns the mistakes that a problem document lists, or else its title. */
 function reasonOf(problem: string): string | undefined {
   const { title, errors } = Object(tryParse(problem, parseBounded))
   if (typeof title !== 'string') return undefined
@@ -138,6 +138,6 @@ function reasonOf(problem: string): string | undefined {
   return shown.length === 0 ? printable(title) : shown.map(printable).join(' ')
 }
 
-/** Short: any server may have sent it. */
+/** Shortens and escapes text that any server may have sent. */
 const printable = (text: unknown) =>
   escapeText((typeof text === 'string' ? text : `${JSON.stringify(text)}`).slice(0, 200))

@@ -2,24 +2,24 @@ import { createClient } from '../common/client.ts'
 import { profileA } from '../profiles/a.ts'
 import { profileB } from '../profiles/b.ts'
 
-/** Long enough for a busy service on this machine, short enough to wait for a program that does not respond. */
+/** Long enough for a busy service on this machine, and short enough if another program there does not respond. */
 const responseTimeoutMs = 500
 
-/** Tells requests of a command from those of the clients that somebody watches. */
+/** Marks the requests of a command, so that /app can hide them among those of clients. */
 export const commandHeader = { 'x-todo-client': 'command' }
 
-/** Where `serve` listens without flags: the HTTP and the HTTPS port of each profile. */
+/** The HTTP and HTTPS URLs of each profile if `serve` is started without flags. */
 export const defaultUrlsByProfile: readonly (readonly [http: string, https: string])[] = [profileA, profileB].map(
   ({ defaultPort, defaultHttpsPort }) => [`http://localhost:${defaultPort}`, `https://localhost:${defaultHttpsPort}`],
 )
 
-/** HTTP first. */
+/** All default URLs, those with HTTP first. */
 export const defaultUrls: readonly string[] = [
   ...defaultUrlsByProfile.map(([http]) => http),
   ...defaultUrlsByProfile.map(([, https]) => https),
 ]
 
-/** The first of the URLs where this service runs. The token is not sent: another program may listen there. */
+/** Returns the first URL at which this service responds. Sends no token, because another program may listen there. */
 export async function findService(urls: readonly string[], timeoutMs = responseTimeoutMs): Promise<string | undefined> {
   const found = await Promise.all(
     urls.map(async (url) => {

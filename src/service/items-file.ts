@@ -2,32 +2,41 @@ import { readFileSync } from 'node:fs'
 import { profiles } from '../app.ts'
 import { escapeText } from '../common/escape.ts'
 import { isObject } from '../common/json.ts'
+import { nullable, object, text } from '../common/schema.ts'
 import { StartError } from '../common/start-error.ts'
+import { arrayCheck } from '../http/body-reader.ts'
 import { Rejection } from '../http/errors.ts'
 import { int64, quoteNumbers } from '../http/int64.ts'
-import { arrayCheck } from '../http/schema.ts'
 import { isSpaceName } from '../http/spaces.ts'
-import { defaultSpace, type ItemA, type ItemB, type Snapshot, type Snapshots } from '../store/store.ts'
+import { documentsOf, type Profile, type ProfileName } from '../profiles/profile.ts'
+import { type CollectionSnapshot, type Document, defaultSpace, type Snapshot, type Snapshots } from '../store/store.ts'
 
 export { isSpaceName } from '../http/spaces.ts'
 
 /*
  * The file of `items export`, `items import` and `serve --items`:
  * { "a": [items of Profile A], "lastId": the highest id that Profile A has assigned, "b": [items of Profile B] }
- * Where it has all spaces, these are the items of the default space, and "spaces" has such an object for each other one.
+ * In a file of all spaces, these are the items of the default space, and "spaces" has such an object for each other
+ * space.
  */
 
 const { a: profileA, b: profileB } = profiles
+/** The type text of PostgreSQL cannot hold U+0000. */
+const withoutNul = '^[^\\0]*$'
+
 const checks = {
-  // A10: clients neither get nor send it, but it moves with the item.
+  // A10: clients neither get nor send `secret`, but it is exported and imported with its item.
   a: arrayCheck(
-    { members: { ...profileA.itemSchema.members, secret: { type: 'string', nullable: true, default: null } } },
+    object({
+      ...profileA.itemSchema.properties,
+      secret: { ...nullable(text()), default: null, pattern: withoutNul },
+    }),
     'id',
   ),
   b: arrayCheck(profileB.itemSchema, 'id'),
 }
 
-/** The items of one space, or of all: those of the default space first, the others by name. */
+/** Formats the items of one space; or those of all spaces: the default space first, then the others by name. */
 export function formatItems(snapshots: Snapshots, isAll: boolean): string {
   if (!isAll) return `${[...snapshots.values()].map((snapshot) => formatSpace(snapshot, ''))}\n`
   const { [defaultSpace]: own = {}, ...others } = Object.fromEntries(snapshots)
@@ -38,34 +47,31 @@ export function formatItems(snapshots: Snapshots, isAll: boolean): string {
   return `{${members},\n  "spaces": {${spaces.length === 0 ? '' : `\n${spaces.join(',\n')}\n  `}}\n}\n`
 }
 
-/** An item per line, so that two files can be compared. */
+/** Writes one item per line, so that two files can be compared. */
 function formatSpace({ a, b }: Snapshot, indent: string): string {
   const array = (items: readonly string[]) =>
     items.length === 0 ? '[]' : `[\n${items.map((item) => `${indent}    ${item}`).join(',\n')}\n${indent}  ]`
-  const itemsOfA = a?.items.map((item) => {
-    const json = profileA.serialize(item)
-    return item.secret === null ? json : `${json.slice(0, -1)},"secret":${JSON.stringify(item.secret)}}`
-  })
-  const itemsOfB = b?.items.map(profileB.serialize)
+  const itemOf = ({ json, secret }: Document) =>
+    secret === null ? json : `${json.slice(0, -1)},"secret":${JSON.stringify(secret)}}`
   const members = [
-    ...(itemsOfA ? [`"a": ${array(itemsOfA)}`, `"lastId": ${a?.lastId}`] : []),
-    ...(itemsOfB ? [`"b": ${array(itemsOfB)}`] : []),
+    ...(a ? [`"a": ${array(a.documents.map(itemOf))}`, `"lastId": ${a.lastNumber}`] : []),
+    ...(b ? [`"b": ${array(b.documents.map(itemOf))}`] : []),
   ]
   return `{\n${members.map((member) => `${indent}  ${member}`).join(',\n')}\n${indent}}`
 }
 
-/** Further mistakes are not listed. */
+/** How many mistakes a message lists. */
 const maxProblems = 10
 
 export interface ItemsFile {
   readonly snapshots: Snapshots
-  /** Whether these are all spaces. */
+  /** Whether this is a file of all spaces, not of one. */
   readonly isAll: boolean
 }
 
 type Problems = { readonly problems: readonly string[] }
 
-/** Reads a file, or standard input as `-`. */
+/** Reads a file, or standard input if the path is `-`. */
 export function readItemsFile(path: string): ItemsFile | Problems {
   const name = path === '-' ? 'standard input' : path
   let text: string
@@ -84,7 +90,7 @@ export function readItemsFile(path: string): ItemsFile | Problems {
 
 const form = 'an object such as { "a": [items of Profile A], "b": [items of Profile B] }'
 
-/** Returns every mistake. */
+/** Returns the items, or every mistake in the file. */
 function parseItems(text: string): ItemsFile | Problems {
   const json = text.replace(/^\ufeff/, '')
   let file: unknown
@@ -108,7 +114,7 @@ function parseItems(text: string): ItemsFile | Problems {
   return problems.length > 0 ? { problems } : { snapshots, isAll: spaces !== undefined }
 }
 
-/** A profile that the object lacks is absent. */
+/** Reads the items of a space. If it lacks a profile, so does the result. */
 function readSpace(
   { a, b, lastId, ...unknown }: Readonly<Record<string, unknown>>,
   exact: Readonly<Record<string, unknown>>,
@@ -117,35 +123,35 @@ function readSpace(
 ): Snapshot {
   for (const name of Object.keys(unknown))
     problems.push(`There is no member ${where}${JSON.stringify(name)}: use a, lastId and b.`)
-  const read = <Item>(name: 'a' | 'b', array: unknown): readonly Item[] | undefined => {
-    if (array === undefined) return undefined
+  const read = (name: 'a' | 'b', array: unknown, lastNumber = '0'): Record<string, CollectionSnapshot> => {
+    if (array === undefined) return {}
     if (!Array.isArray(array)) {
       problems.push(`${where}${name} must be an array of items.`)
-      return undefined
+      return {}
     }
     const items = checks[name](array, exact[name] as readonly unknown[])
-    if (!(items instanceof Rejection)) return items as readonly Item[]
+    if (!(items instanceof Rejection))
+      return { [name]: { documents: documentsOf(profiles[name].collection, items), lastNumber } }
     for (const messages of Object.values(items.members ?? {}))
       problems.push(...messages.map((message) => `${where}${name}${message}`))
-    return undefined
+    return {}
   }
-  const [itemsOfA, itemsOfB] = [read<ItemA>('a', a), read<ItemB>('b', b)]
   const last = lastId === undefined ? '0' : typeof lastId === 'number' ? int64(`${exact.lastId}`) : undefined
   if (last === undefined) problems.push(`${where}lastId must be an int64.`)
-  return {
-    ...(itemsOfA && { a: { items: itemsOfA, lastId: `${last}` } }),
-    ...(itemsOfB && { b: { items: itemsOfB } }),
-  }
+  return { ...read('a', a, last), ...read('b', b) }
 }
 
-/** Returns the profiles with the starting items of a file; throws a `StartError` for a file that cannot be used. */
-export function readStartingItems(path: string | undefined): typeof profiles {
-  if (path === undefined) return profiles
+/** Returns the profiles with the starting items from a file; throws a `StartError` if the file cannot be used. */
+export function readStartingItems(path: string | undefined, served: Readonly<Record<ProfileName, Profile>> = profiles) {
+  if (path === undefined) return served
   const file = readItemsFile(path)
   if ('problems' in file) throw new StartError(file.problems.join(' '))
   const { a, b } = file.snapshots.get(defaultSpace) ?? {}
   return {
-    a: { ...profileA, ...(a && { startingItems: a.items }) },
-    b: { ...profileB, ...(b && { startingItems: b.items }) },
+    a: startingWith(served.a, a),
+    b: startingWith(served.b, b),
   }
 }
+
+const startingWith = (profile: Profile, snapshot: CollectionSnapshot | undefined): Profile =>
+  snapshot ? { ...profile, collection: { ...profile.collection, startingDocuments: snapshot.documents } } : profile

@@ -6,7 +6,7 @@ import { createDevToken } from './tokens.ts'
 const responseTimeoutMs = 2_000
 const validForSeconds = 3600
 
-/** Tokens of two callers that a service in development on this machine accepts; undefined for any other server. */
+/** Creates tokens of two callers for a service in development mode on this machine; undefined for any other server. */
 export async function developmentTokens(
   url: string,
   directory: string | undefined,

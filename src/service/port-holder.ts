@@ -8,7 +8,7 @@ interface PortHolder {
   readonly pid: string
 }
 
-/** The program that listens on a port of this machine; undefined where the system does not tell in time. */
+/** Returns the program that listens on a port of this machine; undefined if the system does not tell in time. */
 export async function findPortHolder(
   port: number,
   { platform = process.platform as string, env = process.env, timeoutMs = 1_000 } = {},
@@ -16,7 +16,7 @@ export async function findPortHolder(
   try {
     if (platform === 'linux') return findInProc(port, performance.now() + timeoutMs)
     if (platform === 'win32') return undefined
-    // +c 0: the whole name.
+    // `+c 0` prints the whole name of the program.
     const args = ['+c', '0', '-nP', `-iTCP:${port}`, '-sTCP:LISTEN']
     const { stdout } = await promisify(execFile)('lsof', args, { timeout: timeoutMs, env })
     const [, program, pid] = /^(?!COMMAND)(\S+)\s+(\d+)/m.exec(stdout) ?? []
@@ -26,9 +26,9 @@ export async function findPortHolder(
   }
 }
 
-/** Only root sees the files of other users. */
+/** Finds the process that has the listening socket open. Only root can look into the processes of other users. */
 function findInProc(port: number, endsAt: number): PortHolder | undefined {
-  // A process or a file that is gone is none, as is that of IPv6 where it is disabled.
+  // Reading fails if a process has ended meanwhile, and /proc/net/tcp6 is missing if IPv6 is disabled.
   const attempt = <T>(read: () => T, otherwise: T) => {
     try {
       return read()

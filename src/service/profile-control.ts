@@ -6,7 +6,7 @@ import { Control } from '../control/control.ts'
 import { Faults, faultErrors } from '../control/faults.ts'
 import type { ServiceInfo } from '../control/schema.ts'
 import type { SpaceItems } from '../control/space.ts'
-import { type Profile, type ProfileName, rulesOf, rulesToMeet } from '../profiles/profile.ts'
+import { documentsOf, type Profile, rulesOf, rulesToMeet } from '../profiles/profile.ts'
 import { defaultSpace, type Spaces, UnavailableError } from '../store/store.ts'
 import type { Clock } from './clock.ts'
 import type { SpaceUsers } from './space-users.ts'
@@ -16,37 +16,37 @@ export interface ControlledService {
   readonly config: Config
   readonly spaces: Spaces
   readonly spaceUsers: SpaceUsers
-  /** What is known once the service runs. */
+  /** Returns the part of GET /__admin/info that is the same for all profiles and spaces. */
   readonly serviceInfo: () => ServiceInfo
 }
 
-export function controlledProfile<Name extends ProfileName>(
-  profile: Profile<Name>,
+export function controlledProfile(
+  profile: Profile,
   { config, spaces, spaceUsers, serviceInfo }: ControlledService,
   controlSettings: NonNullable<Config['control']>,
   settings: AppSettings,
-  /** Returns PEM, maybe with the private key; undefined without HTTPS. */
+  /** Returns the certificate in PEM format, which may include the private key; undefined without HTTPS. */
   certificate: () => string | undefined,
 ): Control {
-  const { name: profileName, startingItems } = profile
+  const { collection } = profile
   const itemsOf = (space: string): SpaceItems => {
     spaceUsers.add(space)
     let isDisposed = false
-    const stores = () => {
-      // A request that was delayed meanwhile: it would make a space that nobody uses.
+    const open = () => {
+      // The request was delayed until its space had ended. Opening the space would create it again, and nobody uses it.
       if (isDisposed && spaceUsers.areTemporary) throw new UnavailableError('The space has ended.')
-      return spaces.space(space)
+      return spaces.collection(collection.name, space)
     }
-    // The default space is always the same.
-    const always = space === defaultSpace ? stores() : undefined
-    const store = () => (always ?? stores())[profileName]
+    // The default space never ends, so it is opened once.
+    const always = space === defaultSpace ? open() : undefined
+    const items = () => always ?? open()
     return {
-      get stores() {
-        return always ?? stores()
+      get collection() {
+        return items()
       },
-      list: (reader) => store().list(reader),
-      reset: () => store().replaceAll(startingItems as never),
-      putItems: (items, ifMatch) => profile.replaceAll(store(), items, ifMatch),
+      list: (reader) => items().list(reader),
+      reset: () => items().replaceAll(collection.startingDocuments),
+      putItems: (sent, ifMatch) => items().replaceAll(documentsOf(collection, sent), ifMatch),
       dispose() {
         isDisposed = true
         spaceUsers.remove(space)
@@ -62,14 +62,15 @@ export function controlledProfile<Name extends ProfileName>(
     api: appApi(profile, { ...settings, hasApp: true }),
     spaces: config.spaces,
     itemsOf,
-    startingCount: startingItems.length,
+    startingCount: collection.startingDocuments.length,
     async countItems() {
       const all = await spaces.listSpaces()
-      return new Map(all.map(({ name, items }) => [name, items[profileName]]))
+      return new Map(all.map(({ name, items }) => [name, items[collection.name]]))
     },
     deleteItems: (space) => spaceUsers.delete(space),
     deletionsOf: spaceUsers.deletionsOf,
     itemSchema: profile.itemSchema,
+    keyMember: collection.keyMember,
     rulesOf: (context, response) => rulesOf(profile, context, response),
     settings,
     verifyToken: settings.verifyDevToken ?? settings.verifyToken,
@@ -85,7 +86,7 @@ export function controlledProfile<Name extends ProfileName>(
     }),
     instance: randomUUID(),
     newToken: newPageToken,
-    // Never those of --seed and --now.
+    // Neither --seed nor --now has an effect on codes: a code must be unpredictable, and expire.
     codes: { randomInt, now: () => new Date() },
   })
   spaceUsers.controls.push(control)
@@ -93,8 +94,8 @@ export function controlledProfile<Name extends ProfileName>(
 }
 
 /**
- * What is wrong with --fault and --delay where no operation of the profiles that are served can fail in this way, and what
- * has no effect in one of them.
+ * Checks --fault and --delay. A fault that is possible in none of the served profiles is a problem; one that is
+ * possible in one of them alone is worth a note.
  */
 export function findFaultProblems(
   { profiles: names, requireAuth, control: settings }: Pick<Config, 'profiles' | 'requireAuth' | 'control'>,
@@ -118,7 +119,7 @@ export function findFaultProblems(
   return found
 }
 
-/** Leaves out the private key, which is in the same file. */
+/** Describes the certificate alone: the file also has the private key. */
 function describeCertificate(pem: string | undefined) {
   if (pem === undefined) return undefined
   const certificate = new X509Certificate(pem)

@@ -13,11 +13,11 @@ import type { ControlledService } from './profile-control.ts'
 
 export interface RunningProfile extends Pick<Listening, 'close' | 'destroy'> {
   readonly urls: ProfileUrls
-  /** Undefined where clients control nothing, as always in production. */
+  /** Undefined without a control API, as always in production. */
   readonly control: Control | undefined
 }
 
-/** What the profiles of a service share. */
+/** Settings that are the same for all profiles of a service. */
 interface ProfileSettings extends ControlledService {
   readonly appSettings: Omit<AppSettings, 'redirectPort' | 'redirectsToHttps'>
   readonly serverContext: ServerContext
@@ -25,11 +25,11 @@ interface ProfileSettings extends ControlledService {
   readonly listen: typeof listen
 }
 
-/** A port that another program uses, or that this process may not use. */
+/** A port that is in use, or that this process has no permission to use. */
 export interface UnusablePort {
   readonly port: number
   readonly isHttps: boolean
-  /** The name of the flag that changes it. */
+  /** The name of the flag that sets this port. */
   readonly flag: string
   readonly needsPrivileges: boolean
 }
@@ -39,16 +39,13 @@ export const describeUnusablePort = ({ port, needsPrivileges }: UnusablePort) =>
 
 export interface StartedProfile {
   readonly title: string
-  /** Undefined where its HTTP port is unusable, in production also its HTTPS port. */
+  /** Undefined if the HTTP port is unusable; in production also if the HTTPS port is. */
   readonly running: RunningProfile | undefined
   readonly unusable: readonly UnusablePort[]
 }
 
-/** Listens on the profile's ports; throws a `StartError` where that is not possible on any port. */
-export async function startProfile<Name extends ProfileName>(
-  profile: Profile<Name>,
-  shared: ProfileSettings,
-): Promise<StartedProfile> {
+/** Listens on the ports of a profile. Throws a `StartError` for a failure that another port would not mend. */
+export async function startProfile(profile: Profile, shared: ProfileSettings): Promise<StartedProfile> {
   const { config, credentials } = shared
   const { title } = profile
   const { host, mode, httpsRedirectPort } = config
@@ -57,7 +54,7 @@ export async function startProfile<Name extends ProfileName>(
   const redirectsToHttps = mode === 'production' && (httpsRedirectPort ?? httpsPort) !== undefined
   const settings = { ...shared.appSettings, redirectPort: undefined, redirectsToHttps }
   let https: Listening | undefined
-  // Not loaded in production.
+  // Imported here, because production does not load this code.
   const control =
     config.control &&
     (await import('./profile-control.ts')).controlledProfile(profile, shared, config.control, settings, () =>
@@ -73,7 +70,7 @@ export async function startProfile<Name extends ProfileName>(
     await listeners.end(how)
   }
   try {
-    // HTTP is redirected to the port of HTTPS.
+    // In production HTTPS listens first, because HTTP redirects to its port.
     if (mode === 'production') https = await openHttps()
     const http = await open(
       { name: profile.name, host, port },
@@ -87,9 +84,9 @@ export async function startProfile<Name extends ProfileName>(
     }
     const ports = { http: http.port, ...(https && { https: https.port }) }
     const running = {
-      // Read again each time: a machine gets and loses its network addresses.
+      // Computed each time, because the network addresses of a machine change.
       get urls() {
-        // In production the address that it listens on: `[::]` or `0.0.0.0` is every interface.
+        // In production these are the addresses on which it listens: `[::]` or `0.0.0.0` means all interfaces.
         if (mode === 'production') return { title, urls: urlsAt(http.host, ports) }
         return { title, ...urlsOf(host, ports, control !== undefined, config.spaces === 'path') }
       },
@@ -104,7 +101,7 @@ export async function startProfile<Name extends ProfileName>(
   }
 }
 
-/** The ports of one profile: those that it listens on, and those that it cannot use. */
+/** The ports of one profile: those on which it listens, and those that are unusable. */
 class ProfileListeners {
   readonly unusable: UnusablePort[] = []
   readonly #profile: ProfileName
@@ -116,7 +113,7 @@ class ProfileListeners {
     this.#settings = settings
   }
 
-  /** Returns undefined where the port is in use or needs privileges. */
+  /** Listens on a port; returns undefined if the port is in use or needs privileges. */
   async open(handler: HttpHandler, address: Address): Promise<Listening | undefined> {
     const { listen, serverContext, config } = this.#settings
     try {
@@ -135,12 +132,12 @@ class ProfileListeners {
   }
 
   async end(how: 'close' | 'destroy'): Promise<void> {
-    await Promise.all(this.#listening.map((one) => one[how]()))
+    await Promise.all(this.#listening.map((listening) => listening[how]()))
   }
 }
 
-/** A profile on another port than its default has HTTPS only with a port for it. */
-function httpsPortOf<Name extends ProfileName>(profile: Profile<Name>, { ports, https: config }: Config) {
+/** Returns the HTTPS port. On another HTTP port than its default, a profile with a development certificate has none. */
+function httpsPortOf(profile: Profile, { ports, https: config }: Config) {
   const { http, https } = ports[profile.name]
   const isDefault = (http.port ?? profile.defaultPort) === profile.defaultPort
   return https.port ?? (isDefault || config?.credentials ? profile.defaultHttpsPort : undefined)

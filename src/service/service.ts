@@ -1,10 +1,11 @@
 import type { Worker } from 'node:cluster'
-import type { AppSettings } from '../app.ts'
+import { type AppSettings, collectionsOf } from '../app.ts'
 import { StartError } from '../common/start-error.ts'
 import type { Config } from '../config/config.ts'
 import { originReporter } from '../http/cors.ts'
 import { rateLimiter } from '../http/rate-limit.ts'
 import type { Log, StartMessage } from '../log.ts'
+import type { Profile, ProfileName } from '../profiles/profile.ts'
 import { devCertificate } from '../server/dev-certificate.ts'
 import { listen as listenHere } from '../server/listen.ts'
 import { noOverloadMonitor, overloadMonitor } from '../server/overload.ts'
@@ -31,14 +32,17 @@ export interface ServiceOptions extends DevTokenSettings {
   readonly config: Config
   readonly log: Log
   readonly clock: Clock
-  /** The user's configuration directory; undefined: the development key is a new one. */
+  /** The configuration directory of the user. If undefined, each start creates a new development key. */
   readonly directory: string | undefined
-  /** Once it is aborted, the service is not ready, and no longer waits for a database. */
+  /** When this is aborted, the service reports that it is not ready, and stops waiting for a database. */
   readonly stop: AbortSignal
-  /** This process, where it is one of `processes` that share the ports, the items and the limits. */
+  /** This process, if it is one of several workers that share ports and items. */
   readonly worker?: Worker | undefined
+  /** How many processes share the limits; default: 1. */
   readonly processes?: number
   readonly commandWith?: CommandWith
+  /** The profiles to serve; default: Profile A and Profile B. */
+  readonly profiles?: Readonly<Record<ProfileName, Profile>>
 }
 
 export type NewToken = (request?: DevTokenRequest) => Promise<string>
@@ -46,13 +50,13 @@ export type NewToken = (request?: DevTokenRequest) => Promise<string>
 export interface Service extends Pick<RunningProfile, 'close' | 'destroy'> {
   readonly startMessage: StartMessage
   readonly profiles: readonly RunningProfile[]
-  /** Makes a development token; undefined in production. */
+  /** Creates a development token; undefined in production. */
   readonly newToken: NewToken | undefined
-  /** False: what was written is gone when the process ends. */
+  /** False if the data file was deleted, moved or replaced: the items are lost when the process ends. */
   isInPlace(): boolean
 }
 
-/** What has to be ended when the service stops, or does not start. */
+/** The parts of a service that must be closed when it stops or cannot start. */
 class StartedParts {
   readonly profiles: RunningProfile[] = []
   readonly #closers: (() => Promise<void>)[] = []
@@ -61,7 +65,7 @@ class StartedParts {
     this.#closers.unshift(close)
   }
 
-  /** Ends everything, whatever fails to end, and throws the first failure. */
+  /** Closes all parts, even if some fail to close, and then throws the first failure. */
   async end(how: 'close' | 'destroy'): Promise<void> {
     const outcomes = await Promise.allSettled(this.profiles.map((profile) => profile[how]()))
     for (const close of this.#closers) outcomes.push(...(await Promise.allSettled([close()])))
@@ -70,13 +74,13 @@ class StartedParts {
   }
 }
 
-/** Starts what the configuration says; throws a `StartError` where that is not possible. */
+/** Starts a service; throws a `StartError` if it cannot start with this configuration. */
 export async function startService(options: ServiceOptions): Promise<Service> {
   const parts = new StartedParts()
   try {
     return await startParts(options, parts)
   } catch (error) {
-    // Why it could not start matters more than what could not be ended.
+    // A failure to close is ignored: why the service could not start matters more.
     await parts.end('destroy').catch(() => {})
     throw error
   }
@@ -84,11 +88,16 @@ export async function startService(options: ServiceOptions): Promise<Service> {
 
 async function startParts(options: ServiceOptions, parts: StartedParts): Promise<Service> {
   const { config, log, clock, directory, stop, worker } = options
-  const served = readStartingItems(config.itemsFile)
-  // The first worker has found the database.
+  const served = readStartingItems(config.itemsFile, options.profiles)
+  // The other workers wait for the database, because worker 1 has reached it.
   const waitForDatabase = config.waitForDatabase || (worker !== undefined && worker.id > 1)
   const access = worker ? 'shared' : 'exclusive'
-  const stores = await openStores({ ...config, waitForDatabase }, served, { ...clock, log, stop }, access)
+  const stores = await openStores(
+    { ...config, waitForDatabase },
+    collectionsOf(served),
+    { ...clock, log, stop },
+    access,
+  )
   parts.onEnd(stores.close)
   if (stop.aborted) throw new StartError('Stopped before the start.')
   const metrics = await startMetrics(options, stores)
@@ -164,7 +173,7 @@ function appSettings(
   }
 }
 
-/** What all listeners share: limits, the monitor of overload, the memory of requests. */
+/** Creates what all listeners share: limits, the overload monitor and the memory limits of requests. */
 function createServerContext({ config, log, clock, processes = 1 }: ServiceOptions, parts: StartedParts) {
   const overload = config.mode === 'development' ? noOverloadMonitor() : overloadMonitor(clock.monotonicNow, log.notice)
   parts.onEnd(async () => overload.stop())
@@ -177,35 +186,35 @@ function createServerContext({ config, log, clock, processes = 1 }: ServiceOptio
   })
 }
 
-/** Where each profile is served, or why not. Throws where none is, and in production where any port is unusable. */
+/** Returns the URLs of each profile, or why it has none. Throws if no profile is served, or, in production, not all. */
 async function describeProfiles(
   started: readonly StartedProfile[],
   options: ServiceOptions,
 ): Promise<StartMessage['profiles']> {
   const urlsOf = ({ title, running }: StartedProfile) => running?.urls ?? { title, urls: [] }
-  const unusable = started.flatMap((one) => one.unusable)
+  const unusable = started.flatMap((profile) => profile.unusable)
   if (unusable.length === 0) return started.map(urlsOf)
-  const running = started.flatMap((one) => one.running ?? [])
+  const running = started.flatMap((profile) => profile.running ?? [])
   const { reasons, advice } = await explainPorts(unusable, running, options)
   if (running.length === 0 || options.config.mode === 'production')
     throw new StartError([...new Set(reasons.map((reason) => `Port ${reason}.`)), advice].join(' '))
-  return started.map((one) => {
+  return started.map((profile) => {
     // In development, a profile has one unusable port at most.
-    const [port] = one.unusable
-    if (!port) return urlsOf(one)
+    const [port] = profile.unusable
+    if (!port) return urlsOf(profile)
     const lastAdvice = port === unusable.at(-1) ? [advice] : []
-    return { ...urlsOf(one), unusablePort: [`port ${reasons[unusable.indexOf(port)]}.`, ...lastAdvice] }
+    return { ...urlsOf(profile), unusablePort: [`port ${reasons[unusable.indexOf(port)]}.`, ...lastAdvice] }
   })
 }
 
-/** Metrics of this process; undefined where none are configured. Those of a worker have no server. */
+/** Starts the metrics of this process, if they are configured. Those of workers are served by the primary process. */
 async function startMetrics(
   { config, clock: { monotonicNow }, worker, commandWith }: ServiceOptions,
   stores: OpenSpaces,
 ) {
   const { metricsPort: port, metricsHost: host } = config
   if (port === undefined) return undefined
-  // prom-client is loaded only where it is used.
+  // Imported here, so that prom-client is loaded only if it is used.
   const { createMetrics, serveMetrics } = await import('../metrics.ts')
   const isWorker = worker !== undefined
   const metrics = createMetrics({ spaces: stores, itemCounts: stores.counts, monotonicNow, isWorker })
@@ -226,12 +235,12 @@ async function explainPorts(
   return (await import('./unusable-ports.ts')).explainUnusablePorts(unusable, {
     host,
     used,
-    // The first worker has said it.
+    // Worker 1 has already printed the command.
     commandWith: worker && worker.id > 1 ? undefined : commandWith,
   })
 }
 
-/** B12. */
+/** B12: warns if production does not redirect plain HTTP. */
 const httpsNotes = ({ mode, https, httpsRedirectPort }: Config) =>
   mode === 'production' && !https && httpsRedirectPort === undefined
     ? ['Plain HTTP is not redirected: no HTTPS port is known. Set --tls-cert and --tls-key, or --https-redirect-port.']

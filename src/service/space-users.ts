@@ -2,21 +2,21 @@ import { type Spaces, setRecent } from '../store/store.ts'
 
 export type SpaceUsers = ReturnType<typeof spaceUsers>
 
-/** The spaces that were deleted last. */
+/** How many deleted spaces are remembered. */
 const maxDeletions = 10_000
 
-/** Counts the profiles that use a space. Where spaces are temporary, one that no profile uses any more is deleted. */
+/** Counts the profiles that use a space. If spaces are temporary, one that no profile uses any more is deleted. */
 export function spaceUsers(spaces: Spaces, areTemporary: boolean) {
   const counts = new Map<string, number>()
   /** The control of each profile. */
   const controls: { forget(space: string): void }[] = []
-  /** How often each space was deleted. */
+  /** How often each space was deleted: a token for a space ends with it. */
   const deletions = new Map<string, number>()
   const deletionsOf = (space: string) => deletions.get(space) ?? 0
   return {
     areTemporary,
     controls,
-    /** Deletes a space with its items, its faults and its journal, in each profile. */
+    /** Deletes a space with its items, faults and journal in every profile. */
     async delete(space: string): Promise<void> {
       await spaces.deleteSpace(space)
       setRecent(deletions, space, deletionsOf(space) + 1, maxDeletions)

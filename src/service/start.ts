@@ -9,13 +9,13 @@ import type { RunningProfile } from './profile-server.ts'
 import { type NewToken, startService } from './service.ts'
 
 /**
- * A service in development mode, with items in memory. Its key for tokens is the one in the directory, or a new one. The
- * options are those of `start`, which may have been called without a compiler: throws with every mistake.
+ * Starts a service in development mode with items in memory. Uses the development key in the directory; without one, a
+ * new key. Checks the options of `start`, because no compiler checks JavaScript, and throws an error with all mistakes.
  */
 export async function startInProcess(options: object = {}, directory?: string) {
   const { log: write, config } = readStartOptions(options as Readonly<Record<string, unknown>>)
   const service = await startService({
-    // A test that is paused keeps its spaces.
+    // Spaces do not expire, so that a test may pause in a debugger.
     config: { ...config, control: config.control && { ...config.control, spaceTtlMs: Number.POSITIVE_INFINITY } },
     clock: createClock(config),
     log: readableLog(write ? (text) => callSafely(write, text.trimEnd()) : () => {}, write ? 'info' : 'silent'),
@@ -27,12 +27,12 @@ export async function startInProcess(options: object = {}, directory?: string) {
   })
   const { destroy } = service
   const [{ urls, control }] = service.profiles as [RunningProfile]
-  // Development mode without --no-admin.
+  // Both are defined, because this is development mode without --no-admin.
   const newToken = service.newToken as NewToken
   return { url: urls.urls[0] as string, control: control as Control, newToken, destroy }
 }
 
-/** The configuration of `todo-service serve` with these options as flags, whatever the environment is. */
+/** Reads the options as flags of `todo-service serve`, without environment variables. */
 function readStartOptions(options: Readonly<Record<string, unknown>>) {
   const { profile, port = 0, seed, now, requireAuth, clockToleranceSeconds = 0, log } = options
   const isProfile = Object.hasOwn(profiles, `${profile}`)
@@ -66,11 +66,11 @@ export const unknownOptions = (options: object, known: readonly string[]) =>
     .filter((name) => !known.includes(name))
     .map((name) => `there is no option ${name}: use ${known.join(', ')}`)
 
-/** A problem with a flag, in the words of `start`. */
+/** Replaces the name of a flag in a message by the name of the option of `start`. */
 const nameOption = (problem: string) =>
   problem.replace('--jwt-clock-tolerance', 'clockToleranceSeconds').replace(/^--|\.$/g, '')
 
-/** What the caller's function throws must not change a response: it becomes a warning. */
+/** Calls the `log` function of the caller. If it throws, the error becomes a warning and does not affect a response. */
 function callSafely(log: (line: string) => void, line: string): void {
   try {
     log(line)

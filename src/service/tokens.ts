@@ -7,21 +7,21 @@ import type { TokenVerifierOptions, TrustedIssuer } from '../tokens/verify.ts'
 
 export interface TokenVerification {
   readonly verifyOptions: TokenVerifierOptions
-  /** Undefined in production. */
+  /** The key of development tokens; undefined in production. */
   readonly devKey: DevKey | undefined
   readonly devIssuer: TrustedIssuer | undefined
-  /** The start message shows these. */
+  /** Lines for the start message. */
   readonly notes: readonly string[]
 }
 
 export interface DevTokenSettings {
-  /** 0, where absent; that of other tokens is in the configuration. */
+  /** The clock tolerance for development tokens, which the flag does not set. Default: 0. */
   readonly devClockToleranceSeconds?: number | undefined
-  /** The command that makes one, to be shown. */
+  /** The command that creates a development token, for messages. */
   readonly tokenCommand?: string | undefined
 }
 
-/** Which tokens are accepted. Without a directory, the development key is a new one. */
+/** Determines which tokens are accepted. Without a directory, the development key is a new one. */
 export async function createTokenVerification(
   { mode, tokens, clockToleranceSeconds }: TokenSettings,
   directory: string | undefined,
@@ -59,11 +59,11 @@ export { maxValidForSeconds } from '../tokens/sign.ts'
 
 export type DevTokenRequest = Omit<TokenRequest, 'id'>
 
-/** A development token with an id of its own; its times are those of the real clock. */
+/** Signs a development token with a random id and the times of the real clock. */
 export const signDevToken = (key: KeyObject, request: DevTokenRequest = {}) =>
   signToken({ ...request, id: randomBytes(4).toString('hex') }, key, new Date())
 
-/** A token that each service of this user accepts in development mode; or an error message. */
+/** Creates a token that every service of this user accepts in development mode; returns a message if it cannot. */
 export async function createDevToken(directory: string | undefined, request: DevTokenRequest) {
   const { key, storeError } = await readOrCreateDevKey(directory, randomBytes)
   if (storeError === undefined) return signDevToken(key, request)

@@ -5,12 +5,12 @@ import { findService } from './find-service.ts'
 import { findPortHolder } from './port-holder.ts'
 import { describeUnusablePort, type UnusablePort } from './profile-server.ts'
 
-/** The command line with other values of these flags, to be shown; undefined where nobody types one. */
+/** Returns the command line of this process with other values of these flags; undefined if no user has typed one. */
 export type CommandWith = ((flags: Readonly<Record<string, string>>) => string) | undefined
 
 interface Settings {
   readonly host: string | undefined
-  /** Ports of this service. */
+  /** The ports that this service uses. */
   readonly used: readonly number[]
   readonly commandWith: CommandWith
 }
@@ -20,7 +20,7 @@ interface Lookup {
   readonly responseTimeoutMs?: number | undefined
 }
 
-/** Why each port is unusable, as the end of a sentence; and what to do, with a command that chooses ports that are free. */
+/** Returns why each port is unusable, as part of a sentence, and what to do: a command line with free ports. */
 export async function explainUnusablePorts(
   unusable: readonly UnusablePort[],
   { host, used, commandWith }: Settings,
@@ -31,7 +31,7 @@ export async function explainUnusablePorts(
       reasons: unusable.map(describeUnusablePort),
       advice: 'Choose another, or leave it out for a free one.',
     }
-  const explained = await Promise.all(unusable.map((one) => explain(one, used, { findHolder, responseTimeoutMs })))
+  const explained = await Promise.all(unusable.map((port) => explain(port, used, { findHolder, responseTimeoutMs })))
   const taken = [...used, ...unusable.map(({ port }) => port)]
   const flags: Record<string, string> = {}
   for (const { flag, port } of unusable) {
@@ -47,7 +47,7 @@ export async function explainUnusablePorts(
   }
 }
 
-/** Why metrics cannot be served, and what to do. */
+/** Returns an error that says why metrics cannot be served, and what to do. */
 export async function explainMetricsPort(
   { code, message }: NodeJS.ErrnoException,
   { metricsPort: port = 0, metricsHost: host }: Config,
@@ -84,23 +84,23 @@ async function explain(
   return { reason: `${reason} by ${who}`, remedy: 'stop the program' }
 }
 
-/** The name may be cut off. */
+/** Whether the program is AirPlay Receiver. The system may cut off the name ControlCenter. */
 const isAirPlay = (port: number, program: string) => [5000, 7000].includes(port) && /^ControlCe/.test(program)
 
 const step = 5
 const maxAttempts = 20
 
 async function findFreePort(host: string | undefined, port: number, taken: readonly number[]): Promise<number> {
-  // 8080 and 8443 need no privileges, and are known for it.
+  // Starts at 8080 for port 80 and 8443 for port 443, which are usual and need no privileges.
   const first = port < 1024 ? port + 8000 : port
   const candidates = Array.from({ length: maxAttempts }, (_, index) => first + index * step)
-  for (const candidate of [...candidates.filter((one) => one <= 65_535 && !taken.includes(one)), 0])
+  for (const candidate of [...candidates.filter((port) => port <= 65_535 && !taken.includes(port)), 0])
     try {
       const listener = await acceptConnections({ host, port: candidate }, (socket) => socket.destroy())
       await listener.close()
       return listener.port
     } catch {
-      // In use, too.
+      // This port is unusable, too.
     }
   return 0
 }

@@ -1,7 +1,7 @@
 import cluster from 'node:cluster'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { profiles } from '../app.ts'
+import { collectionsOf, profiles } from '../app.ts'
 import type { Config } from '../config/config.ts'
 import type { Log, StartMessage } from '../log.ts'
 import type { MetricsServer } from '../metrics.ts'
@@ -19,23 +19,27 @@ interface WorkerOptions {
   readonly commandWith: CommandWith
 }
 
-/** Workers that fail within this time are restarted with a growing delay. */
+/** A worker that ends within this time after its start is restarted after a growing pause. */
 const minLifeMs = 10_000
 const minPauseMs = 100
 const maxPauseMs = 1_000
-/** Added to the time that a worker may take to stop; then it is killed. */
+/** A worker that has not stopped this long after its drain timeout is killed. */
 const stopGraceMs = 5_000
 
 /**
- * Serves in several processes behind the same ports until the signal. Returns whether the service started and what was
- * written is in place; a worker has said why not. Throws a `StartError` for what the workers share.
+ * Serves in several processes behind the same ports until a signal. Returns false if the service did not start or the
+ * data file was deleted or replaced: a message was printed. Throws a `StartError` if data file or metrics cannot be
+ * opened.
  */
 export async function serveInWorkers(options: WorkerOptions): Promise<boolean> {
   const { config, log, clock, commandWith } = options
   const { dataFile, metricsPort: port, metricsHost: host } = config
-  // Holds the lock of the data file for the workers.
+  // The primary process holds the lock of the data file for its workers.
   const access = { access: 'exclusive', migrates: true } as const
-  const file = dataFile === undefined ? undefined : await openFileStores(dataFile, profiles, { ...clock, log }, access)
+  const file =
+    dataFile === undefined
+      ? undefined
+      : await openFileStores(dataFile, collectionsOf(profiles), { ...clock, log }, access)
   let metrics: MetricsServer | undefined
   let isStarted = false
   let isInPlace = true
@@ -54,7 +58,7 @@ export async function serveInWorkers(options: WorkerOptions): Promise<boolean> {
   return isStarted && isInPlace
 }
 
-/** Runs this program in several processes until the signal; false when the first of them does not start. */
+/** Runs the workers until a signal. Returns false if the first of them does not start. */
 async function runWorkers(options: WorkerOptions, metrics: string | undefined): Promise<boolean> {
   const { config, count, log, stop } = options
   const { maxConnections, drainDelayMs, drainTimeoutMs } = config.limits
@@ -66,7 +70,7 @@ async function runWorkers(options: WorkerOptions, metrics: string | undefined): 
     timer = setTimeout(killAll, drainDelayMs + drainTimeoutMs + stopGraceMs, 'SIGKILL')
   }
   stop.addEventListener('abort', stopAll)
-  // It finds out whether the ports are free.
+  // The first worker starts alone: it finds out whether the ports are free.
   const first = startWorker(handover, stop)
   const message = await Promise.race([first.started, first.ended.then(() => undefined)])
   if (message && !stop.aborted) {
@@ -85,9 +89,9 @@ function killAll(signal: NodeJS.Signals): void {
 
 interface RunningWorker {
   readonly id: number
-  /** What it sends when it can serve. */
+  /** Resolves with the message that the worker sends when it can serve. */
   readonly started: Promise<StartMessage>
-  /** It was asked to stop, and still serves. */
+  /** Resolves when the worker was asked to stop, while it still handles requests. */
   readonly stopping: Promise<'stopping'>
   readonly ended: Promise<string>
 }
@@ -105,7 +109,7 @@ function startWorker(handover: Handover, stop: AbortSignal): RunningWorker {
     }),
     stopping: new Promise((resolve) => {
       handover.add(worker, () => {
-        // All of them do.
+        // All workers stop, so no connection is accepted any more.
         if (stop.aborted) void handover.close()
         resolve('stopping')
       })
@@ -114,7 +118,7 @@ function startWorker(handover: Handover, stop: AbortSignal): RunningWorker {
   }
 }
 
-/** Replaces a worker that ends or is asked to stop, until the signal. */
+/** Replaces a worker that ends or is asked to stop, until a signal stops all of them. */
 async function keepRunning(
   worker: RunningWorker,
   handover: Handover,

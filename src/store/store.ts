@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto'
 
 /*
- * What a store offers each profile in a space, a set of items of its own. An operation is atomic and returns an outcome. It
- * throws UnavailableError when the items cannot be reached; anything else it throws is a bug.
+ * A store keeps collections of documents in spaces, and knows nothing else of them: a profile turns its items into
+ * documents. An operation is atomic and returns an outcome. It throws UnavailableError when the documents cannot be
+ * reached; anything else it throws is a bug.
  *
- * 'unstorable': a text that this store cannot hold. 'changed': the item, or the list, matches none of the entity tags in
- * If-Match. 'item-limit', 'memory-limit': the store is full.
+ * 'changed': the document, or the list, matches none of the entity tags in If-Match. 'item-limit', 'memory-limit': the store
+ * is full.
  */
 
 /** Memory answers at once, a database later; callers await either. */
@@ -25,38 +26,30 @@ export interface Reader {
   readonly isAborted: boolean
 }
 
-export interface ItemA {
-  /** An int64 in decimal digits, without leading zeros. */
-  readonly id: string
-  readonly name: string | null
-  readonly isComplete: boolean
-  /** A10: it is never sent to a client. Only `items export` reads it, so items in memory do without. */
+/** What a collection holds: JSON under a key. */
+export interface Document {
+  /** Where the collection numbers its documents, the number in decimal digits. */
+  readonly key: string
+  readonly json: string
+  /** A10: it is never sent to a client. Only `items export` reads it, so documents in memory do without. */
   readonly secret: string | null
 }
 
-type FieldsA = Pick<ItemA, 'name' | 'isComplete'>
-
-export interface ItemB {
-  readonly id: string
+/** A collection that each space has, as a profile states it. */
+export interface CollectionType<Item extends object = object> {
   readonly name: string
-  readonly notes: string
-  readonly done: boolean
-}
-
-export interface Serializer<Item> {
+  /** The member of an item that has its key. */
+  readonly keyMember: string
+  /** Whether the store assigns the keys, ascending numbers from 1. The number is the first member of an item. */
+  readonly isNumbered?: true
   /** What a space has that was never written to. */
-  readonly startingItems: readonly Item[]
+  readonly startingDocuments: readonly Document[]
+  /** The members of an item as JSON, without braces and without a number that the store assigns. */
   serialize(item: Item): string
 }
 
-/** Each profile says what its items are as JSON, and with which it starts. */
-export interface Serializers {
-  readonly a: Serializer<ItemA>
-  readonly b: Serializer<ItemB>
-}
-
 /** JSON as it is sent, and the entity tag of this state. */
-interface Representation<Json = string> {
+export interface Representation<Json = string> {
   readonly json: Json
   readonly etag: string
 }
@@ -69,38 +62,25 @@ export type IfMatch = readonly string[] | undefined
 
 export type Full = 'item-limit' | 'memory-limit'
 
-export type ReplaceOutcome = 'replaced' | 'changed' | 'unstorable' | Full
+export type ReplaceOutcome = 'replaced' | 'changed' | Full
 
-/** Profile A: the store assigns ids, ascending and never reused (A4). Lists are ordered by id (A1). */
-export interface StoreA {
+export type Created = Representation & { readonly key: string }
+
+/** Documents by key, in the order of their numbers or of their creation (A1, B1); one that is updated keeps its place (B7). */
+export interface Collection {
   list(reader?: Reader): Awaitable<ListRepresentation>
-  get(id: string): Awaitable<Representation | 'not-found'>
-  create(fields: FieldsA): Awaitable<(Representation & { readonly id: string }) | 'unstorable' | Full>
-  /** Changes the fields and nothing else (A7, A10). Returns the entity tag of what this write has stored. */
+  get(key: string): Awaitable<Representation | 'not-found'>
+  /** The key is that of the item, or undefined where the collection numbers its documents: a number is never reused (A4). */
+  create(item: object, key?: string): Awaitable<Created | 'in-use' | Full>
+  /** Changes the JSON and nothing else (A10). Returns the entity tag of what this write has stored. */
   update(
-    id: string,
-    fields: FieldsA,
+    key: string,
+    item: object,
     ifMatch?: IfMatch,
-  ): Awaitable<Pick<Representation, 'etag'> | 'not-found' | 'changed' | 'unstorable' | Full>
-  delete(id: string, ifMatch?: IfMatch): Awaitable<'deleted' | 'not-found' | 'changed' | Full>
-  /** Stores exactly these items, or changes nothing. The next id is one more than the highest, or 1. Ids are unique. */
-  replaceAll(items: readonly ItemA[], ifMatch?: IfMatch): Awaitable<ReplaceOutcome>
-}
-
-/** Profile B: the client supplies ids. Lists are in order of creation (B1); a replaced item keeps its place (B7). */
-export interface StoreB {
-  list(reader?: Reader): Awaitable<ListRepresentation>
-  create(item: ItemB): Awaitable<Pick<Representation, 'json'> | 'in-use' | 'unstorable' | Full>
-  replace(item: ItemB): Awaitable<'replaced' | 'not-found' | 'unstorable' | Full>
-  delete(id: string): Awaitable<'deleted' | 'not-found' | Full>
-  /** Stores exactly these items in this order, or changes nothing. Ids are unique. */
-  replaceAll(items: readonly ItemB[], ifMatch?: IfMatch): Awaitable<ReplaceOutcome>
-}
-
-/** One store for each profile, under the profile's name. */
-export interface Stores {
-  readonly a: StoreA
-  readonly b: StoreB
+  ): Awaitable<Pick<Representation, 'etag'> | 'not-found' | 'changed' | Full>
+  delete(key: string, ifMatch?: IfMatch): Awaitable<'deleted' | 'not-found' | 'changed' | Full>
+  /** Stores exactly these documents, or changes nothing. The next number is one more than the highest, or 1. Keys are unique. */
+  replaceAll(documents: readonly Document[], ifMatch?: IfMatch): Awaitable<ReplaceOutcome>
 }
 
 /** The space of requests that name none. */
@@ -108,29 +88,29 @@ export const defaultSpace = ''
 
 export interface SpaceSummary {
   readonly name: string
-  /** Number of items by profile; undefined where they are the starting items. */
-  readonly items: { readonly [Name in keyof Stores]: number | undefined }
+  /** Number of documents by collection. One that has the starting documents is absent. */
+  readonly items: Readonly<Record<string, number>>
 }
 
-/** The items of all spaces. One that was never written to has the starting items, and takes no room. */
+/** The collections of all spaces. One that was never written to has the starting documents, and takes no room. */
 export interface Spaces {
-  /** The stores of a space. This is called for each request. */
-  space(name: string): Stores
+  /** This is called for each request. */
+  collection(name: string, space: string): Collection
   /** Those that were written to, by name. */
   listSpaces(): Awaitable<readonly SpaceSummary[]>
-  /** Deletes all items: the space is as if it had never been written to. */
+  /** Deletes all documents: the space is as if it had never been written to. */
   deleteSpace(name: string): Awaitable<void>
 }
 
-/** Items of a space move from one store to another as a snapshot. A profile that was never written to is absent. */
-export interface Snapshot {
-  readonly a?: {
-    readonly items: readonly ItemA[]
-    /** The highest id that was assigned (A4), maybe to an item that is deleted. */
-    readonly lastId: string
-  }
-  readonly b?: { readonly items: readonly ItemB[] }
+/** A collection moves from one store to another as a snapshot. */
+export interface CollectionSnapshot {
+  readonly documents: readonly Document[]
+  /** The highest number that was assigned (A4), maybe to a document that is deleted; 0 without numbers. */
+  readonly lastNumber: string
 }
+
+/** Those of a space by name. One that was never written to is absent. */
+export type Snapshot = Readonly<Record<string, CollectionSnapshot>>
 
 /** Whether an operation has changed nothing. */
 export const isRefusal = (outcome: unknown) =>
@@ -143,14 +123,20 @@ export const etagOf = (version: string) => `"${version}"`
 export const versionsIn = (etags: readonly string[]) =>
   etags.flatMap((etag) => /^"(\d{1,18})"$/.exec(etag)?.[1] ?? []).join(',')
 
+export type ItemForm = Pick<CollectionType, 'keyMember' | 'isNumbered' | 'serialize'>
+
+/** The JSON of an item with its key. */
+export const jsonOf = ({ keyMember, isNumbered, serialize }: ItemForm, key: string, item: object): string =>
+  isNumbered ? `{"${keyMember}":${key},${serialize(item)}}` : `{${serialize(item)}}`
+
 /** What both databases return for a space that was never written to: the same in every process. */
-export function startingStateOf<Item extends { readonly id: string }>({ startingItems, serialize }: Serializer<Item>) {
-  const list = `[${startingItems.map(serialize)}]`
+export function startingStateOf({ startingDocuments }: CollectionType) {
+  const list = `[${startingDocuments.map(({ json }) => json)}]`
   const hash = createHash('sha256').update(list).digest('hex')
   return {
     list,
-    items: new Map(startingItems.map((item) => [item.id, serialize(item)])),
-    /** Stands for the text of the items. */
+    documents: new Map(startingDocuments.map((document) => [document.key, document])),
+    /** Stands for the text of the documents. */
     version: `${Number.parseInt(hash.slice(0, 12), 16)}`,
   }
 }
@@ -166,9 +152,9 @@ export function setRecent<Value>(values: Map<string, Value>, key: string, value:
 /** The highest id. */
 export const maxInt64 = `${2n ** 63n - 1n}`
 
-/** Returns the highest id of the items, or `lastId` where that is higher. */
-export const highestId = (items: readonly ItemA[], lastId = '0'): bigint =>
-  items.reduce((max, { id }) => (BigInt(id) > max ? BigInt(id) : max), BigInt(lastId))
+/** Returns the highest number of the documents, or `last` where that is higher. */
+export const highestNumber = (documents: readonly Pick<Document, 'key'>[], last = '0'): bigint =>
+  documents.reduce((max, { key }) => (BigInt(key) > max ? BigInt(key) : max), BigInt(last))
 
 /** Snapshots by the name of their space. One that was never written to is absent. */
 export type Snapshots = ReadonlyMap<string, Snapshot>
@@ -176,8 +162,8 @@ export type Snapshots = ReadonlyMap<string, Snapshot>
 /** The items of these spaces outlive the process. */
 export interface PersistentSpaces extends Spaces {
   /**
-   * Stores exactly these items in these spaces, or changes nothing. A profile that a snapshot lacks stays as it is; other
-   * spaces do, too, unless they are to be deleted.
+   * Stores exactly these documents in these spaces, or changes nothing. A collection that a snapshot lacks stays as it is;
+   * other spaces do, too, unless they are to be deleted.
    */
   importItems(snapshots: Snapshots, deletesOthers?: boolean): Awaitable<ReplaceOutcome>
   /** Rejects when the items cannot be reached. */

@@ -3,21 +3,21 @@ import { readOrCreate } from '../config-directory.ts'
 import { hmacKey } from './keys.ts'
 import type { TrustedIssuer } from './verify.ts'
 
-/** Issuer and audience of the development tokens that a service in development mode accepts. */
+/** The issuer and the audience of development tokens, which a service in development mode accepts. */
 export const devTokenDefaults = { issuer: 'todo-service', audiences: ['todo-item-service'] }
 
-/** A file of the configuration directory. */
+/** The name of the file of the development key in the configuration directory. */
 export const devKeyFile = 'development-key'
 
 export interface DevKey {
   readonly key: KeyObject
-  /** Why the key could not be stored, without a full stop: no other process has it. */
+  /** Why the key could not be stored, so that no other process has it; without a full stop. */
   readonly storeError: string | undefined
 }
 
 /**
- * The key that signs development tokens: created on first use, then shared by all commands of this user. Without a
- * directory it is a new key.
+ * Returns the key that signs development tokens. It is created on first use and then shared by all commands of this
+ * user. Without a directory, it is a new key each time.
  */
 export async function readOrCreateDevKey(
   directory: string | undefined,
@@ -29,14 +29,14 @@ export async function readOrCreateDevKey(
   const isStored = typeof stored === 'string'
   return {
     key: createSecretKey(Buffer.from(isStored ? stored : create(), 'base64')),
-    // The message of a file system error continues with the system call and the path.
+    // After the first comma, the message of a file system error has the system call and the path.
     storeError: isStored
       ? undefined
       : `Cannot store the development key in ${directory} (${stored.message.split(',', 1)})`,
   }
 }
 
-/** Without tolerance, a token can be seen to expire: it was signed on this machine. */
+/** The default is no tolerance: the token was signed by the same clock, and a test may wait until it expires. */
 export function devTokenIssuer(key: KeyObject, clockToleranceSeconds = 0): TrustedIssuer {
   const { issuer, audiences } = devTokenDefaults
   const keys = [hmacKey(key)]

@@ -3,20 +3,20 @@ import { escapeText } from '../common/escape.ts'
 
 export interface VerificationKey {
   readonly kid: string | undefined
-  /** Derived from the key alone; a token's `alg` never extends them. */
+  /** The algorithms follow from the key alone; the `alg` of a token never adds one. */
   readonly algorithms: readonly string[]
   readonly key: KeyObject
 }
 
 type PublicKeys = {
   readonly keys: readonly VerificationKey[]
-  /** RSA keys that are not used because others could sign with them: which key and why. */
+  /** Describes each RSA key that is not used because it is too weak, and why. */
   readonly weakKeys: readonly string[]
 }
 
 export const hmacKey = (key: KeyObject): VerificationKey => ({ kid: undefined, algorithms: ['HS256'], key })
 
-/** A key of at least 32 bytes (RFC 7518, 3.2) in base64, or as `dotnet user-jwts key` prints it: Signing Key: '…'. */
+/** Parses a key of at least 32 bytes (RFC 7518, 3.2) in base64, also as printed by `dotnet user-jwts key`: … '…'. */
 export function parseSharedKey(text: string): readonly VerificationKey[] | undefined {
   const [, base64 = text] = /^[^']*'([^']+)'\s*$/.exec(text) ?? []
   if (!/^[A-Za-z0-9+/]+={0,2}$/.test(base64)) return undefined
@@ -24,7 +24,7 @@ export function parseSharedKey(text: string): readonly VerificationKey[] | undef
   return bytes.length >= 32 ? [hmacKey(createSecretKey(bytes))] : undefined
 }
 
-/** The public keys of a PEM or JWKS file; undefined if there are none. */
+/** Parses the public keys of a PEM or JWKS file; returns undefined if there are none. */
 export function parsePublicKeys(text: string): PublicKeys | undefined {
   const parsed = text.trimStart().startsWith('{') ? parseJwks(text) : parsePem(text)
   return parsed.keys.length > 0 || parsed.weakKeys.length > 0 ? parsed : undefined
@@ -42,7 +42,7 @@ interface Jwk extends JsonWebKey {
   readonly key_ops?: unknown
 }
 
-/** The public signature keys of a JWKS document; other keys are ignored. */
+/** Parses the public signature keys of a JWKS document, and ignores other keys. */
 export function parseJwks(text: string): PublicKeys {
   const jwks: unknown = parseJson(text)?.keys
   if (!Array.isArray(jwks)) return { keys: [], weakKeys: [] }
@@ -63,14 +63,14 @@ function parseJson(text: string): { keys?: unknown } | undefined {
   }
 }
 
-/** Private keys (`d`) are rejected: a published private key cannot prove who signed. */
+/** Rejects private keys (with `d`): a signature by a published private key proves nothing. */
 function isPublicSignatureKey(jwk: unknown): jwk is Jwk {
   if (typeof jwk !== 'object' || jwk === null || 'd' in jwk) return false
   const { use = 'sig', key_ops: operations = ['verify'] } = jwk as Jwk
   return use === 'sig' && Array.isArray(operations) && operations.includes('verify')
 }
 
-/** Undefined for a key that cannot verify signatures here. */
+/** Returns undefined for a key that cannot verify signatures with a supported algorithm. */
 function importKey(input: string | JsonWebKeyInput, kid?: string, alg?: unknown): VerificationKey | undefined {
   try {
     const key = createPublicKey(input)
@@ -94,10 +94,10 @@ function algorithmsOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): r
   }
 }
 
-/** Every algorithm that a public key can have. */
+/** All algorithms for which a public key can be configured. */
 export const publicKeyAlgorithms: readonly string[] = ['RS256', 'PS256', 'ES256', 'EdDSA']
 
-/** Keys are numbered as in their file, unusable ones included. */
+/** Separates weak keys, which messages number as in the file, where unusable keys count, too. */
 function separateWeakKeys(imported: readonly (VerificationKey | undefined)[]): PublicKeys {
   const keys: VerificationKey[] = []
   const weakKeys: string[] = []
@@ -109,7 +109,7 @@ function separateWeakKeys(imported: readonly (VerificationKey | undefined)[]): P
   return { keys, weakKeys }
 }
 
-/** RFC 7518, 3.3: at least 2,048 bits. With the exponent 1, anyone can write a signature (RFC 8017, 3.1: at least 3). */
+/** RFC 7518, 3.3, requires 2,048 bits, and RFC 8017, 3.1, an exponent of at least 3: with 1, anyone could sign. */
 function findWeakness({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): string | undefined {
   if (asymmetricKeyType !== 'rsa') return undefined
   const { modulusLength = 0, publicExponent = 0n } = asymmetricKeyDetails ?? {}
@@ -119,6 +119,6 @@ function findWeakness({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): s
   return undefined
 }
 
-/** Short: a key server chose it. */
+/** Shortens and escapes a kid, which another server has chosen. */
 const formatKid = (kid: string | undefined) =>
   kid === undefined ? '' : ` (kid ${escapeText(JSON.stringify(kid.slice(0, 100)))})`

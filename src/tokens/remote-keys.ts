@@ -1,8 +1,8 @@
 import { parseJwks, type VerificationKey } from './keys.ts'
 
-/** Older keys are refreshed in the background. */
+/** Keys that are older than this are fetched again in the background. */
 const maxAgeMs = 10 * 60_000
-/** Older keys are used only while no new ones can be fetched. */
+/** Keys that are older than this are used only if new ones cannot be fetched. */
 const maxStaleAgeMs = 20 * 60_000
 const minIntervalMs = 30_000
 const retryIntervalMs = 10_000
@@ -11,15 +11,15 @@ const maxJwksBytes = 2 ** 20
 
 interface RemoteKeysOptions {
   readonly url: string
-  /** Milliseconds of a monotonic clock. */
+  /** Returns the milliseconds of a monotonic clock. */
   readonly monotonicNow: () => number
-  /** Called with a sentence for the log when a fetch fails (the last keys stay in use) or a key is too weak to be used. */
+  /** Called with a sentence for the log if a fetch fails (the last keys stay in use) or a key is too weak. */
   readonly report: (message: string) => void
 }
 
 /**
- * Keys from a JWKS URL: fetched on first use, when they are old, and when a token has an unknown `kid` (key rotation),
- * but never more often than the intervals above, whatever `kid` values tokens have.
+ * Provides keys from a JWKS URL. Fetches them on first use, when they are old, and when a token has an unknown `kid`
+ * (key rotation), but never more often than the intervals above, whatever `kid` values clients send.
  */
 export function createRemoteKeys({ url, monotonicNow, report }: RemoteKeysOptions) {
   let keys: readonly VerificationKey[] = []
@@ -55,7 +55,7 @@ export function createRemoteKeys({ url, monotonicNow, report }: RemoteKeysOption
   }
 }
 
-/** fetch() reports network errors as "fetch failed" with the details in the cause, whose message can be empty. */
+/** fetch() reports a network error as "fetch failed"; the details are in the cause, whose message can be empty. */
 function describeError({ message, cause }: Error): string {
   if (!(cause instanceof Error)) return message
   return cause.message || `${(cause as NodeJS.ErrnoException).code}`
@@ -66,7 +66,7 @@ async function fetchText(url: string): Promise<string> {
   const response = await fetch(url, { redirect: 'error', signal })
   if (!response.ok || !response.body) throw new Error(`status ${response.status}`)
   const reader = response.body.getReader()
-  // Once the request is garbage, Node 20 no longer ends the body when the signal is aborted.
+  // Node 20 no longer ends the body on an abort once the Request object is garbage-collected, so the loop awaits both.
   const aborted = new Promise<never>((_, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason))
   })
@@ -81,7 +81,7 @@ async function fetchText(url: string): Promise<string> {
       chunks.push(value)
     }
   } finally {
-    // A later abort must not be an unhandled rejection.
+    // An abort after the end would be an unhandled rejection.
     aborted.catch(() => {})
     reader.cancel().catch(() => {})
   }

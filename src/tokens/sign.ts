@@ -3,25 +3,25 @@ import { devTokenDefaults } from './dev-key.ts'
 
 export interface TokenRequest {
   readonly id: string
-  /** `developer`, where absent. */
+  /** Default: `developer`. */
   readonly name?: string
   readonly roles?: readonly string[]
   readonly scopes?: readonly string[]
-  /** Additional claims. */
+  /** Claims to add to the token. */
   readonly claims?: Readonly<Record<string, string>>
-  /** Those that a service in development mode accepts, where absent. */
+  /** The defaults of issuer and audiences are those that a service in development mode accepts. */
   readonly issuer?: string
   readonly audiences?: readonly string[]
-  /** An hour, where absent. Rounded up to a whole second of the clock; 0 or less for a token that has expired. */
+  /** Rounded up to a whole second of the clock; with 0 or less, the token has already expired. Default: an hour. */
   readonly validForSeconds?: number
 }
 
-/** Ten years. */
+/** Ten years, in seconds. */
 export const maxValidForSeconds = 3650 * 86_400
 
 /**
- * Signs a development token with the claims that `dotnet user-jwts` writes, but without `nbf`: the clock of a service may be
- * behind the one here. Throws where `validForSeconds` is not valid.
+ * Signs a development token with the claims of `dotnet user-jwts`, but without `nbf`, because the clock of the service
+ * may be behind. Throws an error if `validForSeconds` is not valid.
  */
 export async function signToken(
   request: TokenRequest,
@@ -34,7 +34,7 @@ export async function signToken(
     throw new Error(`token: validForSeconds must be a number, at most ${maxValidForSeconds} (ten years).`)
   const { issuer = devTokenDefaults.issuer, audiences = devTokenDefaults.audiences } = request
   const seconds = now.getTime() / 1000
-  // Whole seconds: valid for no less than was asked for, and for no moment where that is 0 or less.
+  // `exp` is in whole seconds: rounded up, so that the token is valid long enough; down for one that has expired.
   const expiresAt = validForSeconds > 0 ? Math.ceil(seconds + validForSeconds) : Math.floor(seconds + validForSeconds)
   const claims = {
     unique_name: name,
@@ -52,6 +52,6 @@ export async function signToken(
   return { token, claims }
 }
 
-/** No claim for an empty list, a string for a single value. */
+/** Returns no claim for an empty list, and a string for a single value. */
 const listClaim = (name: string, values: readonly string[] = []) =>
   values.length > 0 && { [name]: values.length === 1 ? values[0] : values }

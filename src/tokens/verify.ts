@@ -4,15 +4,15 @@ import { publicKeyAlgorithms, type VerificationKey } from './keys.ts'
 
 type JsonObject = Readonly<Record<string, unknown>>
 
-/** A token is accepted if one of the keys signed it and its `iss` and `aud` are among the issuers and audiences. */
+/** A token is accepted if one of these keys has signed it, and its `iss` and `aud` are among issuers and audiences. */
 export interface TrustedIssuer {
-  /** Used in messages, as in "signature matches the development key". */
+  /** The name of the key in messages, as in "signature matches the development key". */
   readonly keyName: string
   readonly issuers: readonly string[]
   readonly audiences: readonly string[]
-  /** How much the clock of the issuer may differ from ours. */
+  /** How much the clock of the issuer may differ from that of the service. */
   readonly clockToleranceSeconds: number
-  /** `kid` is the one in the token's header; remote keys are fetched again if it is unknown. */
+  /** Returns the keys. `kid` is from the header of the token; remote keys are fetched again if they do not have it. */
   keys(kid: string | undefined): Promise<readonly VerificationKey[]>
 }
 
@@ -21,14 +21,14 @@ export interface TokenVerifierOptions {
   readonly now: () => Date
 }
 
-/** `message` has the details, for the log and `token verify`; `errorDescription` is sent to the client. */
+/** `message` has the details for the log and for `token verify`; `errorDescription` is sent to the client. */
 type CheckResult =
   | { readonly ok: true; readonly message: string }
   | {
       readonly ok: false
       readonly message: string
       readonly errorDescription: string
-      /** The check could not be made: the token may be valid. */
+      /** The keys could not be fetched, so the token may be valid. */
       readonly isUndecided?: true
     }
 
@@ -54,11 +54,11 @@ export function createTokenVerifier(options: TokenVerifierOptions) {
   }
 }
 
-/** Whether the only failures are checks that could not be made. */
+/** Whether checks have failed, but only because they could not be made. */
 export const isUndecided = (checks: readonly CheckResult[]) =>
   checks.some(({ ok }) => !ok) && checks.every((check) => check.ok || check.isUndecided)
 
-/** Runs every check against each trusted issuer; reports the issuer with the fewest failed checks. */
+/** Runs all checks for each trusted issuer, and returns those of the issuer with the fewest failures. */
 export async function checkToken(text: string, options: TokenVerifierOptions): Promise<TokenReport> {
   const token = parseToken(text)
   if (typeof token === 'string') {
@@ -71,7 +71,7 @@ export async function checkToken(text: string, options: TokenVerifierOptions): P
   for (const issuer of options.trustedIssuers) {
     const signature = await checkSignature(text, token.header, issuer)
     const checks = [...signature, ...checkClaims(token.claims, issuer, now)]
-    // A check that could not be made counts less than one that failed.
+    // A check that could not be made counts less than one that has failed.
     const failures = isUndecided(checks) ? 0.5 : checks.filter(({ ok }) => !ok).length
     if (failures < fewest) [best, fewest] = [checks, failures]
     if (failures === 0) break
@@ -99,7 +99,7 @@ function parseToken(text: string): ParsedToken | string {
   return { header, claims }
 }
 
-/** Accepts the canonical encoding only; jose and Buffer also decode other encodings of the same bytes. */
+/** Accepts the canonical encoding alone, while jose and Buffer also decode other encodings of the same bytes. */
 function decodeBase64url(segment: string): Buffer | undefined {
   const bytes = Buffer.from(segment, 'base64url')
   return segment !== '' && bytes.toString('base64url') === segment ? bytes : undefined
@@ -190,16 +190,16 @@ function checkNotBefore(nbf: unknown, now: number, tolerance: number): CheckResu
   return failed('The token is not valid yet', message)
 }
 
-/** 9999-12-31T23:59:59Z. A time in milliseconds is beyond it. */
+/** 9999-12-31T23:59:59Z: a claim in milliseconds by mistake is greater. */
 const maxNumericDate = 253_402_300_799
 
 const isNumericDate = (value: unknown): value is number =>
   typeof value === 'number' && Math.abs(value) <= maxNumericDate
 
-/** Short: the value is untrusted and goes to a log or a terminal. */
+/** Shortens and escapes an untrusted value for a log or a terminal. */
 function formatValue(value: unknown): string {
   if (value === undefined) return 'missing'
-  const isStringList = Array.isArray(value) && value.length < 10 && value.every((one) => typeof one === 'string')
+  const isStringList = Array.isArray(value) && value.length < 10 && value.every((item) => typeof item === 'string')
   if (typeof value === 'object' && value !== null && !isStringList) return Array.isArray(value) ? 'a list' : 'an object'
   const text = JSON.stringify(value)
   return escapeText(text.length > 100 ? `${text.slice(0, 99)}…` : text)

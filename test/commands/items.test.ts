@@ -134,11 +134,11 @@ suite('items export and import', { concurrency: 4 }, () => {
       return stderr
     }
     assert.equal(
-      await failure('jsonb_to_recordset', 'disconnect before', 'import', file),
+      await failure('do update set place', 'disconnect before', 'import', file),
       'todo-service: The server closed the connection. Nothing is changed.\n',
     )
     assert.match(
-      await failure('order by space, place', 'disconnect before', 'export'),
+      await failure('order by space, collection, place', 'disconnect before', 'export'),
       /^todo-service: The database cannot be used \(.*\): The server closed the connection\.\n$/,
     )
     // The commit succeeds, and its response is lost.
@@ -184,7 +184,7 @@ suite('items export and import', { concurrency: 4 }, () => {
       const refusal = {
         code: 1,
         stdout: '',
-        stderr: `todo-service: ${name} has version 1, and this program writes version 2. Start todo-service serve with it once: that migrates the items.\n`,
+        stderr: `todo-service: ${name} has version 1, and this program writes version 3. Start todo-service serve with it once: that migrates the items.\n`,
       }
       assert.equal(await succeed(t, 'items', 'export', ...target), expected)
       assert.deepEqual(await run(t, ['items', 'import', items, ...target]), refusal)
@@ -246,18 +246,34 @@ suite('items export and import', { concurrency: 4 }, () => {
     assert.match(await failure('export', '--data', file), /is not a data file of this service/)
   })
 
-  test('a text with U+0000 is imported into a file, not into PostgreSQL', async (t) => {
-    const file = join(temporaryFolder(t), 'todo.db')
+  test('a text with U+0000 is imported; a secret with it is refused', async (t) => {
     const { url } = await newDatabase()
     const items = write(t, exportedAll.replace('"n"', '"n\\u0000"'))
+    for (const target of [
+      ['--data', join(temporaryFolder(t), 'todo.db')],
+      ['--database-url', url],
+    ]) {
+      await succeed(t, 'items', 'import', items, ...target)
+      assert.equal(await succeed(t, 'items', 'export', ...target), readFileSync(items, 'utf8'))
+    }
+    const secret = write(t, exportedAll.replace(/"secret":"/, '"secret":"\\u0000'))
+    const { code, stderr } = await run(t, ['items', 'import', secret, '--database-url', url])
+    assert.deepEqual([code, /secret must/.test(stderr)], [1, true], stderr)
+  })
+
+  test('docs/operations.md: other programs read items in SQL', async (t) => {
+    const page = readFileSync(new URL('../../../docs/operations.md', import.meta.url), 'utf8')
+    const [inFile = '', inDatabase = ''] = [...page.matchAll(/^select place as id, [^;]*;/gm)].map(([text]) => text)
+    const [file, { url }] = [join(temporaryFolder(t), 'todo.db'), await newDatabase()]
+    const items = write(t, JSON.stringify({ a: [{ id: 7, name: 'x "y"', isComplete: true }] }))
     await succeed(t, 'items', 'import', items, '--data', file)
-    assert.equal(await succeed(t, 'items', 'export', '--data', file), readFileSync(items, 'utf8'))
-    const { code, stderr } = await run(t, ['items', 'import', items, '--database-url', url])
-    assert.deepEqual(
-      [code, stderr],
-      [1, 'todo-service: A text contains U+0000, which PostgreSQL cannot store. Nothing is imported.\n'],
-    )
-    assert.equal(JSON.parse(await succeed(t, 'items', 'export', '--database-url', url)).a.length, 0)
+    await succeed(t, 'items', 'import', items, '--database-url', url)
+    const db = new Libsql(file)
+    cleanUp(t, () => db.close())
+    assert.deepEqual(db.prepare(inFile).all(), [{ id: 7, name: 'x "y"' }])
+    const sql = openSql(url)
+    cleanUp(t, () => sql.end())
+    assert.deepEqual(Object(await sql.unsafe(inDatabase)).rows, [{ id: '7', name: 'x "y"' }])
   })
 
   test('of one space or of all; what would destroy others is refused without --yes', async (t) => {

@@ -5,7 +5,6 @@ import { networkInterfaces } from 'node:os'
 import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
-import { profiles } from '../../src/app.ts'
 import type { Client } from '../../src/common/client.ts'
 import { signToken } from '../../src/tokens/sign.ts'
 import { cleanUp } from '../support/cleanup.ts'
@@ -26,6 +25,7 @@ import { temporaryFolder } from '../support/folder.ts'
 import { openApiValidation } from '../support/openapi-validation.ts'
 import { RawConnection } from '../support/raw.ts'
 import { serveWith } from '../support/service.ts'
+import { startingItemsB } from '../support/stores.ts'
 
 const adminItems = '/__admin/items'
 const list = async (client: Client) => (await client.send('GET', itemsPath)).text
@@ -67,8 +67,8 @@ suite('control API', { concurrency: true }, () => {
   test('B2, G7 reset of profile B: its three items as at the start', async () => {
     const client = newSpace(b)
     const starting = await list(client)
-    assert.deepEqual(JSON.parse(starting), profiles.b.startingItems)
-    const [first, second] = profiles.b.startingItems
+    assert.deepEqual(JSON.parse(starting), startingItemsB)
+    const [first, second] = startingItemsB
     await client.send('DELETE', `${itemsPath}/${first?.id}`)
     await client.send('PUT', itemsPath, { ...second, done: true })
     await client.send('POST', itemsPath, named('x'))

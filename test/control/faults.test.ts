@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
-import { profileApi, profiles } from '../../src/app.ts'
+import { collectionsOf, profileApi, profiles } from '../../src/app.ts'
 import { type Client, NoResponseError, type Response } from '../../src/common/client.ts'
 import { Faults } from '../../src/control/faults.ts'
 import { RequestContext } from '../../src/http/context.ts'
@@ -703,7 +703,7 @@ test('the failures of an operation are found once, however many faults and reque
   const faults = new Faults({ ...api, errorResponse }, { faults: [], random, countFaults: () => 0 })
   const [list] = api.routes as [Route]
   const request = { method: 'GET', target: itemsPath, header: () => undefined } as unknown as Request
-  const space = { name: '', stores: memoryStores(profiles, '') }
+  const space = { name: '', items: memoryStores(collectionsOf(profiles), '').spaces.collection('a', '') }
   const settings = { space, trustProxy: undefined, baseUrl: undefined, newId: () => '' }
   const find = () => faults.find(new RequestContext(request, settings, 0), list)
   faults.set([{ code: 404 }])

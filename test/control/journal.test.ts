@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect } from 'node:tls'
-import { profiles } from '../../src/app.ts'
 import type { Client } from '../../src/common/client.ts'
 import type { JournalEntry } from '../../src/control/schema.ts'
 import { cleanUp } from '../support/cleanup.ts'
@@ -24,6 +23,7 @@ import {
 } from '../support/control.ts'
 import { RawConnection } from '../support/raw.ts'
 import { Stopwatch } from '../support/stopwatch.ts'
+import { startingItemsB } from '../support/stores.ts'
 
 const a = sharedService([])
 const b = sharedService(['--profile', 'b'])
@@ -248,7 +248,7 @@ suite('journal', { concurrency: true }, () => {
         { name: ['name must not be blank.'], notes: ['notes is missing.'] },
       ],
       ['POST', itemsPath, '', 400, 'B4', { '': ['The body is empty.'] }],
-      ['POST', itemsPath, profiles.b.startingItems[0], 409, '', undefined],
+      ['POST', itemsPath, startingItemsB[0], 409, '', undefined],
       [
         'POST',
         itemsPath,

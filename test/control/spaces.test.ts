@@ -3,7 +3,6 @@ import { Agent } from 'node:http'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { profiles } from '../../src/app.ts'
 import type { Client } from '../../src/common/client.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { serve, sharedService, start } from '../support/cli.ts'
@@ -22,6 +21,7 @@ import {
 import { temporaryFolder } from '../support/folder.ts'
 import { RawConnection } from '../support/raw.ts'
 import { serveWith } from '../support/service.ts'
+import { startingItemsB } from '../support/stores.ts'
 
 const a = sharedService([])
 const b = sharedService(['--profile', 'b'])
@@ -56,7 +56,7 @@ suite('space', { concurrency: true }, () => {
   })
 
   test('G7 starts as the service starts, with ids of its own', async () => {
-    assert.deepEqual(JSON.parse((await newSpace(b).send('GET', itemsPath)).text), profiles.b.startingItems)
+    assert.deepEqual(JSON.parse((await newSpace(b).send('GET', itemsPath)).text), startingItemsB)
     for (const client of [newSpace(a), newSpace(a)]) {
       assert.equal((await client.send('GET', itemsPath)).text, '[]')
       assert.match((await client.send('POST', itemsPath, numbered('x'))).text, /^{"id":1,/)
@@ -385,7 +385,7 @@ suite('end of a space', { concurrency: true }, () => {
   test('B5, B6, B7, B8 where there is no memory for another one, only what would change it fails', async (t) => {
     const { url } = await serve(t, ['--max-memory', '1k'], {}, 'b')
     const client = createClient(`${url}/~ada`)
-    const [learn] = profiles.b.startingItems
+    const [learn] = startingItemsB
     const send = async (method: string, path: string, body?: object) => {
       const { status, text } = await client.send(method, `${itemsPath}${path}`, body)
       return [status, text]
@@ -396,6 +396,6 @@ suite('end of a space', { concurrency: true }, () => {
     assert.deepEqual(await send('POST', '', named('x')), [400, 'CouldNotCreateItem'])
     assert.deepEqual(await send('PUT', '', learn), [400, 'CouldNotUpdateItem'])
     assert.deepEqual(await send('DELETE', `/${learn?.id}`), [400, 'CouldNotDeleteItem'])
-    assert.deepEqual(await send('GET', ''), [200, JSON.stringify(profiles.b.startingItems)])
+    assert.deepEqual(await send('GET', ''), [200, JSON.stringify(startingItemsB)])
   })
 })

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
-import { profiles } from '../../src/app.ts'
 import { env, issuers, tokenWith } from '../support/callers.ts'
 import { run, serve } from '../support/cli.ts'
 import { createClient } from '../support/client.ts'
 import { newDatabase } from '../support/database.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { assertConformsForCaller, nodeRuntime } from '../support/runtimes.ts'
+import { startingItemsB } from '../support/stores.ts'
 
 const items = '/api/todoitems'
 const bearer = (claims: object) => ({ authorization: `Bearer ${tokenWith(claims)}` })
@@ -86,7 +86,7 @@ for (const [mode, flags] of Object.entries(modes))
     test('B1, B2, B8 every caller starts with the starting items, also in a file, after a restart', async (t) => {
       const data = ['--data', join(temporaryFolder(t), 'todo.db')]
       const first = await start(t, data, 'b')
-      const [deleted] = profiles.b.startingItems
+      const [deleted] = startingItemsB
       const { status } = await createClient(first.url).send(
         'DELETE',
         `${items}/${deleted?.id}`,

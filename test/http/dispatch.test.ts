@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { profiles } from '../../src/app.ts'
+import { collectionsOf, profiles } from '../../src/app.ts'
 import { jsonLog } from '../../src/log.ts'
-import type { Stores } from '../../src/store/store.ts'
+import { defaultSpace, type Spaces } from '../../src/store/store.ts'
 import { transports } from '../support/running.ts'
 import { itemsIn, memoryStores, stores as openStores, startingWith } from '../support/stores.ts'
 
@@ -16,19 +16,24 @@ const failures = {
 }
 
 /** Stores whose operations fail at the first call only. */
-function failingOnce(fail: (cause: Error) => unknown): Stores {
-  const failing = <T extends object>(store: T): T => {
+function failingOnce(fail: (cause: Error) => unknown): { readonly spaces: Spaces } {
+  const failing = <T extends object>(target: T): T => {
     const failed = new Set<string | symbol>()
-    return new Proxy(store, {
+    return new Proxy(target, {
       get(target, operation) {
-        if (failed.has(operation)) return Reflect.get(target, operation)
-        failed.add(operation)
-        return () => fail(new Error(`disk failure in ${String(operation)}`))
+        if (!failed.has(operation)) {
+          failed.add(operation)
+          return () => fail(new Error(`disk failure in ${String(operation)}`))
+        }
+        const method = Reflect.get(target, operation)
+        return typeof method === 'function' ? method.bind(target) : method
       },
     })
   }
-  const { a, b } = memoryStores(profiles, 'test')
-  return { a: failing(a), b: failing(b) }
+  const { spaces } = memoryStores(collectionsOf(profiles), 'test')
+  const collections = new Map(['a', 'b'].map((name) => [name, failing(spaces.collection(name, defaultSpace))]))
+  const collection = (name: string) => collections.get(name) ?? assert.fail(name)
+  return { spaces: { collection, listSpaces: () => [], deleteSpace() {} } }
 }
 
 function recordingLog() {

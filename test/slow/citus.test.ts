@@ -26,7 +26,7 @@ async function distribute(t: TestContext) {
   const start = (profile: 'a' | 'b') => Instance.start(t, url, profile, flags)
   const [a, b] = [await start('a'), await start('b')]
   const statements = [...docs.matchAll(/^select create_distributed_table\(.*\);$/gm)].map(([statement]) => statement)
-  assert.equal(statements.length, 3)
+  assert.equal(statements.length, 2)
   for (const statement of statements) await sql.unsafe(statement.replaceAll("'todo.", `'${schema}.`))
   cleanUp(t, async () => {
     // Its session has lost a worker that was killed.
@@ -43,7 +43,7 @@ async function nodesOf(sql: Sql, schema: string, names: readonly string[]): Prom
     sql,
     `
     select name, nodeport from unnest(array['${names.join("','")}']) as name
-    join pg_dist_shard_placement on shardid = get_shard_id_for_distribution_column('${schema}.spaces', name)`,
+    join pg_dist_shard_placement on shardid = get_shard_id_for_distribution_column('${schema}.collections', name)`,
   )
   return new Map(rows.map(({ name, nodeport }) => [String(name), Number(nodeport)]))
 }
@@ -176,7 +176,7 @@ suite('Citus', { skip: url === '' && 'CITUS_URL names no cluster' }, () => {
         (select min(nodeport) from pg_dist_node as other
           where other.nodeport <> source.nodeport and other.shouldhaveshards) as target
       from pg_dist_shard_placement as placement join pg_dist_node as source on source.nodeport = placement.nodeport
-      where shardid = get_shard_id_for_distribution_column('${schema}.spaces', 'space-0')`,
+      where shardid = get_shard_id_for_distribution_column('${schema}.collections', 'space-0')`,
     )
     await sql.unsafe(`
       select citus_move_shard_placement(${shard.shardid}, '127.0.0.1', ${shard.source}, '127.0.0.1', ${shard.target})`)

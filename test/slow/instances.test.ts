@@ -35,12 +35,12 @@ suite('several instances on one database', { concurrency: 2 }, () => {
     const blocker = openSql(url)
     cleanUp(t, () => blocker.end())
     const cluster = await sharedPostgres()
-    for (const [table, store, replace] of [
-      ['items_a', a, (tags: string[]) => a.replaceAll([numbered], tags)],
-      ['items_b', b, (tags: string[]) => b.replaceAll([item('1')], tags)],
+    for (const [collection, store, replace] of [
+      ['a', a, (tags: string[]) => a.replaceAll([numbered], tags)],
+      ['b', b, (tags: string[]) => b.replaceAll([item('1')], tags)],
     ] as const) {
       const { etag } = await store.list()
-      await blocker.unsafe(`begin; update todo.${table} set name = 'changed'`)
+      await blocker.unsafe(`begin; update todo.documents set content = '"changed"' where collection = '${collection}'`)
       const replaced = replace([etag])
       while (
         (await cluster.sql`select from pg_stat_activity where datname = ${name} and wait_event_type = 'Lock'`)

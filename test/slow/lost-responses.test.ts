@@ -45,22 +45,21 @@ const operations: Record<string, Operation> = {
 /** Brings the tables into the same state before each request. */
 async function reset(sql: Sql): Promise<void> {
   await sql.unsafe(`
-    delete from todo.items_a where id <> 1;
-    insert into todo.items_a (space, id, name, is_complete, version) values ('', 1, 'old', false, 7)
-      on conflict (space, id) do update set name = 'old', is_complete = false, version = 7;
-    insert into todo.items_a (space, id, name, is_complete, version) values ('', 2, 'old', false, 7);
-    update todo.spaces set last_id = 2;
-    delete from todo.items_b;
-    insert into todo.items_b (space, place, key, id, name, notes, done)
-      values ('', 1, sha256('x'), 'x', 'old', 'old', false)`)
+    delete from todo.documents where (collection, place) <> ('a', 1);
+    insert into todo.documents (space, collection, place, version, content)
+      values ('', 'a', 1, 7, '{"id":1,"name":"old","isComplete":false}')
+      on conflict (space, collection, place) do update set content = excluded.content, version = 7;
+    insert into todo.documents (space, collection, place, version, content)
+      values ('', 'a', 2, 7, '{"id":2,"name":"old","isComplete":false}');
+    update todo.collections set last = 2;
+    insert into todo.documents (space, collection, place, key, version, content)
+      values ('', 'b', 1, sha256('x'), 7, '{"id":"x","name":"old","notes":"old","done":false}')`)
 }
 
 const storedItems = async (sql: Sql, profile: ProfileName) =>
-  profile === 'a'
-    ? (await sql`select id, name, is_complete from todo.items_a order by id`).map(
-        ({ id, name, is_complete: isComplete }) => ({ id: Number(id), name, isComplete }),
-      )
-    : sql`select id, name, notes, done from todo.items_b order by place`
+  (await sql`select content from todo.documents where collection = ${profile} order by place`).map(({ content }) =>
+    JSON.parse(`${content}`),
+  )
 
 async function startService(t: TestContext, profile: ProfileName) {
   const { port } = await sharedPostgres()

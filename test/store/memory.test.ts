@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
-import { profiles } from '../../src/app.ts'
-import type { Stores } from '../../src/store/store.ts'
-import { itemsIn, listIn, memoryStores, startingWith } from '../support/stores.ts'
+import { collectionsOf, profiles } from '../../src/app.ts'
+import { itemsIn, listIn, memoryStores, type Stores, startingWith, storesIn } from '../support/stores.ts'
 
 suite('memory budget', () => {
-  const open = () => memoryStores({ ...profiles, b: { ...profiles.b, startingItems: [] } }, 'test', limits)
+  const open = () => memoryStores(startingWith({ a: [], b: [] }), 'test', limits)
   const limits = { maxItems: 1_000, maxBytes: 20_000 }
   const create = async ({ a }: ReturnType<typeof open>, name: string) => a.create({ name, isComplete: false })
 
@@ -128,8 +127,8 @@ suite('stores of spaces', () => {
   }
 
   test('share the memory, and return it when they are deleted', async () => {
-    const { spaces } = memoryStores(profiles, 'test', limits)
-    const [one, other, main] = [spaces.space('one'), spaces.space('other'), spaces.space('')]
+    const { spaces } = memoryStores(collectionsOf(profiles), 'test', limits)
+    const [one, other, main] = [storesIn(spaces, 'one'), storesIn(spaces, 'other'), storesIn(spaces, '')]
     const count = fill(one)
     assert.ok(count > 70)
     assert.deepEqual([fill(other), fill(main)], [0, 0])
@@ -141,14 +140,14 @@ suite('stores of spaces', () => {
       ],
     )
     spaces.deleteSpace('one')
-    assert.deepEqual(await itemsIn(spaces.space('one').a), [])
-    assert.equal(fill(spaces.space('one')), count)
+    assert.deepEqual(await itemsIn(storesIn(spaces, 'one').a), [])
+    assert.equal(fill(storesIn(spaces, 'one')), count)
   })
 
   test('a write that is refused makes no space, and reads take no memory', async () => {
-    const { spaces } = memoryStores(profiles, 'test', limits)
+    const { spaces } = memoryStores(collectionsOf(profiles), 'test', limits)
     for (let index = 0; index < 1_000; index++) {
-      const { a, b } = spaces.space(`${index}`)
+      const { a, b } = storesIn(spaces, `${index}`)
       assert.equal((await itemsIn(b)).length, 3)
       assert.equal(await a.update('1', { name: 'x', isComplete: true }), 'not-found')
       assert.equal(await b.delete('unknown'), 'not-found')
@@ -157,16 +156,16 @@ suite('stores of spaces', () => {
   })
 
   test('an entity tag of a deleted space never stands for another state', async () => {
-    const { spaces } = memoryStores(profiles, 'test')
+    const { spaces } = memoryStores(collectionsOf(profiles), 'test')
     const tags = new Map<string, string>()
     for (let round = 0; round < 5; round++) {
-      const { a } = spaces.space('one')
+      const { a } = storesIn(spaces, 'one')
       for (let count = 0; count <= round; count++) await a.create({ name: `${round}`, isComplete: false })
-      const { etag } = await spaces.space('one').a.list()
+      const { etag } = await storesIn(spaces, 'one').a.list()
       assert.equal(tags.get(etag), undefined)
-      tags.set(etag, await listIn(spaces.space('one').a))
+      tags.set(etag, await listIn(storesIn(spaces, 'one').a))
       spaces.deleteSpace('one')
-      assert.ok(!tags.has((await spaces.space('one').a.list()).etag))
+      assert.ok(!tags.has((await storesIn(spaces, 'one').a.list()).etag))
     }
   })
 })

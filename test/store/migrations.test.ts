@@ -5,15 +5,30 @@ import { type AddressInfo, connect, createServer } from 'node:net'
 import { basename, dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import Libsql from 'libsql'
+import { exportItems } from '../../src/store/sqlite/snapshots.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { jsonLines } from '../support/cli.ts'
 import { newDatabase, sharedPostgres, uniqueName } from '../support/database.ts'
 import { startEngineProxy } from '../support/engine-proxy.ts'
+import { escapedText, fileOfVersion2, itemsOfAda, itemsOfVersion2 } from '../support/file-of-version-2.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { Instance } from '../support/instance.ts'
 import { message, readMessages } from '../support/postgres-messages.ts'
+import { databaseOfVersion2 } from '../support/postgres-version-2.ts'
 import { openSql, type Sql } from '../support/sql.ts'
-import { openFile, openPostgres, type PersistentStores, startingWith } from '../support/stores.ts'
+import {
+  itemsIn,
+  jsonOfA,
+  jsonOfB,
+  listIn,
+  openFile,
+  openPostgres,
+  type PersistentStores,
+  startingWith,
+  storesIn,
+  toItems,
+  toSnapshot,
+} from '../support/stores.ts'
 import { databaseOfVersion1, fileOfVersion1, itemsOfVersion1 } from '../support/version-1.ts'
 
 /** A4, B1: ids go on, what is created comes last, and the other spaces begin as new ones. */
@@ -28,15 +43,15 @@ async function assertUsable({ a, b, spaces, exportItems }: PersistentStores): Pr
   const last = { id: 'last', name: 'n', notes: 'o', done: false }
   assert.equal(typeof (await b.create(last)), 'object')
   assert.deepEqual((await exportItems()).b.items, [...itemsOfVersion1.b.items, last])
-  const other = await spaces.space('ada').a.create({ name: 'first', isComplete: false })
+  const other = await storesIn(spaces, 'ada').a.create({ name: 'first', isComplete: false })
   assert.ok(typeof other === 'object')
   assert.equal(other.id, '1')
 }
 
-function fileOf(t: TestContext): string {
+function fileOf(t: TestContext, statements = fileOfVersion1): string {
   const file = join(temporaryFolder(t), 'todo.db')
   const old = new Libsql(file)
-  old.exec(fileOfVersion1)
+  old.exec(statements)
   old.close()
   return file
 }
@@ -168,7 +183,7 @@ suite('items of version 1 are all there, in the default space', () => {
       const [first] = await Promise.all([1, 2, 3].map(() => openPostgres(t, url)))
       await assertUsable(first as PersistentStores)
       for (const statement of proxy?.refused ?? []) assert.match(statement, /^lock table/)
-      assert.deepEqual(await tablesIn(sql), ['items_a', 'items_b', 'spaces', 'version'])
+      assert.deepEqual(await tablesIn(sql), ['collections', 'documents', 'version'])
     })
 
     test(`in ${engine}, with all that instances of version 1 write until they get errors`, async (t) => {
@@ -203,7 +218,7 @@ suite('items of version 1 are all there, in the default space', () => {
         assert.equal(isStarted, !proxy.isCut())
         const { exportItems } = await openPostgres(t, url, { schema })
         assert.deepEqual(await exportItems(), itemsOfVersion1)
-        assert.deepEqual(await tablesIn(sql, schema), ['items_a', 'items_b', 'spaces', 'version'])
+        assert.deepEqual(await tablesIn(sql, schema), ['collections', 'documents', 'version'])
         return !isStarted
       }
       for (let last = 0, isKilled = [true]; !isKilled.includes(false); last += isKilled.length)
@@ -229,6 +244,129 @@ suite('items of version 1 are all there, in the default space', () => {
   })
 })
 
+suite('items of version 2 are all there, in their spaces', () => {
+  test('in a file, which an export leaves as it is', async (t) => {
+    const file = fileOf(t, fileOfVersion2)
+    const before = readFileSync(file)
+    const exported = exportItems(file, undefined, () => 0)
+    assert.deepEqual(
+      [...exported].map(([space, snapshot]) => [space, toItems(snapshot)]),
+      [
+        ['', itemsOfVersion2],
+        ['ada', itemsOfAda],
+      ],
+    )
+    assert.deepEqual(readFileSync(file), before)
+    const { a, b, spaces, close } = openOld(file)
+    cleanUp(t, close)
+    assert.deepEqual(await spaces.exportItems(), exported)
+    assert.equal(await listIn(a), `[${itemsOfVersion2.a.items.map(jsonOfA)}]`)
+    assert.equal(await listIn(b), `[${itemsOfVersion2.b.items.map(jsonOfB)}]`)
+    assert.equal(Object(await a.get('-5')).etag, '"102"')
+    assert.equal(Object(await a.create({ name: null, isComplete: true })).id, '9223372036854775807')
+    const last = { id: 'last', name: 'n', notes: 'o', done: false }
+    assert.equal(await b.create({ ...last, id: `z${escapedText}` }), 'in-use')
+    assert.deepEqual(await b.create(last), { json: JSON.stringify(last) })
+    assert.deepEqual((await itemsIn(b)).at(-1), last)
+    const ada = storesIn(spaces, 'ada')
+    assert.equal(Object(await ada.a.create({ name: 'next', isComplete: false })).id, '8')
+    assert.deepEqual(await spaces.listSpaces(), [
+      { name: '', items: { a: 3, b: 3 } },
+      { name: 'ada', items: { a: 2 } },
+    ])
+  })
+
+  test('in a file, whose old tables are gone', (t) => {
+    const file = fileOf(t, fileOfVersion2)
+    openOld(file).close()
+    const db = new Libsql(file)
+    cleanUp(t, () => db.close())
+    for (const table of ['spaces', 'items_a', 'items_b'])
+      assert.throws(() => db.exec(`delete from ${table}`), /no such table/)
+  })
+})
+
+suite('items of version 2 in PostgreSQL', () => {
+  const open = async (t: TestContext) => {
+    const { url } = await newDatabase()
+    const sql = openSql(url)
+    cleanUp(t, () => sql.end())
+    await sql.unsafe(databaseOfVersion2)
+    return { sql, start: () => openPostgres(t, url) }
+  }
+
+  test('are all there, in their spaces, with their entity tags, and ids go on', async (t) => {
+    const { start } = await open(t)
+    const { spaces, a, b } = await start()
+    const named = (id: string, done: boolean, name = 'n') => ({ id, name, notes: 'o', done })
+    const [ofA, ofB] = [
+      [
+        { id: '-1', name: null, isComplete: false, secret: 'hidden' },
+        { id: '9007199254740993', name: 'x', isComplete: true, secret: null },
+      ],
+      [named('y', true), named('z', false)],
+    ]
+    assert.deepEqual(
+      await spaces.exportItems(),
+      new Map([
+        ['', toSnapshot({ a: { items: ofA, lastId: '9007199254740999' }, b: { items: ofB } })],
+        ['ada', toSnapshot({ b: { items: [named('y', true, 'ada')] } })],
+        ['bob', toSnapshot({ a: { items: [], lastId: '3' } })],
+      ]),
+    )
+    assert.equal(Object(await a.get('-1')).etag, '"101"')
+    const created = await a.create({ name: 'next', isComplete: false })
+    assert.equal(Object(created).id, '9007199254741000')
+    assert.equal(Object(await storesIn(spaces, 'bob').a.create({ name: 'next', isComplete: false })).id, '4')
+    assert.equal(await b.create(named('y', true)), 'in-use')
+    assert.equal(typeof (await b.create(named('x', true))), 'object')
+    assert.deepEqual(await itemsIn(b), [...ofB, named('x', true)])
+  })
+
+  test('have the JSON that a new item has', async (t) => {
+    const { sql, start } = await open(t)
+    const texts = ['', '\u0001\b\t\n\f\r\u001f"\\/\u007f\u0080\u2028\ufeff👩‍👩‍👧', '{"id":1}']
+    for (const [index, text] of texts.entries()) {
+      await sql`insert into todo.items_a values ('ada', ${index}, ${text}, false, ${text}, 1)`
+      await sql`
+        insert into todo.items_b values ('ada', sha256(convert_to(${text}, 'UTF8')), ${index + 3}, ${text}, ${text}, ${text}, false)`
+    }
+    await sql`update todo.spaces set last_id = 99, last_place = 99 where space = 'ada'`
+    const { spaces } = await start()
+    const { a, b } = storesIn(spaces, 'ada')
+    const expectedA = texts.map((name, id) => ({ id: `${id}`, name, isComplete: false, secret: name }))
+    assert.equal(await listIn(a), `[${expectedA.map(jsonOfA)}]`)
+    const expectedB = texts.map((text) => ({ id: text, name: text, notes: text, done: false }))
+    assert.equal(await listIn(b), `[{"id":"y","name":"ada","notes":"o","done":true},${expectedB.map(jsonOfB)}]`)
+    for (const item of expectedB) assert.equal(await b.create(item), 'in-use')
+  })
+
+  test('what an instance of version 2 sends from then on has no effect', async (t) => {
+    const { sql, start } = await open(t)
+    await start()
+    for (const statement of [
+      `update todo.spaces set last_id = last_id + 1 where space = '' returning last_id`,
+      `update todo.items_a set name = 'lost'`,
+      `delete from todo.items_b`,
+    ])
+      await assert.rejects(sql.unsafe(statement), { code: '42P01' })
+    assert.deepEqual(await tablesIn(sql), ['collections', 'documents', 'version'])
+  })
+})
+
+test('PostgreSQL: a collection that is new to a database has its starting documents in the default space', async (t) => {
+  const { url } = await newDatabase()
+  await openPostgres(t, url)
+  const sql = openSql(url)
+  cleanUp(t, () => sql.end())
+  await sql.unsafe(
+    "delete from todo.collections where collection = 'b'; delete from todo.documents where collection = 'b'",
+  )
+  const { b } = await openPostgres(t, url)
+  assert.equal((await itemsIn(b)).length, 3)
+  assert.equal(typeof (await b.create({ id: 'x', name: 'n', notes: 'o', done: false })), 'object')
+})
+
 /** What a later version does to the tables, and undoes. */
 const stores = {
   'a file': async (t: TestContext) => {
@@ -241,9 +379,9 @@ const stores = {
     return {
       url: '',
       flags: ['--data', file],
-      migrate: async () => run('alter table items_a rename to a3; alter table items_b rename to b3', 3),
-      undo: async () => run('alter table a3 rename to items_a; alter table b3 rename to items_b', 2),
-      reason: `Another version of the program has migrated the data file ${file}: it has version 3, and this one needs version 2. Stop the service and start that version.`,
+      migrate: async () => run('alter table documents rename to d4', 4),
+      undo: async () => run('alter table d4 rename to documents', 3),
+      reason: `Another version of the program has migrated the data file ${file}: it has version 4, and this one needs version 3. Stop the service and start that version.`,
     }
   },
   PostgreSQL: async (t: TestContext) => {
@@ -255,10 +393,10 @@ const stores = {
     return {
       url,
       flags: [],
-      migrate: () => run('alter table todo.items_a rename to a3; alter table todo.items_b rename to b3', 3),
-      undo: () => run('alter table todo.a3 rename to items_a; alter table todo.b3 rename to items_b', 2),
+      migrate: () => run('alter table todo.documents rename to documents_4', 4),
+      undo: () => run('alter table todo.documents_4 rename to documents', 3),
       reason:
-        'Another version of the program has migrated the tables: they have version 3, and this one needs version 2. Replace this instance by one of that version.',
+        'Another version of the program has migrated the tables: they have version 4, and this one needs version 3. Replace this instance by one of that version.',
     }
   },
 }

@@ -212,13 +212,13 @@ suite('the PostgreSQL pool', { concurrency: true }, () => {
     await sql.unsafe(`
       create function todo.fail() returns trigger language plpgsql as
         $$ begin raise exception using errcode = '53100', message = 'No space left on device'; end $$;
-      create trigger fail before insert on todo.items_a for each row execute function todo.fail()`)
+      create trigger fail before insert on todo.documents for each row execute function todo.fail()`)
     for (let round = 0; round < 5; round++) {
       await assert.rejects(create('x'), { name: 'Error', message: 'No space left on device.' })
       await read()
     }
     assert.deepEqual(notices, ['Writes fail: No space left on device.'])
-    await sql`drop trigger fail on todo.items_a`
+    await sql`drop trigger fail on todo.documents`
     for (let round = 0; round < 5; round++) await create('x')
     assert.deepEqual(notices.slice(1), ['Writes succeed again.'])
   })
@@ -230,7 +230,7 @@ suite('the PostgreSQL pool', { concurrency: true }, () => {
     await sql.unsafe(`
       create function todo.fail() returns trigger language plpgsql as
         $$ begin raise exception using errcode = '40001'; end $$;
-      create trigger fail before insert on todo.items_a for each row execute function todo.fail()`)
+      create trigger fail before insert on todo.documents for each row execute function todo.fail()`)
     const { outcomes, settled } = callOften(() => create('x'), 10)
     await sleep(20)
     await close()

@@ -79,7 +79,7 @@ test('a column of another type is read again without a restart, and later by pre
   cleanUp(t, () => sql.end())
   const openConnections = async () =>
     await sql`select from pg_stat_activity where datname = current_database() and application_name = 'todo-item-service'`
-  await sql`alter table todo.items_a alter column name type varchar(1000)`
+  await sql`alter table todo.documents alter column content type varchar(1000)`
   await Promise.all(Array.from({ length: 50 }, () => readA(a, id)))
   const before = await openConnections()
   clock.now += 60_000

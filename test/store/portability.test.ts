@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import { Client } from 'pg'
-import type { ItemA, ItemB } from '../../src/store/store.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { sharedPostgres, uniqueName } from '../support/database.ts'
 import { startEngineProxy } from '../support/engine-proxy.ts'
 import { openSql } from '../support/sql.ts'
-import { itemsIn, listIn, openPostgres } from '../support/stores.ts'
+import { type ItemA, type ItemB, itemsIn, listIn, openPostgres } from '../support/stores.ts'
 
 const numbered = (id: string, name = 'name'): ItemA => ({ id, name, isComplete: false, secret: 'hidden' })
 const named = (id: string, name = 'name'): ItemB => ({ id, name, notes: 'notes', done: false })
@@ -46,8 +45,8 @@ suite('on an engine that only speaks the protocol of PostgreSQL', () => {
     await openPostgres(t, url, { schema: interrupted })
     const sql = openSql((await sharedPostgres()).url())
     cleanUp(t, () => sql.end())
-    for (const table of ['version', 'spaces', 'items_b']) await sql.unsafe(`delete from ${interrupted}.${table}`)
-    await sql.unsafe(`drop table ${interrupted}.items_a`)
+    for (const table of ['version', 'collections']) await sql.unsafe(`delete from ${interrupted}.${table}`)
+    await sql.unsafe(`drop table ${interrupted}.documents`)
     const { a, b } = await openPostgres(t, url, { schema: interrupted })
     assert.deepEqual([(await itemsIn(a)).length, (await itemsIn(b)).length], [0, 3])
     assert.deepEqual(proxy.refused, [])

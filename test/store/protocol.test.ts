@@ -5,11 +5,11 @@ import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describeDatabaseError } from '../../src/store/postgres/store.ts'
 import { readDatabaseUrl } from '../../src/store/postgres/url.ts'
-import { type Stores, UnavailableError } from '../../src/store/store.ts'
+import { UnavailableError } from '../../src/store/store.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { newDatabase, sharedPostgres } from '../support/database.ts'
 import { message } from '../support/postgres-messages.ts'
-import { openPostgres } from '../support/stores.ts'
+import { openPostgres, type Stores } from '../support/stores.ts'
 import { startProxy } from '../support/tcp-proxy.ts'
 
 const int16 = (value: number) => Buffer.from([(value >> 8) & 255, value & 255])

@@ -3,7 +3,7 @@ import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import Libsql from 'libsql'
-import { profiles } from '../../src/app.ts'
+import { collectionsOf, profiles } from '../../src/app.ts'
 import { UnavailableError } from '../../src/store/store.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { run } from '../support/cli.ts'
@@ -28,6 +28,9 @@ function lock(t: TestContext, file: string) {
   }
 }
 
+const renameAll =
+  "update documents set content = json_set(content, '$.name', 'by another program') where collection = 'a'"
+
 interface LockedStores extends PersistentStores, ReturnType<typeof lock> {
   readonly file: string
   readonly notices: readonly string[]
@@ -41,7 +44,11 @@ function openLocked(t: TestContext, access: 'exclusive' | 'shared' = 'exclusive'
   let now = 0
   const notices: string[] = []
   const open = (access: 'exclusive' | 'shared') =>
-    openFile(file, profiles, { access, monotonicNow: () => now, notice: (message) => notices.push(message) })
+    openFile(file, collectionsOf(profiles), {
+      access,
+      monotonicNow: () => now,
+      notice: (message) => notices.push(message),
+    })
   const creator = open('exclusive')
   cleanUp(t, () => creator.close())
   creator.a.create(item('first'))
@@ -132,7 +139,7 @@ suite('while another program holds the write lock of the data file', { concurren
   test('what the other program has written is seen at once, also while a write waits', async (t) => {
     const stores = openLocked(t)
     const write = stores.a.create(item('second'))
-    stores.commit("update items_a set name = 'by another program'")
+    stores.commit(renameAll)
     assert.deepEqual(await itemsIn(stores.a), [{ id: 1, ...item('by another program') }])
     await write
     assert.equal((await itemsIn(stores.a)).length, 2)
@@ -150,7 +157,7 @@ suite('while another program holds the write lock of the data file', { concurren
       stores.pass(1_000)
       assertUnavailable(await refused, /is locked/)
     }
-    stores.commit("update items_a set name = 'by another program'")
+    stores.commit(renameAll)
     assert.deepEqual(await itemsIn(stores.a), [{ id: 1, ...item('by another program') }])
     assert.deepEqual(await stores.b.create(named('x')), { json: JSON.stringify(named('x')) })
     assert.deepEqual(await stores.a.create(item('second')), {

@@ -19,12 +19,12 @@ import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import Libsql from 'libsql'
-import { type ItemA, type ItemB, UnavailableError } from '../../src/store/store.ts'
+import { UnavailableError } from '../../src/store/store.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { jsonLines, node, run } from '../support/cli.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { Instance, item } from '../support/instance.ts'
-import { itemsIn, openFile, startingWith } from '../support/stores.ts'
+import { type ItemA, type ItemB, itemsIn, openFile, startingWith } from '../support/stores.ts'
 
 const named = (id: string, name = 'name'): ItemB => ({ id, name, notes: 'notes', done: false })
 const numbered = (id: string, name: string | null = 'name'): ItemA => ({
@@ -162,10 +162,18 @@ suite('items in a data file', { concurrency: 4 }, () => {
     await instance.send('POST', '', item('x'))
     assert.deepEqual(await instance.list(), [{ id: 1, ...item('x') }])
     const db = new Libsql(file)
-    db.exec("update items_a set name = 'y'")
-    db.close()
+    db.exec("update documents set content = json_set(content, '$.name', 'y') where collection = 'a'")
     assert.deepEqual(await instance.list(), [{ id: 1, ...item('y') }])
     assert.equal((await instance.send('GET', '/1')).text, JSON.stringify({ id: 1, ...item('y') }))
+    db.exec(`insert into documents (space, collection, place, version, content)
+      values ('', 'a', 7, 1, '${JSON.stringify({ id: 7, ...item('z') })}')`)
+    db.close()
+    assert.deepEqual(await instance.list(), [
+      { id: 1, ...item('y') },
+      { id: 7, ...item('z') },
+    ])
+    assert.equal((await instance.send('DELETE', '/7')).status, 204)
+    assert.equal(JSON.parse((await instance.send('POST', '', item('next'))).text).id, 8)
   })
 
   test('A2 after a read has failed, the next one returns the item that it asks for', async (t) => {
@@ -284,14 +292,14 @@ suite('serve --data exits with code 1 and one sentence, and leaves the file as i
 
   test('when it is a database of another program', async (t) => {
     const file = join(temporaryFolder(t), 'other.db')
-    edit(file, 'create table items_a (id); pragma user_version = 1')
+    edit(file, 'create table documents (id); pragma user_version = 1')
     await assertFails(t, file, /is a database of another program/)
   })
 
   test('when it is of a newer version', async (t) => {
     const file = await dataFile(t)
     edit(file, 'pragma user_version = 99')
-    await assertFails(t, file, /has version 99, but this program supports versions up to 2\. Run the newer program/)
+    await assertFails(t, file, /has version 99, but this program supports versions up to 3\. Run the newer program/)
   })
 
   test('when it is damaged', async (t) => {
@@ -467,7 +475,7 @@ suite('a data file that is damaged while the service runs', { concurrency: 4 }, 
     truncateSync(file)
     assert.equal((await instance.send('GET', '')).status, 503)
     assert.equal(await readiness(instance), 503)
-    assert.deepEqual(noticesIn(instance), messages(file, 'no such table: spaces').slice(0, 1))
+    assert.deepEqual(noticesIn(instance), messages(file, 'no such table: collections').slice(0, 1))
   })
 })
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { type TestContext, test } from 'node:test'
-import { profiles } from '../../src/app.ts'
 import type { Client } from '../../src/common/client.ts'
 import { derivedSeed, seededRandom } from '../../src/common/random.ts'
 import { type ItemTracker, trackItems } from '../../src/verify/engine/cleanup.ts'
@@ -10,11 +9,11 @@ import { serve } from './cli.ts'
 import { developmentToken } from './control.ts'
 import { openApiValidation } from './openapi-validation.ts'
 import { transports } from './running.ts'
-import { stores } from './stores.ts'
+import { startingItemsB, stores } from './stores.ts'
 
 type StartServer = (t: TestContext, profile: 'a' | 'b') => Promise<Client>
 
-const initialItems = { a: profiles.a.startingItems, b: profiles.b.startingItems }
+const initialItems = { a: [], b: startingItemsB }
 
 const overSocket =
   (store: 'SQLite' | 'PostgreSQL'): StartServer =>

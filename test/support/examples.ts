@@ -42,6 +42,10 @@ const notRunHere: Readonly<Record<string, string>> = {
   'docs/operations.md: bootstrap:': 'needs Patroni',
   'docs/operations.md: listen primary': 'needs HAProxy',
   'docs/operations.md: [databases]': 'needs PgBouncer',
+  "docs/operations.md: select place as id, json_extract(content, '$.name') as name from documents where space = '' and collection = 'a' order by place;":
+    'commands/items.test.ts runs it on a file',
+  "docs/operations.md: select place as id, content::json->>'name' as name from todo.documents where space = '' and collection = 'a' order by place;":
+    'commands/items.test.ts runs it on a database',
   'docs/operations.md: grant usage on schema todo to todo_writer;': 'commands/database.test.ts grants and uses them',
   'docs/runtimes.md: npm ci && bun dist/src/cli.js serve': 'runtimes.test.ts runs the program on both',
   'docs/control.md: - uses: OWNER/REPOSITORY@REF': 'below, with action.yml; slow/action.test.ts runs the action',
@@ -263,7 +267,9 @@ const surroundings: Readonly<Record<string, (t: TestContext, terminal: Terminal,
   },
 
   async 'docs/operations.md'(_t, terminal) {
-    const [statements] = blocks.filter(({ page, language }) => page === 'docs/operations.md' && language === 'sql')
+    const [statements] = blocks.filter(
+      (block) => block.page === 'docs/operations.md' && block.language === 'sql' && isRun(block),
+    )
     const name = uniqueName('todo')
     const { sql, url } = await sharedPostgres()
     for (const statement of statements?.text

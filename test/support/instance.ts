@@ -152,9 +152,9 @@ export async function startWithLockedTable(t: TestContext, interpreter?: Interpr
   const { instance, database } = await startBehindProxy(t, 'a', interpreter)
   const blocker = openSql((await sharedPostgres()).url(database))
   cleanUp(t, () => blocker.end())
-  await blocker`insert into todo.items_a (space, id, name, is_complete, version) values ('', 1, 'x', false, 1)`
+  await blocker`insert into todo.documents (space, collection, place, version, content) values ('', 'a', 1, 1, '{}')`
   // Opens the connections.
   await instance.list()
-  await blocker`begin; lock table todo.items_a`
+  await blocker`begin; lock table todo.documents`
   return { instance, database, blocker }
 }

@@ -3,7 +3,7 @@ import { Agent } from 'node:http'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { type Duplex, duplexPair } from 'node:stream'
 import type { TestContext } from 'node:test'
-import { app, profiles } from '../../src/app.ts'
+import { app, collectionsOf, profiles } from '../../src/app.ts'
 import type { Client } from '../../src/common/client.ts'
 import type { Mode } from '../../src/config/token-options.ts'
 import type { CorsPolicy } from '../../src/http/cors.ts'
@@ -13,13 +13,12 @@ import type { ProfileName } from '../../src/profiles/profile.ts'
 import { nodeServer } from '../../src/server/node.ts'
 import { noOverloadMonitor } from '../../src/server/overload.ts'
 import { type ServerLimits, serverContext } from '../../src/server/server.ts'
-import type { Stores } from '../../src/store/store.ts'
 import { devTokenDefaults, devTokenIssuer } from '../../src/tokens/dev-key.ts'
 import { signToken } from '../../src/tokens/sign.ts'
 import { createTokenVerifier, type TokenVerifierOptions } from '../../src/tokens/verify.ts'
 import { cleanUp } from './cleanup.ts'
 import { createClient } from './client.ts'
-import { memoryStores } from './stores.ts'
+import { memoryStores, type OpenedStores } from './stores.ts'
 
 const devKey = createSecretKey(randomBytes(32))
 
@@ -35,7 +34,7 @@ export async function tokenFor(name: string): Promise<string> {
 }
 
 interface ServiceOptions {
-  readonly stores?: Stores
+  readonly stores?: Pick<OpenedStores, 'spaces'>
   readonly baseUrl?: string
   readonly requireAuth?: boolean
   readonly mode?: Mode
@@ -63,7 +62,7 @@ const defaultLimits: ServerLimits = {
 export function serverOf(
   name: ProfileName,
   {
-    stores = memoryStores(profiles, 'test'),
+    stores = memoryStores(collectionsOf(profiles), 'test'),
     baseUrl,
     requireAuth = false,
     redirectPort,
@@ -100,7 +99,7 @@ export function serverOf(
     now: () => new Date(),
     random: Math.random,
   }
-  const handler = app(profiles[name], { space: () => stores, listSpaces: () => [], deleteSpace() {} }, settings)
+  const handler = app(profiles[name], stores.spaces, settings)
   return nodeServer(handler, contextWith(limits))
 }
 

@@ -1,5 +1,7 @@
+import { profiles } from '../../src/app.ts'
 import { type Config, readConfig } from '../../src/config/config.ts'
 import { jsonLog } from '../../src/log.ts'
+import type { ProfileName } from '../../src/profiles/profile.ts'
 import { createClock } from '../../src/service/clock.ts'
 import { startService } from '../../src/service/service.ts'
 import { type Cleanup, cleanUp } from './cleanup.ts'
@@ -13,21 +15,24 @@ interface ServiceHere {
   close(): Promise<void>
 }
 
-/** With profile A; destroyed when the test ends. */
+/** With one of these profiles, A; destroyed when the test ends. */
 export async function serveWith(
   t: Cleanup,
   args: readonly string[],
   settings: (config: Config) => Partial<Config>,
   monotonicNow = () => performance.now(),
+  served = profiles,
+  name: ProfileName = 'a',
 ): Promise<ServiceHere> {
   const now = () => new Date()
-  const config = readConfig(['--profile', 'a', '--port', '0', '--host', '127.0.0.1', ...args], {}, now())
+  const config = readConfig(['--profile', name, '--port', '0', '--host', '127.0.0.1', ...args], {}, now())
   if ('problems' in config) throw new Error(config.problems.join(' '))
   const service = await startService({
     config: { ...config, ...settings(config) },
     log: jsonLog(() => {}, 'silent', now),
     clock: { ...createClock({}), monotonicNow },
     directory: undefined,
+    profiles: served,
     stop: new AbortController().signal,
   })
   if (typeof service === 'string') throw new Error(service)

@@ -2,45 +2,151 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { profiles } from '../../src/app.ts'
+import { collectionsOf, profiles } from '../../src/app.ts'
+import { documentsOf } from '../../src/profiles/profile.ts'
 import { MemorySpaces } from '../../src/store/memory.ts'
 import { exportItems as exportDatabase, postgresSpaces } from '../../src/store/postgres/store.ts'
 import { readDatabaseUrl } from '../../src/store/postgres/url.ts'
 import { exportItems as exportFile } from '../../src/store/sqlite/snapshots.ts'
 import { sqliteSpaces } from '../../src/store/sqlite/store.ts'
 import {
+  type Awaitable,
+  type Collection,
+  type CollectionType,
+  type Document,
   defaultSpace,
-  type ItemA,
-  type ItemB,
+  type IfMatch,
+  jsonOf,
   type ListRepresentation,
   type PersistentSpaces,
-  type Serializers,
+  type ReplaceOutcome,
   type Snapshot,
   type Snapshots,
   type Spaces,
-  type Stores,
 } from '../../src/store/store.ts'
 import { cleanUp } from './cleanup.ts'
 import { sharedPostgres, uniqueName } from './database.ts'
 
-interface StartingItems {
+export interface ItemA {
+  readonly id: string
+  readonly name: string | null
+  readonly isComplete: boolean
+  readonly secret: string | null
+}
+
+export interface ItemB {
+  readonly id: string
+  readonly name: string
+  readonly notes: string
+  readonly done: boolean
+}
+
+export interface StartingItems {
   readonly a: readonly ItemA[]
   readonly b: readonly ItemB[]
 }
 
-/** The serializers of the service with other starting items. */
-export const startingWith = ({ a, b }: StartingItems) => ({
-  a: { ...profiles.a, startingItems: a },
-  b: { ...profiles.b, startingItems: b },
+/** An item as it is sent. */
+export const jsonOfA = (item: ItemA) => jsonOf(profiles.a.collection, item.id, item)
+export const jsonOfB = (item: ItemB) => jsonOf(profiles.b.collection, item.id, item)
+
+const itemsOf = <Item>(documents: readonly Document[]) => documents.map(({ json }): Item => JSON.parse(json))
+export const startingItemsB = itemsOf<ItemB>(profiles.b.collection.startingDocuments)
+
+/** The collections of the service with other starting items. */
+export const startingWith = ({ a, b }: StartingItems): CollectionType[] => [
+  { ...profiles.a.collection, startingDocuments: documentsOf(profiles.a.collection, a) },
+  { ...profiles.b.collection, startingDocuments: documentsOf(profiles.b.collection, b) },
+]
+
+/** The collection of Profile A, with items. */
+export interface StoreA extends Omit<Collection, 'create' | 'update' | 'replaceAll'> {
+  create(fields: Pick<ItemA, 'name' | 'isComplete'>): Awaitable<Created | 'item-limit' | 'memory-limit' | 'in-use'>
+  update(id: string, fields: Pick<ItemA, 'name' | 'isComplete'>, ifMatch?: IfMatch): ReturnType<Collection['update']>
+  replaceAll(items: readonly ItemA[], ifMatch?: IfMatch): Awaitable<ReplaceOutcome>
+}
+
+type Created = { readonly id: string; readonly json: string; readonly etag: string }
+
+/** The collection of Profile B, with items. */
+export interface StoreB extends Omit<Collection, 'create' | 'update' | 'replaceAll'> {
+  create(item: ItemB): Awaitable<{ readonly json: string } | 'in-use' | 'item-limit' | 'memory-limit'>
+  replace(item: ItemB): Awaitable<'replaced' | 'not-found' | 'changed' | 'item-limit' | 'memory-limit'>
+  replaceAll(items: readonly ItemB[], ifMatch?: IfMatch): Awaitable<ReplaceOutcome>
+}
+
+export interface Stores {
+  readonly a: StoreA
+  readonly b: StoreB
+}
+
+const andThen = <Value, Result>(value: Awaitable<Value>, next: (value: Value) => Result): Awaitable<Result> =>
+  value instanceof Promise ? value.then(next) : next(value)
+
+const shared = (open: () => Collection, type: CollectionType) => ({
+  list: (...given: Parameters<Collection['list']>) => open().list(...given),
+  get: (...given: Parameters<Collection['get']>) => open().get(...given),
+  delete: (...given: Parameters<Collection['delete']>) => open().delete(...given),
+  replaceAll: (items: readonly object[], ifMatch?: IfMatch) => open().replaceAll(documentsOf(type, items), ifMatch),
+})
+
+const storeA = (open: () => Collection): StoreA => ({
+  ...shared(open, profiles.a.collection),
+  update: (...given) => open().update(...given),
+  create: (fields) =>
+    andThen(open().create(fields), (created) =>
+      typeof created === 'string' ? created : { id: created.key, json: created.json, etag: created.etag },
+    ),
+})
+
+const storeB = (open: () => Collection): StoreB => ({
+  ...shared(open, profiles.b.collection),
+  create: (item) =>
+    andThen(open().create(item, item.id), (created) =>
+      typeof created === 'string' ? created : { json: created.json },
+    ),
+  replace: (item) =>
+    andThen(open().update(item.id, item), (outcome) => (typeof outcome === 'string' ? outcome : 'replaced')),
+})
+
+/** The collections of a space, opened for each operation as for a request. */
+export const storesIn = (spaces: Spaces, space: string): Stores => ({
+  a: storeA(() => spaces.collection('a', space)),
+  b: storeB(() => spaces.collection('b', space)),
+})
+
+/** A snapshot with items. */
+export interface ItemsSnapshot {
+  readonly a?: { readonly items: readonly ItemA[]; readonly lastId: string }
+  readonly b?: { readonly items: readonly ItemB[] }
+}
+
+export const toSnapshot = ({ a, b }: ItemsSnapshot): Snapshot => ({
+  ...(a && { a: { documents: documentsOf(profiles.a.collection, a.items), lastNumber: a.lastId } }),
+  ...(b && { b: { documents: documentsOf(profiles.b.collection, b.items), lastNumber: '0' } }),
+})
+
+/** With ids as exact as their keys. */
+export const toItems = ({ a, b }: Snapshot): ItemsSnapshot => ({
+  ...(a && {
+    a: {
+      items: a.documents.map(({ key, json, secret }) => {
+        const { name, isComplete } = JSON.parse(json)
+        return { id: key, name, isComplete, secret }
+      }),
+      lastId: a.lastNumber,
+    },
+  }),
+  ...(b && { b: { items: itemsOf<ItemB>(b.documents) } }),
 })
 
 /** The JSON text of a list. */
-export const listIn = async (store: Stores['a'] | Stores['b']): Promise<string> => textIn(await store.list())
+export const listIn = async (store: Pick<Collection, 'list'>): Promise<string> => textIn(await store.list())
 
 export const textIn = ({ json }: ListRepresentation) =>
   typeof json === 'string' ? json : Buffer.concat(json).toString()
 
-export const itemsIn = async (store: Stores['a'] | Stores['b']): Promise<unknown[]> => JSON.parse(await listIn(store))
+export const itemsIn = async (store: Pick<Collection, 'list'>): Promise<unknown[]> => JSON.parse(await listIn(store))
 
 /** The stores of one space, and what is done with all. */
 export interface OpenedStores extends Stores {
@@ -53,15 +159,15 @@ interface ExportedSpaces extends PersistentSpaces {
 
 export interface PersistentStores extends OpenedStores, Pick<PersistentSpaces, 'close' | 'ping'> {
   readonly spaces: ExportedSpaces
-  exportItems(): Promise<Required<Snapshot>>
-  importItems(snapshot: Snapshot): ReturnType<PersistentSpaces['importItems']>
+  exportItems(): Promise<Required<ItemsSnapshot>>
+  importItems(snapshot: ItemsSnapshot): ReturnType<PersistentSpaces['importItems']>
 }
 
 const storesOf = (spaces: ExportedSpaces, space = defaultSpace): PersistentStores => ({
-  ...spaces.space(space),
+  ...storesIn(spaces, space),
   spaces,
-  exportItems: async () => (await spaces.exportItems(space)).get(space) as Required<Snapshot>,
-  importItems: (snapshot) => spaces.importItems(new Map([[space, snapshot]])),
+  exportItems: async () => toItems((await spaces.exportItems(space)).get(space) ?? {}) as Required<ItemsSnapshot>,
+  importItems: (snapshot) => spaces.importItems(new Map([[space, toSnapshot(snapshot)]])),
   close: () => spaces.close(),
   ping: () => spaces.ping(),
 })
@@ -69,7 +175,7 @@ const storesOf = (spaces: ExportedSpaces, space = defaultSpace): PersistentStore
 /** Stores in a file; exported as by the command. */
 export function openFile(
   file: string,
-  serializers: Serializers,
+  types: readonly CollectionType[],
   options: Partial<Parameters<typeof sqliteSpaces>[2]> = {},
   space?: string,
 ): PersistentStores {
@@ -79,29 +185,21 @@ export function openFile(
     monotonicNow: () => performance.now(),
     notice: () => {},
   } as const
-  const spaces = sqliteSpaces(file, serializers, { ...defaults, ...options })
+  const spaces = sqliteSpaces(file, types, { ...defaults, ...options })
   return storesOf({ ...spaces, exportItems: async (name) => exportFile(file, name, () => 0) }, space)
 }
 
 /** The default space of new ones in memory. */
 export function memoryStores(...parameters: ConstructorParameters<typeof MemorySpaces>) {
   const spaces = new MemorySpaces(...parameters)
-  return { ...spaces.space(defaultSpace), spaces }
+  return { ...storesIn(spaces, defaultSpace), spaces }
 }
 
 /** Opens new stores of each kind; they are closed after the test. */
 export const stores = {
   memory: async (_: TestContext, starting: StartingItems, space = defaultSpace): Promise<OpenedStores> => {
     const spaces = new MemorySpaces(startingWith(starting), 'test')
-    return {
-      spaces,
-      get a() {
-        return spaces.space(space).a
-      },
-      get b() {
-        return spaces.space(space).b
-      },
-    }
+    return { ...storesIn(spaces, space), spaces }
   },
   SQLite: async (t: TestContext, starting: StartingItems, space?: string): Promise<PersistentStores> => {
     const folder = mkdtempSync(join(tmpdir(), 'todo-service-'))
@@ -138,7 +236,10 @@ export async function openPostgres(
   if (!database) throw new Error('readDatabaseUrl rejects the URL of the test database.')
   const { signal: stop } = new AbortController()
   const options = { database, schema, stop, monotonicNow, random: Math.random, notice }
-  const opened = await postgresSpaces({ ...options, migrates: true }, starting ? startingWith(starting) : profiles)
+  const opened = await postgresSpaces(
+    { ...options, migrates: true },
+    starting ? startingWith(starting) : collectionsOf(profiles),
+  )
   cleanUp(t, () => opened.close())
-  return storesOf({ ...opened, exportItems: (name) => exportDatabase(options, name) }, space)
+  return storesOf({ ...opened, exportItems: (name) => exportDatabase(options, collectionsOf(profiles), name) }, space)
 }

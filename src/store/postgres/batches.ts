@@ -13,8 +13,8 @@ interface PendingItem<Item, Outcome> {
 }
 
 interface BatchSettings<Item, Outcome> {
-  /** Of two items with the same key, the second goes with a later statement; absent where all can go together. */
-  keyOf?(item: Item): string
+  /** Of two items with the same key, the second goes with a later statement; undefined where all can go together. */
+  keyOf(item: Item): string | undefined
   lengthOf(item: Item): number
   /** Creates the items with one statement, or none of them. */
   create(space: string, items: readonly Item[], isWanted: () => boolean): Promise<readonly Outcome[]>
@@ -69,7 +69,7 @@ export function createBatches<Item, Outcome>(pool: Pool, settings: BatchSettings
     let length = 0
     for (const one of queue.waiting) {
       if (!isPending(one)) continue
-      const key = settings.keyOf?.(one.item)
+      const key = settings.keyOf(one.item)
       length += settings.lengthOf(one.item)
       const fits = batch.length === 0 || (batch.length < maxItems && length <= maxLength)
       if (fits && (key === undefined || !keys.has(key))) {

@@ -61,8 +61,47 @@ const spaces: Step = {
   },
 }
 
+/** A text as JSON: to_json() escapes as JSON.stringify() does. */
+const json = (column: string) => `coalesce(to_json(${column})::text, 'null')`
+
+const documents: Step = {
+  replaces: ['spaces', 'items_a', 'items_b'],
+  create: (schema) => [
+    `create table if not exists "${schema}".collections (
+      space text,
+      collection text,
+      last bigint not null,
+      primary key (space, collection)
+    )`,
+    `create table if not exists "${schema}".documents (
+      space text,
+      collection text,
+      place bigint,
+      key bytea,
+      version bigint not null,
+      content text not null,
+      secret text,
+      primary key (space, collection, place),
+      unique (space, collection, key)
+    )`,
+  ],
+  /** Version 2 had a table for the items of each profile. */
+  rows: async (table) => ({
+    collections: `
+      select space, 'a' as collection, last_id as last from ${table('spaces')} where last_id is not null
+      union all select space, 'b', last_place from ${table('spaces')} where last_place is not null`,
+    documents: `
+      select space, 'a' as collection, id as place, null::bytea as key, version,
+        '{"id":' || id || ',"name":' || ${json('name')} || ',"isComplete":' || is_complete || '}' as content, secret
+      from ${table('items_a')}
+      union all select space, 'b', place, key, 0,
+        '{"id":' || ${json('id')} || ',"name":' || ${json('name')} || ',"notes":' || ${json('notes')} || ',"done":' || done || '}', null
+      from ${table('items_b')}`,
+  }),
+}
+
 /** The first one leads from version 1 to 2. Append only. */
-const steps: readonly [Step, ...Step[]] = [spaces]
+const steps: readonly [Step, ...Step[]] = [spaces, documents]
 const schemaVersion = steps.length + 1
 
 export const tablesVersion = (schema: string): TablesVersion => ({
@@ -75,13 +114,13 @@ export const moveTimeoutMs = 600_000
 const maxAttempts = 10
 
 /**
- * Makes the tables with the starting items where there are none. Returns whether those of an older version have to be
+ * Makes the tables and the default space where there are none. Returns whether those of an older version have to be
  * migrated. Several instances may do so at once.
  */
 export async function prepareTables(
   client: Client,
   schema: string,
-  insertStartingItems: () => Promise<void>,
+  makeDefaultSpace: (client: Client) => Promise<void>,
   migrates: boolean,
 ): Promise<'ready' | 'old'> {
   const { rows } = await client.query('show server_encoding')
@@ -102,14 +141,14 @@ export async function prepareTables(
       throw new StartError(
         `Schema ${schema} has version ${newest}, and this program writes version ${schemaVersion}. Start todo-service serve with it once: that migrates the items.`,
       )
-    if (newest > 0) return oldest < schemaVersion ? 'old' : 'ready'
-    const { create } = steps[steps.length - 1] as Step
-    // One by one: there are databases that commit before DDL. The version is written last.
-    for (const statement of create(schema)) await client.query(statement)
-    await inTransaction(client, async () => {
+    if (newest > 0 && oldest < schemaVersion) return 'old'
+    if (newest === 0) {
+      const { create } = steps[steps.length - 1] as Step
+      // One by one: there are databases that commit before DDL. The version is written last.
+      for (const statement of create(schema)) await client.query(statement)
       await insertVersion(client, schema, schemaVersion)
-      await insertStartingItems()
-    })
+    }
+    await makeDefaultSpace(client)
     return 'ready'
   })
 }
@@ -142,14 +181,20 @@ export async function findTables(client: Client, schema: string): Promise<Tables
 }
 
 /** Brings tables of an older version to that of this program. Several instances may do so at once. */
-export const migrate = (client: Client, schema: string): Promise<void> =>
+export const migrate = (
+  client: Client,
+  schema: string,
+  makeDefaultSpace: (client: Client) => Promise<void>,
+): Promise<void> =>
   retryRaces(async () => {
     let { newest: version } = await readVersions(client, schema)
     for (const step of steps.slice(version - 1)) await takeStep(client, schema, step, ++version)
-    for (const name of steps.flatMap(({ replaces }) => replaces))
-      await client.query(`drop table if exists "${schema}".${retired(name)}`)
+    // Where tables are made one by one, an instance that comes late makes empty ones of a version in between.
+    for (const name of steps.flatMap(({ replaces }) => replaces.flatMap((old) => [retired(old), old])))
+      await client.query(`drop table if exists "${schema}".${name}`)
     // Until then, the next start goes on where this one has ended.
     await client.query(`delete from "${schema}".version where version < $1`, [schemaVersion])
+    await makeDefaultSpace(client)
   })
 
 /** The name of an old table once no old instance may use it. */

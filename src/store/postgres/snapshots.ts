@@ -1,127 +1,146 @@
 import { createHash } from 'node:crypto'
 import type { Client } from 'pg'
-import { highestId, type ItemA, type ItemB, type Snapshot, type Snapshots, type SpaceSummary } from '../store.ts'
+import {
+  type CollectionSnapshot,
+  type CollectionType,
+  type Document,
+  highestNumber,
+  type Snapshots,
+  type SpaceSummary,
+  startingStateOf,
+} from '../store.ts'
+import type { SqlParameters } from './pool.ts'
 
 export const tablesOf = (table: (name: string) => string) => ({
-  /** A row for each space that was written to; its last id and last place are null until the profile was. */
-  spaces: table('spaces'),
-  a: table('items_a'),
-  b: table('items_b'),
+  /** A row for each collection of a space that was written to, with its last place. */
+  collections: table('collections'),
+  documents: table('documents'),
 })
 
 export type Tables = ReturnType<typeof tablesOf>
 
-/** Primary key of an item of profile B: its id can be longer than an index entry allows. */
-export const keyOf = (id: string) => createHash('sha256').update(id).digest()
+/** The column that finds a document: a number is its place. */
+export const keyColumnOf = ({ isNumbered }: CollectionType) => (isNumbered ? 'place' : 'key')
 
-/** Items as jsonb_to_recordset() reads them. */
-export const rowTypes = {
-  a: 'id bigint, name text, "isComplete" boolean, secret text',
-  b: 'key text, place bigint, id text, name text, notes text, done boolean',
+/** A key as it is stored: it can be longer than an index entry allows. */
+export const hashOf = (key: string) => createHash('sha256').update(key).digest()
+
+const columns = 'space, place, key, content, secret'
+
+/** The values of these columns. */
+type Row = readonly [string, string, Buffer | null, string, string | null]
+
+/** Documents without numbers get the places after the last one. */
+const rowsOf = (type: CollectionType, space: string, documents: readonly Document[], last = 0n): Row[] =>
+  documents.map(({ key, json, secret }, index) =>
+    type.isNumbered
+      ? [space, key, null, json, secret]
+      : [space, `${last + BigInt(index + 1)}`, hashOf(key), json, secret],
+  )
+
+/** The parameters of `insertRows`: $1 to $5. */
+const columnsOf = (rows: readonly Row[]): SqlParameters =>
+  [0, 1, 2, 3, 4].map((column) => rows.map((row) => row[column] ?? null))
+
+/** The version is $6. */
+const insertRows = ({ documents }: Tables, { name }: CollectionType) =>
+  `insert into ${documents} (collection, version, ${columns})
+    select '${name}', $6::bigint, ${columns}
+    from unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[], $5::text[]) as new (${columns})`
+
+/** The last place of a collection that has exactly these documents. */
+const lastPlaceOf = (type: CollectionType, { documents, lastNumber }: CollectionSnapshot, last = 0n) =>
+  type.isNumbered ? highestNumber(documents, lastNumber) : last + BigInt(documents.length)
+
+/** Makes a collection with its starting documents, where it does not exist. */
+export const makeCollection = (tables: Tables, type: CollectionType) =>
+  `with made as (insert into ${tables.collections} (space, collection, last) values ($7, '${type.name}', $8)
+      on conflict (space, collection) do nothing returning space)
+    ${insertRows(tables, type)} join made using (space)`
+
+export function startingRows(type: CollectionType, space: string): SqlParameters {
+  const { startingDocuments: documents } = type
+  const last = lastPlaceOf(type, { documents, lastNumber: '0' })
+  return [...columnsOf(rowsOf(type, space, documents)), startingStateOf(type).version, space, `${last}`]
 }
 
-export const toRow = (item: ItemB, place: bigint) => ({
-  ...item,
-  key: keyOf(item.id).toString('hex'),
-  place: `${place}`,
-})
-
 /**
- * Exactly the items of the snapshots in their spaces. A profile that a snapshot lacks stays as it is. Items that stay are
- * updated, never deleted.
+ * Exactly the documents of the snapshots in their spaces. A collection that a snapshot lacks stays as it is. Documents
+ * that stay are updated, never deleted.
  */
 export async function replaceItems(
   client: Client,
-  { spaces, a: itemsOfA, b: itemsOfB }: Tables,
+  tables: Tables,
+  types: readonly CollectionType[],
   snapshots: Snapshots,
   version: string,
   deletesOthers: boolean,
 ): Promise<void> {
-  const names = [...snapshots.keys()]
-  const namesOf = (profile: keyof Snapshot) => names.filter((name) => snapshots.get(name)?.[profile])
+  const { collections, documents } = tables
   if (deletesOthers)
-    for (const table of [itemsOfA, itemsOfB, spaces])
-      await client.query(`delete from ${table} where not (space = any($1::text[]))`, [names])
-  await client.query(
-    `insert into ${spaces} (space) select space from unnest($1::text[]) as new (space) on conflict (space) do nothing`,
-    [names],
-  )
-  // Creates wait for these rows until the end of the transaction.
-  const locked = await client.query(
-    `update ${spaces} set last_id = last_id where space = any($1::text[]) returning space, last_place`,
-    [names],
-  )
-  const places = new Map(locked.rows.map((row) => [row.space, BigInt(row.last_place ?? 0)]))
-  const send = async (statement: string, rowsOf: Rows, ...more: string[]) => {
-    for (const json of jsonBatches(snapshots, rowsOf)) await client.query(statement, [json, ...more])
+    for (const table of [documents, collections])
+      await client.query(`delete from ${table} where not (space = any($1::text[]))`, [[...snapshots.keys()]])
+  for (const type of types) {
+    const { name } = type
+    const replaced = [...snapshots].flatMap(([space, { [name]: snapshot }]) => (snapshot ? [{ space, snapshot }] : []))
+    const spaces = replaced.map(({ space }) => space)
+    if (spaces.length === 0) continue
+    // Creates wait for these rows until the end of the transaction.
+    const { rows } = await client.query(
+      `insert into ${collections} as existing (space, collection, last)
+        select space, '${name}', 0 from unnest($1::text[]) as new (space)
+        on conflict (space, collection) do update set last = existing.last returning space, last`,
+      [spaces],
+    )
+    const last = new Map<string, bigint>(rows.map((row) => [row.space, BigInt(row.last)]))
+    for (const batch of batchesOf(replaced, ({ space, snapshot }) =>
+      rowsOf(type, space, snapshot.documents, last.get(space)),
+    ))
+      await client.query(
+        `${insertRows(tables, type)}
+          on conflict (space, collection, ${keyColumnOf(type)}) do update set place = excluded.place,
+            version = excluded.version, content = excluded.content, secret = excluded.secret`,
+        [...columnsOf(batch), version],
+      )
+    await client.query(
+      `delete from ${documents} where space = any($1::text[]) and collection = '${name}' and version <> $2`,
+      [spaces, version],
+    )
+    await client.query(
+      `insert into ${collections} (space, collection, last)
+        select space, '${name}', last from unnest($1::text[], $2::bigint[]) as new (space, last)
+        on conflict (space, collection) do update set last = excluded.last`,
+      [spaces, replaced.map(({ space, snapshot }) => `${lastPlaceOf(type, snapshot, last.get(space))}`)],
+    )
   }
-  await send(
-    `insert into ${itemsOfA} (space, id, name, is_complete, secret, version)
-      select space, id, name, "isComplete", secret, $2
-      from jsonb_to_recordset($1) as new (space text, ${rowTypes.a})
-      on conflict (space, id) do update set name = excluded.name, is_complete = excluded.is_complete,
-        secret = excluded.secret, version = excluded.version`,
-    ({ a }) => a?.items ?? [],
-    version,
-  )
-  await client.query(`delete from ${itemsOfA} where space = any($1::text[]) and version <> $2`, [namesOf('a'), version])
-  await send(
-    `insert into ${itemsOfB} (space, key, place, id, name, notes, done)
-      select space, decode(key, 'hex'), place, id, name, notes, done
-      from jsonb_to_recordset($1) as new (space text, ${rowTypes.b})
-      on conflict (space, key) do update set place = excluded.place, name = excluded.name, notes = excluded.notes,
-        done = excluded.done`,
-    ({ b }, name) => {
-      const last = places.get(name) ?? 0n
-      return (b?.items ?? []).map((item, index) => toRow(item, last + BigInt(index + 1)))
-    },
-  )
-  await client.query(
-    `delete from ${itemsOfB} using ${spaces} as old
-    where old.space = ${itemsOfB}.space and old.space = any($1::text[]) and place <= last_place`,
-    [namesOf('b')],
-  )
-  await send(
-    `insert into ${spaces} as old (space, last_id, last_place)
-      select space, last_id, last_place from jsonb_to_recordset($1) as new (space text, last_id bigint, last_place bigint)
-      on conflict (space) do update set last_id = coalesce(excluded.last_id, old.last_id),
-        last_place = coalesce(excluded.last_place, old.last_place)`,
-    ({ a, b }, name) => {
-      const lastPlace = b && `${(places.get(name) ?? 0n) + BigInt(b.items.length)}`
-      return [{ last_id: a && `${highestId(a.items, a.lastId)}`, last_place: lastPlace }]
-    },
-  )
 }
 
-type Rows = (snapshot: Snapshot, name: string) => readonly object[]
-
-/** PostgreSQL ends a transaction while it waits for a long statement: many items are sent in several. */
+/** PostgreSQL ends a transaction while it waits for a long statement: many documents are sent in several. */
 const batchLength = 2 ** 20
 
-/** JSON arrays of the rows, each with its space. */
-function* jsonBatches(snapshots: Snapshots, rowsOf: Rows): Iterable<string> {
-  let batch: string[] = []
+function* batchesOf<Source>(sources: readonly Source[], read: (source: Source) => readonly Row[]): Iterable<Row[]> {
+  let batch: Row[] = []
   let length = 0
-  for (const [space, snapshot] of snapshots)
-    for (const row of rowsOf(snapshot, space)) {
-      const json = JSON.stringify({ space, ...row })
-      batch.push(json)
-      length += json.length
+  for (const source of sources)
+    for (const row of read(source)) {
+      batch.push(row)
+      length += row[3].length
       if (length < batchLength) continue
-      yield `[${batch}]`
+      yield batch
       batch = []
       length = 0
     }
-  if (batch.length > 0) yield `[${batch}]`
+  if (batch.length > 0) yield batch
 }
 
 /** Until the end of the transaction, each statement sees the same. */
 export const onlyRead = (client: Client) => client.query('set transaction isolation level repeatable read, read only')
 
-/** The items of this space, or of all. */
+/** The documents of this space, or of all. */
 export async function readItems(
   client: Client,
-  { spaces, a, b }: Tables,
+  { collections, documents }: Tables,
+  types: readonly CollectionType[],
   space: string | undefined,
 ): Promise<Snapshots> {
   const select = async (columns: string, table: string, order: string) => {
@@ -129,38 +148,35 @@ export async function readItems(
     const parameters = space === undefined ? [] : [space]
     return (await client.query(`select ${columns} from ${table} ${where} order by ${order}`, parameters)).rows
   }
-  const snapshots = new Map<string, { a?: { items: ItemA[]; lastId: string }; b?: { items: ItemB[] } }>()
-  for (const { space, last_id, last_place } of await select('space, last_id, last_place', spaces, 'space'))
-    snapshots.set(space, {
-      ...(last_id !== null && { a: { items: [], lastId: last_id } }),
-      ...(last_place !== null && { b: { items: [] } }),
-    })
-  for (const { space, ...item } of await select('space, id, name, is_complete as "isComplete", secret', a, 'space, id'))
-    snapshots.get(space)?.a?.items.push(item as ItemA)
-  for (const { space, ...item } of await select('space, id, name, notes, done', b, 'space, place'))
-    snapshots.get(space)?.b?.items.push(item as ItemB)
+  const snapshots = new Map<string, Record<string, CollectionSnapshot & { readonly documents: Document[] }>>()
+  const typeOf = new Map(types.map((type) => [type.name, type]))
+  for (const { space, collection, last } of await select('space, collection, last', collections, 'space')) {
+    const lastNumber = typeOf.get(collection)?.isNumbered ? last : '0'
+    snapshots.set(space, { ...snapshots.get(space), [collection]: { documents: [], lastNumber } })
+  }
+  const rows = await select('space, collection, place, content as json, secret', documents, 'space, collection, place')
+  for (const { space, collection, place, json, secret } of rows) {
+    const { isNumbered, keyMember = '' } = typeOf.get(collection) ?? {}
+    const key = isNumbered ? place : `${JSON.parse(json)[keyMember]}`
+    snapshots.get(space)?.[collection]?.documents.push({ key, json, secret })
+  }
   return snapshots
 }
 
-export async function listSpaces(client: Client, { spaces, a, b }: Tables): Promise<SpaceSummary[]> {
-  await onlyRead(client)
-  const count = async (table: string) => {
-    const { rows } = await client.query(`select space, count(*) as items from ${table} group by space`)
-    return new Map(rows.map((row) => [row.space, Number(row.items)]))
-  }
-  const [ofA, ofB] = [await count(a), await count(b)]
-  const { rows } = await client.query(`select space, last_id, last_place from ${spaces} order by space`)
-  return rows.map(({ space, last_id, last_place }) => ({
-    name: space,
-    items: {
-      a: last_id === null ? undefined : (ofA.get(space) ?? 0),
-      b: last_place === null ? undefined : (ofB.get(space) ?? 0),
-    },
-  }))
+export async function listSpaces(client: Client, { collections, documents }: Tables): Promise<SpaceSummary[]> {
+  const { rows } = await client.query(
+    `select space, collection, count(place) as items
+    from ${collections} left join ${documents} using (space, collection)
+    group by space, collection order by space`,
+  )
+  const summaries = new Map<string, Record<string, number>>()
+  for (const { space, collection, items } of rows)
+    summaries.set(space, { ...summaries.get(space), [collection]: Number(items) })
+  return [...summaries].map(([name, items]) => ({ name, items }))
 }
 
-export async function deleteSpace(client: Client, { spaces, a, b }: Tables, space: string): Promise<void> {
-  // Creates wait for this row until the end of the transaction.
-  await client.query(`update ${spaces} set last_id = last_id where space = $1`, [space])
-  for (const table of [a, b, spaces]) await client.query(`delete from ${table} where space = $1`, [space])
+export async function deleteSpace(client: Client, { collections, documents }: Tables, space: string): Promise<void> {
+  // Creates wait for these rows until the end of the transaction.
+  await client.query(`update ${collections} set last = last where space = $1`, [space])
+  for (const table of [documents, collections]) await client.query(`delete from ${table} where space = $1`, [space])
 }

@@ -102,7 +102,7 @@ export class DataFile {
       this.#disconnect()
       throw error instanceof UnavailableError ? new StartError(`${error.message} ${chooseAnother}`) : error
     }
-    this.#selectVersions = this.prepare("select version_a from spaces where space = ''")
+    this.#selectVersions = this.prepare("select version from collections where space = ''")
     this.#placeCheck = setInterval(() => {
       if (this.isInPlace()) return
       clearInterval(this.#placeCheck)

@@ -5,6 +5,8 @@ interface Step {
   readonly create: readonly string[]
   /** What each table has, from the tables of the version before: queries with its columns, in their order. */
   readonly rows: Readonly<Record<string, string>>
+  /** Indexes and triggers, made when the rows are there. */
+  readonly finish: readonly string[]
 }
 
 const spaces: Step = {
@@ -36,10 +38,8 @@ const spaces: Step = {
       primary key (space, place),
       unique (space, id)
     ) strict, without rowid`,
-    ...triggers('items_a', 'version_a', 'last_id = max(last_id, new.id)'),
-    ...triggers('items_b', 'version_b', 'last_place = max(last_place, new.place)'),
   ],
-  /** Version 1 had the items of the default space. Its row comes last, so that no trigger changes it. */
+  /** Version 1 had the items of the default space. */
   rows: {
     items_a: `select '' as space, id, name, is_complete, secret, version from numbered_items`,
     items_b: `select '' as space, place, id, name, notes, done from named_items`,
@@ -50,35 +50,84 @@ const spaces: Step = {
         (select version from lists where profile = 'a') as version_a,
         (select version from lists where profile = 'b') as version_b`,
   },
+  // Its tables end with the next step.
+  finish: [],
+}
+
+/** json_object() would write a column with 0 or 1 as a number. */
+const jsonBoolean = (column: string) => `json(iif(${column} = 1, 'true', 'false'))`
+
+const changed = (event: string, row: string, more = '') => `
+  create trigger documents_${event} after ${event} on documents begin
+    update collections set version = version + 1${more} where space = ${row}.space and collection = ${row}.collection;
+  end`
+
+const documents: Step = {
+  replaces: ['spaces', 'items_a', 'items_b'],
+  create: [
+    `create table collections (
+      space text,
+      collection text,
+      last_number integer not null,
+      version integer not null,
+      primary key (space, collection)
+    ) strict, without rowid`,
+    `create table documents (
+      space text,
+      collection text,
+      place integer,
+      key text,
+      version integer not null,
+      content text not null,
+      secret text,
+      primary key (space, collection, place)
+    ) strict, without rowid`,
+  ],
+  /** An item of Profile B had no version: each change of the list gives it a higher one. */
+  rows: {
+    documents: `
+      select space, 'a' as collection, id as place, null as key, version,
+        json_object('id', id, 'name', name, 'isComplete', ${jsonBoolean('is_complete')}) as content, secret
+      from items_a
+      union all
+      select space, 'b', place, id, version_b,
+        json_object('id', id, 'name', name, 'notes', notes, 'done', ${jsonBoolean('done')}), null
+      from spaces join items_b using (space)`,
+    collections: `
+      select space, 'a' as collection, last_id as last_number, version_a as version
+      from spaces where last_id is not null
+      union all
+      select space, 'b', 0, version_b from spaces where last_place is not null`,
+  },
+  /** The triggers count every change of a document, whoever makes it, and keep the highest number. */
+  finish: [
+    'create unique index documents_key on documents (space, collection, key) where key is not null',
+    changed('insert', 'new', ', last_number = iif(new.key is null, max(last_number, new.place), last_number)'),
+    changed('update', 'new'),
+    changed('delete', 'old'),
+  ],
 }
 
 /** The first one leads from version 1 to 2. Append only. */
-const steps: readonly [Step, ...Step[]] = [spaces]
+const steps: readonly [Step, ...Step[]] = [spaces, documents]
 export const fileVersion = steps.length + 1
 
 /** The statements that lead to the tables of this program, in one transaction. Version 0 has none. */
-export const migrationFrom = (version: number): readonly string[] =>
-  version === 0
-    ? (steps[steps.length - 1] as Step).create
-    : steps
-        .slice(version - 1)
-        .flatMap(({ replaces, create, rows }) => [
-          ...create,
-          ...Object.entries(rows).map(([table, query]) => `insert into ${table} ${query}`),
-          ...replaces.map((table) => `drop table ${table}`),
-        ])
+export function migrationFrom(version: number): readonly string[] {
+  const { create, finish } = steps[steps.length - 1] as Step
+  if (version === 0) return [...create, ...finish]
+  return steps
+    .slice(version - 1)
+    .flatMap(({ replaces, create, rows, finish }) => [
+      ...create,
+      ...Object.entries(rows).map(([table, query]) => `insert into ${table} ${query}`),
+      ...replaces.map((table) => `drop table ${table}`),
+      ...finish,
+    ])
+}
 
 /** The statements by which a version looks as that of this program, on a connection that only reads. */
 export const viewsOf = (version: number): readonly string[] =>
   steps
     .slice(version - 1)
     .flatMap(({ rows }) => Object.entries(rows).map(([table, query]) => `create temp view ${table} as ${query}`))
-
-/** Counts every change of an item, whoever makes it, and keeps the highest id and place. */
-function triggers(table: string, version: string, setLast: string): string[] {
-  const trigger = (event: string, row: string, more = '') => `
-    create trigger ${table}_${event} after ${event} on ${table} begin
-      update spaces set ${version} = ${version} + 1${more} where space = ${row}.space;
-    end`
-  return [trigger('insert', 'new', `, ${setLast}`), trigger('update', 'new'), trigger('delete', 'old')]
-}

@@ -1,33 +1,27 @@
 import { joinParts, KnownLists, ListReads, LongReads, lengthOf, maxWholeBytes, partBytes } from '../list-reads.ts'
+import { StartingCollection, type StoredCollection } from '../starting.ts'
 import {
   type Awaitable,
+  type CollectionType,
+  type Document,
   defaultSpace,
   etagOf,
   type IfMatch,
-  type ItemA,
-  type ItemB,
   isRefusal,
+  jsonOf,
   type ListRepresentation,
   maxInt64,
   type PersistentSpaces,
   type Reader,
-  type ReplaceOutcome,
-  type Serializer,
-  type Serializers,
-  type Snapshot,
-  type SpaceSummary,
-  type StoreA,
-  type StoreB,
   startingStateOf,
-  versionsIn,
   WithdrawnError,
 } from '../store.ts'
 import { DataFile, lockTimeoutMs, type OpenOptions, type SqlValue } from './file.ts'
-import { jsonBoolean } from './snapshots.ts'
 import { writeQueue } from './write-queue.ts'
 
 export interface SqliteSpaces extends PersistentSpaces {
-  counts(): { a: number; b: number }
+  /** Number of documents of all spaces, by collection. */
+  counts(): Record<string, number>
   /** Tells whether the file is where it was when it was opened. */
   isInPlace(): boolean
 }
@@ -36,85 +30,75 @@ interface SqliteOptions extends Omit<OpenOptions, 'initialize'> {
   readonly random: () => number
 }
 
-/** Opens items in an SQLite file. Throws a StartError. */
-export function sqliteSpaces(path: string, { a, b }: Serializers, { random, ...options }: SqliteOptions): SqliteSpaces {
-  const write: Write = (space, ensure, operation, refuse) =>
-    queue.run(() => {
-      const outcome = file.write(() => {
-        const refusal = refuse?.()
-        if (refusal) return refusal
-        ensure(space)
-        skipVersions(space)
-        return operation()
-      })
-      if (!isRefusal(outcome)) rememberSkipped(space)
-      return outcome
-    })
-  // Entity tags are versions: those of another space or another file differ.
-  const context = { write, longReads: new LongReads(), newVersion: () => Math.floor(random() * 2 ** 48) }
-  const openItems = (file: DataFile) => [numberedItems(file, a, context), namedItems(file, b, context)] as const
+/** Opens documents in an SQLite file. Throws a StartError. */
+export function sqliteSpaces(
+  path: string,
+  types: readonly CollectionType[],
+  { random, ...options }: SqliteOptions,
+): SqliteSpaces {
+  let isWriting = false
+  const execute = <Outcome>(operation: () => Outcome): Outcome => {
+    isWriting = true
+    try {
+      return file.write(operation)
+    } finally {
+      isWriting = false
+    }
+  }
+  const write: Write = (operation, committed) =>
+    isWriting
+      ? operation()
+      : queue.run(() => {
+          const outcome = execute(operation)
+          if (!isRefusal(outcome)) committed?.()
+          return outcome
+        })
+  const context = { write, random, longReads: new LongReads() }
+  const openCollections = (file: DataFile) => new Map(types.map((type) => [type.name, openType(file, type, context)]))
   const initialize = (file: DataFile) => {
-    for (const items of openItems(file)) items.make(defaultSpace)
+    for (const { make } of openCollections(file).values()) make(defaultSpace)
   }
   const file = new DataFile(path, { ...options, initialize })
   const queue = writeQueue(lockTimeoutMs[options.access], options.monotonicNow, file.writes)
-  const [itemsOfA, itemsOfB] = openItems(file)
+  const collections = openCollections(file)
+  const count =
+    '(select count(*) from documents where (space, collection) = (collections.space, collections.collection))'
   const selectSpaces = file.prepare(`
-    select space, iif(last_id is null, null, (select count(*) from items_a where items_a.space = spaces.space)),
-      iif(last_place is null, null, (select count(*) from items_b where items_b.space = spaces.space))
-    from spaces order by space`)
-  const removals = ['items_a', 'items_b', 'spaces'].map((table) => file.prepare(`delete from ${table} where space = ?`))
-  const selectCounts = file.prepare('select (select count(*) from items_a), (select count(*) from items_b)')
-  const skip = file.prepare('update spaces set version_a = version_a + ?1, version_b = version_b + ?1 where space = ?2')
-  const skipped = new Set<string>()
-  /**
-   * Called before each change, skips versions until one is committed: the file may be a restored backup, and versions
-   * that were used after the backup must not stand for other states.
-   */
-  const skipVersions = (space: string) => {
-    if (!skipped.has(space)) skip.run([1 + Math.floor(random() * 2 ** 32), space])
-  }
-  const rememberSkipped = (space: string) => {
-    // To skip versions once more does no harm.
-    if (skipped.size >= maxSkippedSpaces) skipped.clear()
-    skipped.add(space)
+    select space, json_group_object(collection, ${count}) from collections group by space order by space`)
+  const selectCount = file.prepare(`select ifnull(sum(${count}), 0) from collections where collection = ?`)
+  // First the collections: then no trigger has anything to count.
+  const removals = ['collections', 'documents'].map((table) => file.prepare(`delete from ${table} where space = ?`))
+
+  function collectionOf(name: string) {
+    const collection = collections.get(name)
+    if (!collection) throw new Error(`There is no collection ${name}.`)
+    return collection
   }
 
-  const listSpaces = (): SpaceSummary[] =>
-    selectSpaces.all([]).map(([name, a, b]) => ({
-      name: `${name}`,
-      items: { a: (a as number) ?? undefined, b: (b as number) ?? undefined },
-    }))
+  const listSpaces = () =>
+    selectSpaces.all([]).map(([name, items]) => ({ name: `${name}`, items: JSON.parse(`${items}`) }))
 
   function remove(space: string): void {
     for (const statement of removals) statement.run([space])
   }
 
-  function importInto(space: string, { a, b }: Snapshot): void {
-    if (a) itemsOfA.ensure(space)
-    if (b) itemsOfB.ensure(space)
-    skipVersions(space)
-    if (a) itemsOfA.replaceAll(space, a.items, a.lastId)
-    if (b) itemsOfB.replaceAll(space, b.items)
-  }
-
   return {
     isInPlace: () => file.isInPlace(),
-    space: (name) => ({ a: itemsOfA.store(name), b: itemsOfB.store(name) }),
-    listSpaces,
-    deleteSpace: (name) => queue.run(() => file.write(() => remove(name))),
-    counts() {
-      const [a, b] = selectCounts.get([]) ?? []
-      return { a: Number(a), b: Number(b) }
+    collection(name, space) {
+      const { stored, starting } = collectionOf(name)
+      return new StartingCollection(stored(space), starting)
     },
+    listSpaces,
+    deleteSpace: (name) => write(() => remove(name)),
+    counts: () => Object.fromEntries(types.map(({ name }) => [name, Number(selectCount.get([name])?.[0])])),
     importItems: (snapshots, deletesOthers) =>
-      queue.run(() =>
-        file.write(() => {
-          if (deletesOthers) for (const { name } of listSpaces()) if (!snapshots.has(name)) remove(name)
-          for (const [space, snapshot] of snapshots) importInto(space, snapshot)
-          return 'replaced' as const
-        }),
-      ),
+      write(() => {
+        if (deletesOthers) for (const { name } of listSpaces()) if (!snapshots.has(name)) remove(name)
+        for (const [space, snapshot] of snapshots)
+          for (const [name, { documents, lastNumber }] of Object.entries(snapshot))
+            collectionOf(name).importAll(space, documents, lastNumber)
+        return 'replaced'
+      }),
     async ping() {
       file.check()
     },
@@ -125,103 +109,131 @@ export function sqliteSpaces(path: string, { a, b }: Serializers, { random, ...o
   }
 }
 
-const maxSkippedSpaces = 10_000
+/** Executes an operation in the transaction that has begun, or in a new one, maybe later. */
+type Write = <Outcome>(operation: () => Outcome, committed?: () => void) => Awaitable<Outcome>
 
-/**
- * Executes an operation in a transaction, maybe later. A space that does not exist is made, unless the operation is
- * refused: by its outcome, or by `refuse`, which sees the list as it was before the space is made and versions are skipped.
- */
-type Write = <Outcome>(
-  space: string,
-  ensure: (space: string) => void,
-  operation: () => Outcome,
-  refuse?: () => Outcome | undefined,
-) => Awaitable<Outcome>
-
-interface TableContext {
+interface Context {
   readonly write: Write
+  readonly random: () => number
   readonly longReads: LongReads
-  newVersion(): number
 }
 
-/** The versions in entity tags as a JSON array. */
-const jsonVersions = (etags: IfMatch) => (etags ? `[${versionsIn(etags)}]` : null)
-
+const maxSkippedSpaces = 10_000
 /** The lists that were read last. */
 const maxKeptBytes = 16 * 2 ** 20
 /** Of a list that is read at once. */
 const maxWholeItems = 10_000
-/** Of a part. It grows: to find out how long items are, SQLite reads them. */
+/** Of a part. It grows: to find out how long documents are, SQLite reads them. */
 const [minPartItems, maxPartItems] = [16, 1_024]
 const partsAtOnce = maxWholeBytes / partBytes
-/** Lower than every id and place. */
+/** Lower than every place. */
 const beforeAll = '-1e19'
 
-interface TableSettings<Item> {
-  readonly profile: 'a' | 'b'
-  /** The column by which lists are ordered. */
-  readonly order: 'id' | 'place'
-  /** An item of a list. */
-  readonly json: string
-  /** About its bytes. */
-  readonly length: string
-  /** Without a version, the item gets that of this change. */
-  insert(space: string, item: Item, version: string | null): unknown
-}
+/** The documents of a type in all spaces. */
+function openType(file: DataFile, type: CollectionType, { write, random, longReads }: Context) {
+  const { isNumbered = false } = type
+  const collection = `space = ?1 and collection = '${type.name}'`
+  const document = `${collection} and ${isNumbered ? 'place' : 'key'} = ?2`
+  const nextVersion = `(select version + 1 from collections where ${collection})`
 
-/** The items of a profile in all spaces, as far as both profiles have the same. */
-function itemTable<Item extends { readonly id: string }>(
-  file: DataFile,
-  serializer: Serializer<Item>,
-  { profile, order, json, length, insert }: TableSettings<Item>,
-  { write, longReads, newVersion }: TableContext,
-) {
-  const [items, version] = [`items_${profile}`, `version_${profile}`]
-  // It is not null once the profile was written to.
-  const last = `last_${order}`
-  const selectWritten = file.prepare(`select 1 from spaces where space = ? and ${last} is not null`)
-  const insertSpace = file.prepare(`
-    insert into spaces (space, ${last}, version_a, version_b) values (?, 0, ?, ?)
-    on conflict (space) do update set ${last} = excluded.${last}, ${version} = excluded.${version}`)
+  const selectVersion = `select version from collections where ${collection}`
+  const selectVersionNow = file.prepare(selectVersion)
+  const insertCollection = file.prepare(`
+    insert into collections (space, collection, last_number, version) values (?, '${type.name}', 0, ?)
+    on conflict do nothing`)
+  const skipVersions = file.prepare(`update collections set version = version + ?2 where ${collection}`)
+  const setLastNumber = file.prepare(`update collections set last_number = cast(?2 as integer) where ${collection}`)
+  const selectOne = file.prepare(`select content, version from documents where ${document}`)
+  const [place, content] = isNumbered
+    ? ['last_number + 1', `'{"${type.keyMember}":' || (last_number + 1) || ',' || ?3 || '}'`]
+    : [`(select ifnull(max(place), 0) + 1 from documents where ${collection})`, '?3']
+  const insertNext = file.prepare(`
+    insert into documents (space, collection, place, key, version, content)
+    select space, collection, ${place}, ?2, version + 1, ${content}
+    from collections where ${collection} and last_number < ${maxInt64}
+    on conflict do nothing
+    returning cast(place as text), version, content`)
+  const insert = file.prepare(`
+    insert into documents (space, collection, place, key, version, content, secret)
+    values (?1, '${type.name}', ?2, ?3, ?4, ?5, ?6)`)
+  const update = file.prepare(`
+    update documents set content = ?3, version = ${nextVersion} where ${document} returning version`)
+  const remove = file.prepare(`delete from documents where ${document}`)
+  const removeAll = file.prepare(`delete from documents where ${collection}`)
+
   const isShort = `(
     select count(*) <= ${maxWholeItems} and ifnull(sum(bytes), 0) <= ${maxWholeBytes}
-    from (select ${length} as bytes from ${items} where space = ?1 limit ${maxWholeItems} + 1))`
-  // Text is read as bytes: libsql aborts on one of 512 MiB.
+    from (select octet_length(content) as bytes from documents where ${collection} limit ${maxWholeItems} + 1))`
+  // Only for count(), min() and max(), SQLite ignores the order of a subquery. Text is read as bytes: libsql aborts on one
+  // of 512 MiB.
   const selectList = file.prepare(`
-    select ${version}, case
-      when ${version} = ?2 then null
-      when ${isShort} then (select cast(json_group_array(${json} order by ${order}) as blob) from ${items} where space = ?1)
+    select version, case
+      when version = ?2 then null
+      when ${isShort} then (
+        select cast('[' || ifnull(group_concat(content, ','), '') || ']' as blob)
+        from (select content from documents where ${collection} order by place))
       else '' end
-    from spaces where space = ?1 and ${last} is not null`)
-  const selectVersion = `select ${version} from spaces where space = ? and ${last} is not null`
-  const selectVersionNow = file.prepare(selectVersion)
+    from collections where ${collection}`)
   const selectEnd = `
-    select cast(max(${order}) as text), count(*)
-    from (select ${order}, bytes, sum(bytes) over (order by ${order}) as total from (
-      select ${order}, ${length} as bytes from ${items} where space = ? and ${order} > ? order by ${order} limit ?))
+    select cast(max(place) as text), count(*)
+    from (select place, bytes, sum(bytes) over (order by place) as total from (
+      select place, octet_length(content) as bytes from documents where ${collection} and place > ?2
+      order by place limit ?3))
     where total - bytes < ${partBytes}`
   const selectPart = `
-    select cast(',' || group_concat(${json}, ',' order by ${order}) as blob)
-    from ${items} where space = ? and ${order} > ? and ${order} <= ?`
-  const selectLast = file.prepare(`select cast(${last} as text) from spaces where space = ?`)
-  const setLast = file.prepare(`update spaces set ${last} = cast(? as integer) where space = ?`)
-  const removeAll = file.prepare(`delete from ${items} where space = ?`)
-  const starting = startingStateOf(serializer)
-  const startingList = { json: starting.list, etag: etagOf(starting.version) }
+    select cast(',' || group_concat(content, ',') as blob)
+    from (select content from documents where ${collection} and place > ?2 and place <= ?3 order by place)`
+
+  const { list: startingJson, documents: startingDocuments, version: startingVersion } = startingStateOf(type)
+  const startingEtag = etagOf(startingVersion)
+  const startingList = { json: startingJson, etag: startingEtag }
   const known = new KnownLists<SqlValue>(maxKeptBytes)
   const lists = new ListReads({ read: readLong, isLong: () => true, longReads })
+  const skipped = new Set<string>()
 
-  /** Whether the space has its own items. */
-  const isWritten = (space: string) => space === defaultSpace || selectWritten.get([space]) !== undefined
+  /** Entity tags are versions: those of another space or another file differ. */
+  const newVersion = () => Math.floor(random() * 2 ** 48)
 
-  /** Makes the space with its starting items. */
-  function make(space: string): void {
-    insertSpace.run([space, newVersion(), newVersion()])
-    for (const item of serializer.startingItems) insert(space, item, space === defaultSpace ? null : starting.version)
+  /** They may have the same version: each has entity tags of its own. */
+  function insertAll(space: string, documents: readonly Document[], version: SqlValue): void {
+    for (const [index, { key, json, secret }] of documents.entries())
+      insert.run([space, isNumbered ? key : index + 1, isNumbered ? null : key, version, json, secret])
   }
 
-  function ensure(space: string): void {
-    if (!isWritten(space)) make(space)
+  /** Makes the collection of a space with the starting documents, where it does not exist. */
+  function make(space: string): void {
+    const version = newVersion()
+    if (insertCollection.run([space, version]) > 0)
+      insertAll(space, type.startingDocuments, space === defaultSpace ? version : startingVersion)
+  }
+
+  /**
+   * Skips versions before a change until one is committed: the file may be a restored backup, and versions that were used
+   * after the backup must not stand for other states.
+   */
+  function skip(space: string): void {
+    if (!skipped.has(space)) skipVersions.run([space, 1 + Math.floor(random() * 2 ** 32)])
+  }
+
+  const writeTo = <Outcome>(space: string, operation: () => Outcome) =>
+    write(operation, () => {
+      // To skip versions once more does no harm.
+      if (skipped.size >= maxSkippedSpaces) skipped.clear()
+      skipped.add(space)
+    })
+
+  const change = <Outcome>(space: string, operation: () => Outcome) =>
+    writeTo(space, () => {
+      skip(space)
+      return operation()
+    })
+
+  /** The last number is that of a document, or `lastNumber` where that is higher. */
+  function replace(space: string, documents: readonly Document[], lastNumber: string): 'replaced' {
+    removeAll.run([space])
+    setLastNumber.run([space, lastNumber])
+    insertAll(space, documents, Number(selectVersionNow.get([space])?.[0]) + 1)
+    return 'replaced'
   }
 
   const representation = (version: SqlValue, buffers: readonly Buffer[]) => ({
@@ -244,11 +256,6 @@ function itemTable<Item extends { readonly id: string }>(
   function remember(space: string, version: SqlValue, buffers: readonly Buffer[]): ListRepresentation {
     known.set(space, version, lengthOf(buffers), buffers)
     return representation(version, buffers)
-  }
-
-  function etagOfList(space: string): string {
-    const row = selectVersionNow.get([space])
-    return row ? etagOf(`${row[0]}`) : startingList.etag
   }
 
   /** Reads the list in parts, between which other requests are served. */
@@ -274,128 +281,65 @@ function itemTable<Item extends { readonly id: string }>(
     })
   }
 
-  /** The last id is that of an item, or `lastId` where that is higher. */
-  function replaceAll(space: string, all: readonly Item[], lastId = '0'): ReplaceOutcome {
-    removeAll.run([space])
-    setLast.run([lastId, space])
-    for (const item of all) insert(space, item, null)
-    return 'replaced'
+  /** Whether there is the document, and with none of the entity tags. */
+  function isChanged(space: string, key: string, ifMatch: IfMatch): boolean {
+    const row = ifMatch && selectOne.get([space, key])
+    return row !== undefined && !ifMatch?.includes(etagOf(`${row[1]}`))
+  }
+
+  const stored = (space: string): StoredCollection => {
+    const isWritten = () => selectVersionNow.get([space]) !== undefined
+    return {
+      isWritten,
+      list: (reader) => list(space, reader),
+      get(key) {
+        const [json, version] = selectOne.get([space, key]) ?? []
+        return json === undefined ? 'not-found' : { json: `${json}`, etag: etagOf(`${version}`) }
+      },
+      create: (item, key) =>
+        change(space, () => {
+          const content = key === undefined ? type.serialize(item) : jsonOf(type, key, item)
+          const [place, version, json] = insertNext.get([space, key ?? null, content]) ?? []
+          if (json !== undefined) return { key: key ?? `${place}`, json: `${json}`, etag: etagOf(`${version}`) }
+          if (!isWritten()) return undefined
+          return key === undefined ? 'item-limit' : 'in-use'
+        }),
+      update: (key, item, ifMatch) =>
+        change(space, () => {
+          if (isChanged(space, key, ifMatch)) return 'changed'
+          const [version] = update.get([space, key, jsonOf(type, key, item)]) ?? []
+          return version === undefined ? 'not-found' : { etag: etagOf(`${version}`) }
+        }),
+      delete: (key, ifMatch) =>
+        change(space, () => {
+          if (isChanged(space, key, ifMatch)) return 'changed'
+          return remove.run([space, key]) > 0 ? 'deleted' : 'not-found'
+        }),
+      replaceAll: (documents, ifMatch) =>
+        writeTo(space, () => {
+          const [version] = selectVersionNow.get([space]) ?? []
+          if (version === undefined) return undefined
+          if (ifMatch && !ifMatch.includes(etagOf(`${version}`))) return 'changed'
+          skip(space)
+          return replace(space, documents, '0')
+        }),
+      make: <Outcome>(operation: () => Awaitable<Outcome>) =>
+        write(() => {
+          make(space)
+          // Within this transaction nothing waits.
+          return operation() as Outcome
+        }),
+    }
   }
 
   return {
-    starting,
-    isWritten,
+    starting: { documents: startingDocuments, etag: startingEtag, list: startingList },
+    stored,
     make,
-    ensure,
-    list,
-    replaceAll,
-    lastOf: (space: string) => `${selectLast.get([space])?.[0]}`,
-    write: <Outcome>(space: string, operation: () => Outcome) => write(space, ensure, operation),
-    writeAll: (space: string, all: readonly Item[], ifMatch: IfMatch) =>
-      write(
-        space,
-        ensure,
-        () => replaceAll(space, all),
-        () => (ifMatch && !ifMatch.includes(etagOfList(space)) ? 'changed' : undefined),
-      ),
-  }
-}
-
-function numberedItems(file: DataFile, serializer: Serializers['a'], context: TableContext) {
-  const nextVersion = '(select version_a + 1 from spaces where space = ?1)'
-  const json = `json_object('id', id, 'name', name, 'isComplete', ${jsonBoolean('is_complete')})`
-  const selectOne = file.prepare(`select ${json}, version from items_a where space = ? and id = ?`)
-  const insert = file.prepare(`
-    insert into items_a (space, id, name, is_complete, version)
-    select space, last_id + 1, ?2, ?3, version_a + 1 from spaces where space = ?1
-    returning cast(id as text), version`)
-  const insertWithId = file.prepare(`
-    insert into items_a (space, id, name, is_complete, secret, version)
-    values (?1, ?2, ?3, ?4, ?5, ifnull(?6, ${nextVersion}))`)
-  const matches = 'space = ?1 and id = ?2 and (?3 is null or version in (select value from json_each(?3)))'
-  const update = file.prepare(`
-    update items_a set name = ?4, is_complete = ?5, version = ${nextVersion} where ${matches} returning version`)
-  const remove = file.prepare(`delete from items_a where ${matches}`)
-  const settings: TableSettings<ItemA> = {
-    profile: 'a',
-    order: 'id',
-    json,
-    length: '40 + ifnull(octet_length(name), 0)',
-    insert: (space, { id, name, isComplete, secret }, version) =>
-      insertWithId.run([space, id, name, isComplete ? 1 : 0, secret, version]),
-  }
-  const table = itemTable(file, serializer, settings, context)
-  const { starting, write } = table
-
-  /** Why no item has the id and one of the entity tags. */
-  const mismatch = (space: string, id: string, ifMatch: IfMatch) =>
-    ifMatch && selectOne.get([space, id]) ? 'changed' : 'not-found'
-
-  const store = (space: string): StoreA => ({
-    list: (reader) => table.list(space, reader),
-    replaceAll: (items, ifMatch) => table.writeAll(space, items, ifMatch),
-    get(id) {
-      const read = () => selectOne.get([space, id])
-      let row = read()
-      const json = starting.items.get(id)
-      if (!row && json !== undefined) {
-        if (!table.isWritten(space)) return { json, etag: etagOf(starting.version) }
-        // Another process may have made the space meanwhile.
-        row = read()
-      }
-      return row ? { json: `${row[0]}`, etag: etagOf(`${row[1]}`) } : 'not-found'
+    importAll(space: string, documents: readonly Document[], lastNumber: string): void {
+      insertCollection.run([space, newVersion()])
+      skip(space)
+      replace(space, documents, lastNumber)
     },
-    create: ({ name, isComplete }) =>
-      write(space, () => {
-        try {
-          const [id, version] = insert.get([space, name, isComplete ? 1 : 0]) ?? []
-          const item = { id: `${id}`, name, isComplete, secret: null }
-          return { id: item.id, json: serializer.serialize(item), etag: etagOf(`${version}`) }
-        } catch (error) {
-          // The next id would not be an integer.
-          if (table.lastOf(space) === maxInt64) return 'item-limit'
-          throw error
-        }
-      }),
-    update: (id, { name, isComplete }, ifMatch) =>
-      write(space, () => {
-        const row = update.get([space, id, jsonVersions(ifMatch), name, isComplete ? 1 : 0])
-        return row ? { etag: etagOf(`${row[0]}`) } : mismatch(space, id, ifMatch)
-      }),
-    delete: (id, ifMatch) =>
-      write(space, () =>
-        remove.run([space, id, jsonVersions(ifMatch)]) > 0 ? 'deleted' : mismatch(space, id, ifMatch),
-      ),
-  })
-  return { ...table, store }
-}
-
-function namedItems(file: DataFile, serializer: Serializers['b'], context: TableContext) {
-  const json = `json_object('id', id, 'name', name, 'notes', notes, 'done', ${jsonBoolean('done')})`
-  const insert = file.prepare(`
-    insert into items_b (space, place, id, name, notes, done)
-    select space, last_place + 1, ?2, ?3, ?4, ?5 from spaces where space = ?1 on conflict (space, id) do nothing`)
-  const update = file.prepare('update items_b set name = ?, notes = ?, done = ? where space = ? and id = ?')
-  const remove = file.prepare('delete from items_b where space = ? and id = ?')
-  const insertOne = (space: string, { id, name, notes, done }: ItemB) =>
-    insert.run([space, id, name, notes, done ? 1 : 0]) > 0
-  const settings = {
-    profile: 'b',
-    order: 'place',
-    json,
-    length: '40 + octet_length(id) + octet_length(name) + octet_length(notes)',
-    insert: insertOne,
-  } as const
-  const table = itemTable(file, serializer, settings, context)
-  const { write } = table
-
-  const store = (space: string): StoreB => ({
-    list: (reader) => table.list(space, reader),
-    replaceAll: (items, ifMatch) => table.writeAll(space, items, ifMatch),
-    create: (item) => write(space, () => (insertOne(space, item) ? { json: serializer.serialize(item) } : 'in-use')),
-    replace: ({ id, name, notes, done }) =>
-      write(space, () => (update.run([name, notes, done ? 1 : 0, space, id]) > 0 ? 'replaced' : 'not-found')),
-    delete: (id) => write(space, () => (remove.run([space, id]) > 0 ? 'deleted' : 'not-found')),
-  })
-  return { ...table, store }
+  }
 }

@@ -1,65 +1,27 @@
 import { isObject } from '../common/json.ts'
-import { checkOf } from '../common/schema.ts'
+import { checkOf, isExact, type Schema } from '../common/schema.ts'
 import { bodyError, type ErrorCode, Rejection } from './errors.ts'
 import { int64, int64Member, quoteNumbers } from './int64.ts'
-
-/** A JSON object. Request check, types and OpenAPI document come from this one statement. */
-export interface ObjectSchema {
-  readonly name: string
-  readonly members: Members
-  readonly example: Readonly<Record<string, unknown>>
-}
-
-/** Members are described as in an OpenAPI 3.0 schema. In a request, a member without a default is required. */
-type Members = Readonly<Record<string, MemberSchema>>
-
-export type MemberSchema =
-  | {
-      readonly type: 'string'
-      readonly nullable?: true
-      readonly default?: string | null
-      readonly pattern?: string
-      readonly maxLength?: number
-      readonly format?: 'date-time'
-      readonly enum?: readonly (string | null)[]
-    }
-  | { readonly type: 'boolean'; readonly default?: boolean }
-  | {
-      readonly type: 'integer'
-      readonly format: 'int32' | 'int64'
-      readonly minimum?: number
-      readonly maximum?: number
-      readonly default?: never
-    }
-
-type FromMember<M extends MemberSchema> = M extends { type: 'string' }
-  ? string | (M extends { nullable: true } ? null : never)
-  : M extends { type: 'boolean' }
-    ? boolean
-    : /** A canonical decimal: a JavaScript number cannot hold every int64. */ string
-
-export type FromSchema<S extends ObjectSchema> = FromMembers<S['members']>
-
-type FromMembers<M extends Members> = { readonly [Name in keyof M]: FromMember<M[Name]> }
 
 /** Throws a SyntaxError for text that is not JSON. */
 export type BodyReader<Body> = (text: string, sent?: SentBody) => Body | Rejection
 
-/** What a reader notes besides the members. */
+/** What a reader reports about the body, besides its members. */
 export interface SentBody {
-  /** Whether all members of the schema were sent, and no others. */
+  /** Whether the body had all members of the schema and no others. */
   hasAllMembers: boolean
 }
 
 interface MemberCheck {
   readonly name: string
-  readonly member: MemberSchema
+  readonly isExact: boolean
+  readonly default: unknown
   readonly findMistake: ReturnType<typeof checkOf>
 }
 
 /** JSON text → the members of the schema and nothing else (G4, A10). */
-export function bodyReader<S extends ObjectSchema>({ members }: S): BodyReader<FromSchema<S>> {
-  const checks = checksOf(members)
+export function bodyReader<T>(schema: Schema<T>): BodyReader<T> {
+  const checks = checksOf(schema)
   return (text, sent) => {
     const object = JSON.parse(text)
     if (typeof object !== 'object' || object === null || Array.isArray(object)) {
@@ -75,19 +37,24 @@ export function bodyReader<S extends ObjectSchema>({ members }: S): BodyReader<F
       if (object[check.name] !== undefined) count++
     }
     if (sent) sent.hasAllMembers = count === checks.length && count === Object.keys(object).length
-    return result as FromSchema<S>
+    return result as T
   }
 }
 
-const checksOf = (members: Members): MemberCheck[] =>
-  Object.entries(members).map(([name, member]) => ({ name, member, findMistake: checkOf(member) }))
+const checksOf = ({ properties = {} }: Schema<unknown>): MemberCheck[] =>
+  Object.entries(properties).map(([name, schema]) => ({
+    name,
+    isExact: isExact(schema),
+    default: schema.default,
+    findMistake: checkOf(schema),
+  }))
 
 /** A JSON array of objects, no two with the same `key`. */
-export function arrayReader<S extends ObjectSchema>(
-  schema: S,
+export function arrayReader<T>(
+  schema: Schema<T>,
   key: string,
   maxItems = Number.POSITIVE_INFINITY,
-): BodyReader<readonly FromSchema<S>[]> {
+): BodyReader<readonly T[]> {
   const check = arrayCheck(schema, key)
   return (text) => {
     const array: unknown = JSON.parse(text)
@@ -97,13 +64,13 @@ export function arrayReader<S extends ObjectSchema>(
   }
 }
 
-/** A response names this many mistakes in an array. */
+/** How many mistakes in an array a response lists. */
 const maxArrayErrors = 1_000
 
 /** Checks an array with all its numbers, and as strings with all their digits. Errors have a position: `[2].name`. */
-export function arrayCheck<S extends Pick<ObjectSchema, 'members'>>({ members }: S, key: string) {
-  const checks = checksOf(members)
-  return (array: unknown, numbers: readonly unknown[]): readonly FromMembers<S['members']>[] | Rejection => {
+export function arrayCheck<T>(schema: Schema<T>, key: string) {
+  const checks = checksOf(schema)
+  return (array: unknown, numbers: readonly unknown[]): readonly T[] | Rejection => {
     if (!Array.isArray(array)) return new Rejection('body-invalid', { '': ['The body must be an array.'] })
     const errors: Record<string, readonly string[]> = {}
     let errorCount = 0
@@ -116,12 +83,13 @@ export function arrayCheck<S extends Pick<ObjectSchema, 'members'>>({ members }:
         addError(`[${index}]`, 'must be an object')
         return {}
       }
-      const values = checks.map(({ name, member, findMistake }) => {
-        const exact = member.type === 'integer' && typeof object[name] === 'number'
-        const value = exact
-          ? int64((numbers[index] as Record<string, string>)[name])
-          : memberValue({ name, member }, object, '{}')
-        const error = findMistake(value)?.message
+      const values = checks.map((check) => {
+        const { name } = check
+        const value =
+          check.isExact && typeof object[name] === 'number'
+            ? int64((numbers[index] as Record<string, string>)[name])
+            : memberValue(check, object, '{}')
+        const error = check.findMistake(value)?.message
         let message = error !== undefined && object[name] === undefined ? 'is missing' : error
         if (name === key && error === undefined) {
           const first = positions.get(value)
@@ -133,7 +101,7 @@ export function arrayCheck<S extends Pick<ObjectSchema, 'members'>>({ members }:
       })
       return Object.fromEntries(values)
     })
-    return errorCount > 0 ? new Rejection('body-invalid', errors) : (result as FromMembers<S['members']>[])
+    return errorCount > 0 ? new Rejection('body-invalid', errors) : (result as T[])
   }
 }
 
@@ -149,7 +117,7 @@ function allErrors(checks: readonly MemberCheck[], object: Record<string, unknow
   return new Rejection(code, members, misspelledName(Object.keys(members), object))
 }
 
-/** A common mistake, for the log: `Name` instead of `name`. */
+/** Describes a common mistake for the log: `Name` instead of `name`. */
 function misspelledName(missing: readonly string[], object: Record<string, unknown>): string | undefined {
   for (const name of missing) {
     const sent = Object.keys(object).find((key) => key !== name && key.toLowerCase() === name.toLowerCase())
@@ -158,12 +126,8 @@ function misspelledName(missing: readonly string[], object: Record<string, unkno
   return undefined
 }
 
-function memberValue(
-  { name, member }: Pick<MemberCheck, 'name' | 'member'>,
-  object: Record<string, unknown>,
-  text: string,
-): unknown {
-  const value = object[name]
-  if (member.type === 'integer') return int64Member(text, name, value)
-  return value === undefined ? member.default : value
+function memberValue(check: MemberCheck, object: Record<string, unknown>, text: string): unknown {
+  const value = object[check.name]
+  if (check.isExact) return int64Member(text, check.name, value)
+  return value === undefined ? check.default : value
 }
