@@ -53,18 +53,23 @@ interface WorkerState {
 /** The side of the primary process. */
 export class Handover {
   readonly #maxWaiting: number
+  readonly #monotonicNow: () => number
   readonly #listeners = new Map<string, Promise<Listener>>()
   /** In round-robin order: the first one gets the next connection. */
   readonly #workers = new Map<Worker, WorkerState>()
   readonly #waiting: AcceptedConnection[] = []
+  #isStopping = false
+  #closed: Promise<void> | undefined
+  /** Whether no more connections are accepted. */
   #isClosed = false
 
   /** When `maxWaiting` connections wait for a worker, further ones are closed. */
-  constructor(maxWaiting: number) {
+  constructor(maxWaiting: number, monotonicNow: () => number) {
     this.#maxWaiting = maxWaiting
+    this.#monotonicNow = monotonicNow
   }
 
-  /** `onStopping` is called when the worker begins to stop. */
+  /** `onStopping` is called when the worker will take no more connections. */
   add(worker: Worker, onStopping: () => void): void {
     const state: WorkerState = { isReady: false, isStopping: false, sent: undefined }
     this.#workers.set(worker, state)
@@ -81,6 +86,7 @@ export class Handover {
       this.#workers.delete(worker)
       if (state.sent) this.#waiting.unshift(state.sent)
       this.#distribute()
+      this.#release()
     })
   }
 
@@ -92,10 +98,21 @@ export class Handover {
     this.#release()
   }
 
+  /** Accepts connections as long as a worker serves that was not told to stop. */
+  stop(): void {
+    this.#isStopping = true
+    this.#release()
+  }
+
   /** Accepts no more connections. Those that were accepted are handed over, then the workers may stop. */
-  async close(): Promise<void> {
+  close(): Promise<void> {
+    this.#closed ??= this.#close()
+    return this.#closed
+  }
+
+  async #close(): Promise<void> {
     for (const listener of await Promise.allSettled(this.#listeners.values()))
-      if (listener.status === 'fulfilled') await listener.value.close()
+      if (listener.status === 'fulfilled') await listener.value.close(this.#monotonicNow)
     this.#isClosed = true
     this.#release()
   }
@@ -159,6 +176,7 @@ export class Handover {
   /** Lets workers stop that will get no more connections. */
   #release(): void {
     const isServed = this.#isServed
+    if (this.#isStopping && !isServed) void this.close()
     const isOver = this.#isClosed && this.#waiting.length === 0
     for (const [worker, state] of this.#workers) {
       if (!state.isStopping || !state.isReady || state.sent || !(isServed || isOver)) continue

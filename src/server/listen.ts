@@ -16,7 +16,7 @@ export async function listen(handler: HttpHandler, address: Address, context: Se
   return {
     host: listener.host,
     port: listener.port,
-    close: () => server.close(listener.close),
+    close: () => server.close(() => listener.close(context.monotonicNow)),
     async destroy() {
       await listener.close()
       await server.destroy()
@@ -26,8 +26,8 @@ export async function listen(handler: HttpHandler, address: Address, context: Se
 
 /** A port on which connections are accepted. */
 export interface Listener extends Pick<Listening, 'host' | 'port'> {
-  /** Accepts no more connections. */
-  close(): Promise<void>
+  /** Accepts no more connections. With a clock, it waits for a moment in which no client connects. */
+  close(monotonicNow?: () => number): Promise<void>
 }
 
 /** Calls back for each connection, which is read only when somebody resumes it if `isPaused`. */
@@ -37,7 +37,7 @@ export const acceptConnections = (
   isPaused = false,
 ): Promise<Listener> =>
   bindAll(address, async (at) => {
-    // As a server of node:http has them.
+    // The socket options that http.createServer() uses.
     const options = { allowHalfOpen: true, noDelay: true, pauseOnConnect: isPaused }
     const server = createServer(options, onConnection)
     await new Promise<void>((listening, failed) => {
@@ -48,7 +48,15 @@ export const acceptConnections = (
       })
     })
     const { address: host, port } = server.address() as AddressInfo
-    return { host, port, close: () => stopListening(server) }
+    return {
+      host,
+      port,
+      async close(monotonicNow) {
+        const accepted = monotonicNow ? await untilNobodyConnects(server, onConnection, monotonicNow) : []
+        server.close()
+        for (const socket of accepted) onConnection(socket)
+      },
+    }
   })
 
 type Bound = Listener & Partial<Pick<Listening, 'destroy'>>
@@ -66,7 +74,7 @@ async function bindAll<B extends Bound>(
     return {
       ...first,
       host,
-      close: async () => void (await Promise.all([first.close(), second.close()])),
+      close: async (now) => void (await Promise.all([first.close(now), second.close(now)])),
       ...(first.destroy && { destroy: async () => void (await Promise.all([first.destroy?.(), second.destroy?.()])) }),
     }
   } catch (cause) {
@@ -79,13 +87,31 @@ async function bindAll<B extends Bound>(
   }
 }
 
-/** Clients that got `Connection: close` reconnect; they are accepted before the listener is closed, which would reset them. */
-async function stopListening(server: Server): Promise<void> {
-  let accepted = 0
-  server.on('connection', () => accepted++)
-  for (let turns = 0, before = -1; before !== accepted && turns < 1_000; turns++) {
-    before = accepted
+/** The listener is closed when no client has connected for this time, or when the longer one is over. */
+const quietMs = 20
+const maxClosingMs = 300
+/** In a longer turn of the event loop clients may have connected since the listener was looked at. */
+const maxTurnMs = 1
+
+/**
+ * Returns the connections that it has accepted meanwhile: closing the listener would have reset them. It takes little
+ * time, because a client that is told to reconnect gets no further response before the listener is closed.
+ */
+async function untilNobodyConnects(server: Server, onConnection: (socket: Socket) => void, monotonicNow: () => number) {
+  const accepted: Socket[] = []
+  server.off('connection', onConnection).on('connection', (socket) => {
+    // The client may leave before its connection is handed on.
+    socket.on('error', () => {})
+    accepted.push(socket)
+  })
+  const begin = monotonicNow()
+  let quietSince = begin
+  for (let now = begin; now - begin < maxClosingMs; ) {
+    const [count, startedAt] = [accepted.length, now]
     await nextTurn()
+    now = monotonicNow()
+    if (count !== accepted.length) quietSince = now
+    else if (now - quietSince >= quietMs && now - startedAt < maxTurnMs) break
   }
-  server.close()
+  return accepted
 }

@@ -80,18 +80,24 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
       minVersion: 'TLSv1.2',
       handshakeTimeout: limits.headersTimeoutMs,
     })
-  tls?.on('secureConnection', serve)
+  tls?.on('secureConnection', (socket) => {
+    socket.disableRenegotiation()
+    serve(socket)
+  })
   tls?.on('tlsClientError', (_error, socket) => socket.destroy())
   let onLastClosed = () => {}
+  let isDestroyed = false
   handler.onClosesConnections?.(() => {
     for (const connection of connections.values()) if (connection.isBrowser) connection.closeIfIdle(false)
   })
 
   function accept(socket: Socket): void {
-    if (load.connections >= limits.maxConnections + maxSurplusConnections) {
+    if (isDestroyed || load.connections >= limits.maxConnections + maxSurplusConnections) {
       socket.destroy()
       return
     }
+    // The client may have left while the connection waited to be handed on.
+    if (socket.destroyed) return
     load.connections++
     sockets.add(socket)
     socket.once('close', () => {
@@ -115,7 +121,8 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
       connections.delete(socket)
     })
     // node:http listens to errors from the first packet on.
-    socket.on('error', () => {})
+    // After an attempt to renegotiate, Node leaves the connection open.
+    socket.on('error', () => socket.destroy())
     const onEnd = () => socket.destroy()
     socket.once('end', onEnd)
     socket.once('readable', () => {
@@ -139,6 +146,7 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
   }, checkIntervalMs).unref()
 
   async function destroy(): Promise<void> {
+    isDestroyed = true
     for (const socket of sockets) socket.destroy()
     clearInterval(checkTimer)
   }
@@ -204,14 +212,32 @@ function httpServer(connections: ReadonlyMap<Socket, ClientConnection>): HttpSer
  * them: that takes tens of milliseconds and megabytes.
  */
 function hasTooManyRequests(packet: Buffer): boolean {
-  let count = 0
-  let index = -1
-  do index = packet.indexOf(endOfRequestLine, index + 1)
-  while (index >= 0 && ++count <= maxPipelinedRequests)
-  return index >= 0
+  // Nearly every packet has few lines that may begin a request. Those of a body are no requests.
+  return countOf(endOfRequestLine, packet) > maxPipelinedRequests && hasManyHeads(packet)
 }
 
-const endOfRequestLine = Buffer.from(' HTTP/1.1\r\n')
+const endOfRequestLine = ' HTTP/1.1\r\n'
+const endOfHead = '\r\n\r\n'
+
+function countOf(text: string, packet: Buffer): number {
+  let count = 0
+  for (let at = packet.indexOf(text); at >= 0; at = packet.indexOf(text, at + 1)) count++
+  return count
+}
+
+function hasManyHeads(packet: Buffer): boolean {
+  let start = 0
+  for (let count = 0; count <= maxPipelinedRequests; count++) {
+    const end = packet.indexOf(endOfHead, start)
+    if (end < 0) return false
+    const head = packet.toString('latin1', start, end)
+    // The parser tells where a chunked body ends.
+    if (/\ntransfer-encoding:/i.test(head)) return false
+    const length = /\ncontent-length:[ \t]*(\d+)/i.exec(head)?.[1] ?? 0
+    start = end + endOfHead.length + Number(length)
+  }
+  return true
+}
 
 /** Bytes that are no HTTP request: the response to them, what happens to a body of which they are part, and for the log. */
 interface Failure {

@@ -29,6 +29,7 @@ export interface ServerContext {
   /** Connections with bodies in small pieces take turns: a packet of one-byte chunks takes tens of milliseconds to parse. */
   readonly turns: Turns
   readonly now: () => Date
+  readonly monotonicNow: () => number
 }
 
 /** What the requests of one listener share. */
@@ -43,7 +44,7 @@ export interface ServerState extends ServerContext {
 const heldShare = 1 / 16
 const minHeldBytes = 32 * 2 ** 20
 
-interface ServerSettings extends Pick<ServerContext, 'limits' | 'overload' | 'now'> {
+interface ServerSettings extends Pick<ServerContext, 'limits' | 'overload' | 'now' | 'monotonicNow'> {
   /** The size of the largest body that the service accepts. */
   readonly maxBodyBytes: number
   readonly heapLimitBytes: number
@@ -65,8 +66,10 @@ export class Turns {
   }
 
   readonly #next = (): void => {
-    this.#waiting.shift()?.()
+    const callback = this.#waiting.shift()
+    // Before the call: a callback that waits again must not schedule a second turn.
     if (this.#waiting.length > 0) setImmediate(this.#next)
+    callback?.()
   }
 }
 
@@ -163,8 +166,10 @@ export interface Listening {
 export type Bind = (handler: HttpHandler, address: Address, context: ServerContext) => Listening
 
 /** On shutdown, requests that are on their way on open connections are awaited for this time. */
-const graceMs = 500
+const graceMs = 200
 const graceStepMs = 100
+/** Besides the drain times, a stop takes as long: for requests on their way, and for connections that are being made. */
+const maxGraceMs = 450
 
 interface Stoppable {
   /** Whether no more requests are expected. */
@@ -176,14 +181,20 @@ interface Stoppable {
   destroy(): Promise<void>
 }
 
-/** The steps of a shutdown. */
+/** Stops a server: step by step, but whatever clients do, it is destroyed when the time is over. */
 export async function shutDown(state: ServerState, server: Stoppable): Promise<void> {
   const { drainDelayMs, drainTimeoutMs } = state.limits
   state.isDraining = true
-  await sleep(drainDelayMs)
+  const timer = new AbortController()
+  const timeout = sleep(drainDelayMs + maxGraceMs + drainTimeoutMs, undefined, timer)
+  await Promise.race([drain(drainDelayMs, server), timeout.then(() => server.destroy())])
+  timer.abort()
+  await timeout.catch(() => {})
+}
+
+async function drain(delayMs: number, server: Stoppable): Promise<void> {
+  await sleep(delayMs)
   for (let waitedMs = 0; waitedMs < graceMs && !server.isQuiet(); waitedMs += graceStepMs) await sleep(graceStepMs)
   await server.stopListening?.()
-  const force = setTimeout(() => server.destroy(), drainTimeoutMs)
   await server.stop()
-  clearTimeout(force)
 }

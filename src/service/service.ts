@@ -181,6 +181,7 @@ function createServerContext({ config, log, clock, processes = 1 }: ServiceOptio
     limits: { ...config.limits, maxConnections: Math.ceil(config.limits.maxConnections / processes) },
     overload,
     now: clock.now,
+    monotonicNow: clock.monotonicNow,
     maxBodyBytes: config.control ? controlBodyBytes(config) : config.maxBodyBytes,
     heapLimitBytes: runtime.heapLimitBytes,
   })

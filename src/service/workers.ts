@@ -24,7 +24,7 @@ const minLifeMs = 10_000
 const minPauseMs = 100
 const maxPauseMs = 1_000
 /** A worker that has not stopped this long after its drain timeout is killed. */
-const stopGraceMs = 5_000
+const stopGraceMs = 2_000
 
 /**
  * Serves in several processes behind the same ports until a signal. Returns false if the service did not start or the
@@ -60,21 +60,22 @@ export async function serveInWorkers(options: WorkerOptions): Promise<boolean> {
 
 /** Runs the workers until a signal. Returns false if the first of them does not start. */
 async function runWorkers(options: WorkerOptions, metrics: string | undefined): Promise<boolean> {
-  const { config, count, log, stop } = options
+  const { config, count, log, stop, clock } = options
   const { maxConnections, drainDelayMs, drainTimeoutMs } = config.limits
   if (stop.aborted) return true
-  const handover = new Handover(maxConnections)
+  const handover = new Handover(maxConnections, clock.monotonicNow)
   let timer: NodeJS.Timeout | undefined
   const stopAll = () => {
     killAll('SIGTERM')
+    handover.stop()
     timer = setTimeout(killAll, drainDelayMs + drainTimeoutMs + stopGraceMs, 'SIGKILL')
   }
   stop.addEventListener('abort', stopAll)
   // The first worker starts alone: it finds out whether the ports are free.
-  const first = startWorker(handover, stop)
+  const first = startWorker(handover)
   const message = await Promise.race([first.started, first.ended.then(() => undefined)])
   if (message && !stop.aborted) {
-    const rest = Array.from({ length: count - 1 }, () => startWorker(handover, stop))
+    const rest = Array.from({ length: count - 1 }, () => startWorker(handover))
     log.started({ ...message, metrics, workers: count })
     await Promise.all([first, ...rest].map((worker) => keepRunning(worker, handover, options)))
   } else if (message) await first.ended
@@ -96,7 +97,7 @@ interface RunningWorker {
   readonly ended: Promise<string>
 }
 
-function startWorker(handover: Handover, stop: AbortSignal): RunningWorker {
+function startWorker(handover: Handover): RunningWorker {
   const worker = cluster.fork()
   return {
     id: worker.id,
@@ -108,11 +109,7 @@ function startWorker(handover: Handover, stop: AbortSignal): RunningWorker {
       })
     }),
     stopping: new Promise((resolve) => {
-      handover.add(worker, () => {
-        // All workers stop, so no connection is accepted any more.
-        if (stop.aborted) void handover.close()
-        resolve('stopping')
-      })
+      handover.add(worker, () => resolve('stopping'))
     }),
     ended: once(worker, 'exit').then(([code, signal]) => signal ?? `exit code ${code}`),
   }
@@ -139,7 +136,7 @@ async function keepRunning(
     if (how === 'stopping') replaced.push(current.ended)
     await sleep(pauseMs, undefined, { signal: stop }).catch(() => {})
     if (stop.aborted) break
-    current = startWorker(handover, stop)
+    current = startWorker(handover)
   }
   await Promise.all([current.ended, ...replaced])
 }

@@ -163,6 +163,14 @@ suite('pipelined requests', () => {
       assert.deepEqual(raw.statuses, statuses)
     })
 
+  test('A14 that are lines of a body are no requests', async (t) => {
+    const { raw } = await connectTo(t)
+    const log = get().repeat(120)
+    const pasted = post(`Content-Length: ${log.length}\r\n`, log).replace('application/json', 'text/plain')
+    raw.socket.write(`${pasted}${get()}`)
+    assert.deepEqual(await raw.responses(2), [415, 200])
+  })
+
   test('behind a request that takes time are answered in order', async (t) => {
     const { raw } = await connectTo(t)
     raw.socket.write(`${slow()}${get(undefined, `${items}/x`).repeat(98)}${get()}`)

@@ -115,6 +115,23 @@ suite('requests over TLS', () => {
     assert.deepEqual(await statuses(), [413])
   })
 
+  test('of a client that renegotiates get no response', async (t) => {
+    const { port } = await startService(t)
+    const socket = connectSecurely({ port, host: '127.0.0.1', rejectUnauthorized: false, maxVersion: 'TLSv1.2' })
+    cleanUp(t, () => socket.destroy())
+    await once(socket, 'secureConnect')
+    const closed = new Promise<void>((resolve) => socket.on('error', () => {}).on('close', () => resolve()))
+    let received = ''
+    socket.on('data', (data) => {
+      received += data
+    })
+    socket.renegotiate({}, (error) => {
+      if (!error) socket.write(last)
+    })
+    await closed
+    assert.equal(received, '')
+  })
+
   test('of a client that reads no response are not received without end', async (t) => {
     const { httpsPort } = await serveWith(t, ['--https-port', '0'], ({ limits }) => ({
       limits: { ...limits, stalledTimeoutMs: 2_000 },

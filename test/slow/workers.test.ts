@@ -46,7 +46,12 @@ class Load {
       while (!this.#isStopping) {
         const outcome = await client.send('GET', '/api/todoitems').then(
           ({ status }) => `${status}`,
-          ({ message }: Error) => (/ECONNRESET|closed|hang up/.test(message) ? 'ECONNRESET' : message),
+          ({ message }: Error) =>
+            /ECONNRESET|closed|hang up/.test(message)
+              ? 'ECONNRESET'
+              : /ECONNREFUSED/.test(message)
+                ? 'refused'
+                : message,
         )
         this.outcomes[outcome] = (this.outcomes[outcome] ?? 0) + 1
       }
@@ -62,6 +67,12 @@ class Load {
       assert.equal(process.exitCode, null, `${JSON.stringify(this.outcomes)}\n${stdout}${stderr}`)
       await sleep(5)
     }
+  }
+
+  /** Waits until the service accepts no more connections. */
+  async stopOnceRefused(): Promise<void> {
+    while (!this.outcomes.refused) await sleep(1)
+    await this.stop()
   }
 
   stop(): Promise<unknown> {
@@ -104,6 +115,26 @@ suite('serve --workers under load', { concurrency: 2 }, () => {
           )
           while (descriptorsOf(primary) > idleDescriptors) await sleep(20)
         })
+
+  test('a stop is over in time, and resets nobody, when the workers were told to stop before', {
+    skip: skipWithoutProc,
+  }, async (t) => {
+    const service = await startWorkers(t, '--drain-delay', '1', '--drain-timeout', '3')
+    await untilBothServe(service)
+    const load = new Load(service, true)
+    await load.waitFor(20)
+    for (const pid of workerPids(service)) process.kill(pid, 'SIGTERM')
+    await service.running.prints(/(?:is stopping(?:.|\n)*){2}/)
+    const signalledAt = performance.now()
+    service.running.process.kill('SIGTERM')
+    await load.stopOnceRefused()
+    assert.equal((await service.running.ended).code, 0)
+    const seconds = (performance.now() - signalledAt) / 1000
+    t.diagnostic(`${seconds.toFixed(1)} s: ${JSON.stringify(load.outcomes)}`)
+    assert.deepEqual(Object.keys(load.outcomes).sort(), ['200', 'refused'])
+    // 1 + 3 + 0.5, and what a busy machine adds.
+    assert.ok(seconds < 5.5, `${seconds} s`)
+  })
 
   test('the primary process ends with its workers when it is stopped under load: no acknowledged item is lost', async (t) => {
     const file = join(temporaryFolder(t), 'todo.db')

@@ -109,6 +109,7 @@ export const contextWith = (limits: Partial<ServerLimits> = {}) =>
     limits: { ...defaultLimits, ...limits },
     overload: noOverloadMonitor(),
     now: () => new Date(),
+    monotonicNow: () => performance.now(),
     maxBodyBytes: 2 ** 20,
     heapLimitBytes: 2 ** 30,
   })
