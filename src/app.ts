@@ -3,11 +3,11 @@ import { type Api, type DispatchSettings, type HttpHandler, httpHandler } from '
 import { healthRoutes } from './http/health.ts'
 import type { Route } from './http/router.ts'
 import { enterCallerSpace } from './http/spaces.ts'
-import { documentRoute } from './pages/openapi.ts'
+import { documentRoute, openApiDocument } from './pages/openapi.ts'
 import { swaggerPageRoutes } from './pages/pages.ts'
 import { profileA } from './profiles/a.ts'
 import { profileB } from './profiles/b.ts'
-import type { Profile } from './profiles/profile.ts'
+import type { Profile, ProfileName } from './profiles/profile.ts'
 import { samples } from './profiles/samples.ts'
 import { defaultSpace, type Spaces } from './store/store.ts'
 
@@ -32,8 +32,6 @@ export interface AppSettings extends ApiSettings, Omit<DispatchSettings, 'space'
   readonly verifyDevToken?: VerifyToken | undefined
   /** S5: creates the token that the Swagger page contains; undefined if the page is not served. */
   readonly newPageToken: ((request?: { readonly scopes: readonly string[] }) => Promise<string>) | undefined
-  /** Whether /app is served, with the control API that it uses. */
-  readonly hasApp?: boolean
   /** Returns why the instance should get no requests; undefined if it is ready. */
   readonly unreadyReason: () => Promise<string | undefined>
 }
@@ -46,6 +44,12 @@ export function profileApi(profile: Profile, settings: ApiSettings): Api {
   return { name, title, description, errorResponse, routes: [...items, ...samples(settings.now, settings.random)] }
 }
 
+/** Returns the OpenAPI document of a profile, without a service. */
+export function openApiDocumentOf(name: ProfileName, requireAuth = false, baseUrl?: string) {
+  const api = profileApi(profiles[name], { requireAuth, now: () => new Date(0), random: () => 0 })
+  return openApiDocument(api, baseUrl ?? `http://localhost:${profiles[name].defaultPort}`)
+}
+
 /** Handles every request to a profile: to-do endpoints, samples, document, health and pages. */
 export function app(profile: Profile, spaces: Spaces, settings: AppSettings): HttpHandler {
   const open = (name: string) => ({ name, items: spaces.collection(profile.collection.name, name) })
@@ -56,7 +60,8 @@ export function app(profile: Profile, spaces: Spaces, settings: AppSettings): Ht
   })
 }
 
-export function appApi(profile: Profile, settings: AppSettings): Api {
+/** `hasApp`: whether /app is served, with the control API that it uses. */
+export function appApi(profile: Profile, settings: AppSettings, hasApp = false): Api {
   const api = profileApi(profile, settings)
   const routes = [
     ...api.routes,
@@ -65,7 +70,7 @@ export function appApi(profile: Profile, settings: AppSettings): Api {
       redirectsToHttps: settings.redirectsToHttps,
     }),
     ...healthRoutes(settings.unreadyReason),
-    ...(settings.newPageToken ? swaggerPageRoutes(settings.newPageToken, settings.hasApp ?? false) : []),
+    ...(settings.newPageToken ? swaggerPageRoutes(settings.newPageToken, hasApp) : []),
   ]
   return { ...api, routes }
 }

@@ -1,20 +1,13 @@
 import { link, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
+import { attempt } from './common/attempt.ts'
 
 /** The directory of this program under XDG_CONFIG_HOME, APPDATA (Windows) or ~/.config. */
 export function configDirectory(env: NodeJS.ProcessEnv): string {
   const parent = [env.XDG_CONFIG_HOME, env.APPDATA].find((path) => path && isAbsolute(path))
-  return join(parent ?? join(homeDirectory(), '.config'), 'todo-item-service')
-}
-
-/** Without a home directory `homedir` throws; in the path returned instead, reads and writes fail with ENOENT. */
-function homeDirectory(): string {
-  try {
-    return homedir()
-  } catch {
-    return '/nonexistent'
-  }
+  // Without a home directory `homedir` throws; in the other path, reads and writes fail with ENOENT.
+  return join(parent ?? join(attempt(homedir, '/nonexistent'), '.config'), 'todo-item-service')
 }
 
 /**

@@ -117,7 +117,7 @@ export async function start<Name extends keyof TodoItems>(options: StartOptions<
     async reset() {
       assertReplaced('reset', await find('reset', name).reset())
     },
-    items: async () => parseItems(await find('items', name).list()),
+    items: async () => parseItems(await find('items', name).items.list()),
     async putItems(items) {
       const checked = readItems(itemsToJson(items))
       if (checked instanceof Rejection) throw new Error(`putItems: ${describeError(checked)}`)

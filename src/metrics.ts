@@ -13,10 +13,7 @@ export interface Metrics {
   read(): Promise<string>
 }
 
-export interface MetricsServer {
-  readonly url: string
-  close(): Promise<void>
-}
+export type MetricsServer = Awaited<ReturnType<typeof serveMetrics>>
 
 interface MetricsSettings {
   readonly spaces: Spaces
@@ -110,7 +107,7 @@ export function serveWorkerMetrics(port: number, host: string): Promise<MetricsS
 }
 
 /** Serves metrics at /metrics on a separate port. */
-export async function serveMetrics(read: () => Promise<string>, port: number, host: string): Promise<MetricsServer> {
+export async function serveMetrics(read: () => Promise<string>, port: number, host: string) {
   const server = createServer(async (request, response) => {
     if (request.url?.split('?')[0] !== '/metrics' || request.method !== 'GET') return void response.writeHead(404).end()
     try {
@@ -125,7 +122,7 @@ export async function serveMetrics(read: () => Promise<string>, port: number, ho
   const { port: boundPort } = server.address() as AddressInfo
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${boundPort}/metrics`,
-    async close() {
+    async close(): Promise<void> {
       server.closeAllConnections()
       await new Promise((closed) => server.close(closed))
     },

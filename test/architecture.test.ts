@@ -55,7 +55,7 @@ const allowedImports: Record<string, readonly string[]> = {
   'metrics.ts': ['http', 'common', 'store/store.ts'],
   tokens: ['config-directory.ts', 'common'],
   store: ['common'],
-  'config-directory.ts': [],
+  'config-directory.ts': ['common'],
   'log.ts': ['common'],
   'version.ts': [],
   // A package of its own tomorrow: nothing but commands and mcp imports it.

@@ -1,7 +1,7 @@
 import { basename, join, relative, sep } from 'node:path'
 import { createInterface } from 'node:readline'
+import { quote } from '../common/escape.ts'
 import { runtime } from '../server/runtime.ts'
-import { quote } from '../service/shell.ts'
 
 export type Process = Pick<
   NodeJS.Process,
@@ -12,6 +12,12 @@ export interface Command {
   readonly help: string
   /** Returns the exit code, or all usage errors. */
   run(args: readonly string[], process: Process): Promise<number | { problems: readonly string[] }>
+}
+
+/** Prints a message for the user. Returns the exit code. */
+export function fail({ stderr }: Pick<Process, 'stderr'>, message: string, code = 1): number {
+  stderr.write(`todo-service: ${message}\n`)
+  return code
 }
 
 /** Returns what to type in the same shell for a command of this program, started in the way that this one was. */

@@ -5,16 +5,15 @@ import { readCommandLine, serveOptions } from '../config/config.ts'
 import { flagsOnly, option, optionsHelp, type ParsedOptions, rejectArguments, toggle } from '../config/options.ts'
 import { createClock } from '../service/clock.ts'
 import { formatItems, type ItemsFile, isSpaceName, readItemsFile } from '../service/items-file.ts'
-import { exportDatabaseItems, exportFileItems, openDatabaseStores, openFileStores } from '../service/stores.ts'
+import { exportItems, openPlace, placeOf } from '../service/stores.ts'
 import {
   defaultSpace,
   OutcomeUnknownError,
   type PersistentSpaces,
   type Snapshot,
-  type Snapshots,
   UnavailableError,
 } from '../store/store.ts'
-import { type Command, commandLine, confirm, type Process } from './command.ts'
+import { type Command, commandLine, confirm, fail, type Process } from './command.ts'
 
 const { data, 'database-url': databaseUrl, 'database-schema': databaseSchema } = serveOptions
 const options = {
@@ -71,17 +70,30 @@ Examples
     if (!sourceOf('data') && !sourceOf('database-url'))
       problems.push('Say where the items are: --data or --database-url.')
     if (action === 'delete' && !values.space) problems.push('Say which space to delete: --space.')
-    if (problems.length > 0) return { problems }
+    const place = placeOf({
+      dataFile: values.data,
+      database: values['database-url'],
+      databaseSchema: values['database-schema'] ?? 'todo',
+    })
+    if (problems.length > 0 || !place) return { problems }
+    const types = collectionsOf(profiles)
+    const context = {
+      monotonicNow: createClock({}).monotonicNow,
+      log: { notice: (message: string) => void process.stderr.write(`${message}\n`) },
+      stop: new AbortController().signal,
+    }
+    // The command itself prints why a file cannot be used.
+    const openContext = 'dataFile' in place ? { ...context, log: { notice: () => {} } } : context
     const sent = action === 'import' ? readItemsFile(file) : undefined
     if (sent && 'problems' in sent) return fail(process, sent.problems.join('\n  '))
     let stores: PersistentSpaces | undefined
     try {
       if (sent) {
-        stores = await open(values, 'exclusive', process)
+        stores = await openPlace(place, types, openContext, { access: 'exclusive' })
         return await importItems(stores, sent, values, process)
       }
       const { space } = values
-      const snapshots = await read(values, process)
+      const snapshots = await exportItems(place, types, space, context)
       const found = space === undefined ? undefined : snapshots.get(space)
       if (space !== undefined && !found)
         return fail(process, `There is no space ${JSON.stringify(space)}: nobody has written to it.`)
@@ -89,7 +101,7 @@ Examples
         process.stdout.write(formatItems(snapshots, space === undefined))
         return 0
       }
-      stores = await open(values, 'shared', process)
+      stores = await openPlace(place, types, openContext, { access: 'shared' })
       return await deleteSpace(stores, found, values, process)
     } catch (error) {
       if (error instanceof StartError) return fail(process, error.message)
@@ -105,11 +117,6 @@ Examples
       await stores?.close()
     }
   },
-}
-
-function fail({ stderr }: Process, message: string): number {
-  stderr.write(`todo-service: ${message}\n`)
-  return 1
 }
 
 async function importItems(stores: PersistentSpaces, file: ItemsFile, { space, yes }: Values, process: Process) {
@@ -152,26 +159,3 @@ async function deleteSpace(
 const count = (number: number, noun: string) => `${number} ${noun}${number === 1 ? '' : 's'}`
 
 type Values = ParsedOptions<typeof options>['values']
-
-/** Reads items from tables of any version, and changes nothing. */
-async function read({ data = '', space, ...values }: Values, process: Process): Promise<Snapshots> {
-  const { 'database-url': database, 'database-schema': schema = 'todo' } = values
-  const context = contextOf(process)
-  if (!database) return exportFileItems(data, space, context.monotonicNow)
-  return exportDatabaseItems(database, schema, collectionsOf(profiles), space, context)
-}
-
-async function open(values: Values, access: 'exclusive' | 'shared', process: Process): Promise<PersistentSpaces> {
-  const { data = '', 'database-url': database, 'database-schema': schema = 'todo' } = values
-  const context = contextOf(process)
-  // No notices: the command itself prints why it failed.
-  if (!database)
-    return openFileStores(data, collectionsOf(profiles), { ...context, log: { notice: () => {} } }, { access })
-  return openDatabaseStores(database, schema, collectionsOf(profiles), context)
-}
-
-const contextOf = ({ stderr }: Process) => ({
-  ...createClock({}),
-  log: { notice: (message: string) => stderr.write(`${message}\n`) },
-  stop: new AbortController().signal,
-})

@@ -1,6 +1,6 @@
 import { nearestWord } from '../common/nearest-word.ts'
 import { version } from '../version.ts'
-import { type Command, commandLine, type Process } from './command.ts'
+import { type Command, commandLine, fail, type Process } from './command.ts'
 
 const commands: Record<string, () => Promise<Command>> = {
   serve: async () => (await import('./serve.ts')).serve,
@@ -51,7 +51,7 @@ export async function main(process: Process): Promise<number> {
   }
   const outcome = command ? await command.run(args, process) : { problems: [unknown(name)] }
   if (typeof outcome === 'number') return outcome
-  for (const problem of outcome.problems) stderr.write(`todo-service: ${problem}\n`)
+  for (const problem of outcome.problems) fail(process, problem)
   stderr.write(`Help: ${commandLine(process, ...(command ? [name] : []), '--help')}\n`)
   return 2
 }

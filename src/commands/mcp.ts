@@ -2,18 +2,20 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio'
 import { readCommandLine, readServerUrl } from '../config/config.ts'
-import { flagsOnly, many, optionsHelp, text } from '../config/options.ts'
+import { anyText, flagsOnly, many, optionsHelp } from '../config/options.ts'
 import { bearerToken } from '../config/token-options.ts'
 import { configDirectory } from '../config-directory.ts'
 import { mcpServer } from '../mcp/server.ts'
 import { type ServiceSettings, Services } from '../mcp/services.ts'
 import { tools } from '../mcp/tools.ts'
-import { defaultUrlsByProfile } from '../service/find-service.ts'
-import { type Command, commandLine, type Process } from './command.ts'
+import { defaultUrlsByProfile } from '../service/client.ts'
+import { type Command, commandLine, fail, type Process } from './command.ts'
 
 const options = {
   ...flagsOnly({
-    url: many(text('URL', 'a URL', 'the service to use (one on the default ports; where none runs, one is started)')),
+    url: many(
+      anyText('URL', 'a URL', 'the service to use (one on the default ports; where none runs, one is started)'),
+    ),
   }),
   token: bearerToken('a development token for the services of --url; those on this machine require none'),
 }
@@ -41,12 +43,9 @@ Examples, in a checkout or in a project with this package
 
   async run(args, process) {
     const { values, problems } = readCommandLine(options, args, process.env)
-    const urls = values.url.map(readServerUrl)
-    for (const url of urls) if (typeof url === 'object') problems.push(url.problem)
+    const urls = values.url.map((url) => readServerUrl(url, problems))
     if (problems.length > 0) return { problems }
-
-    const [a = [], b = []] = defaultUrlsByProfile
-    return serveAgent({ urls: urls as string[], token: values.token, searchedUrls: { a, b } }, process)
+    return serveAgent({ urls, token: values.token, searchedUrls: defaultUrlsByProfile }, process)
   },
 }
 
@@ -58,8 +57,8 @@ export async function serveAgent(
   serviceSettings: Omit<ServiceSettings, 'directory' | 'tokenCommand' | 'ownSpace'>,
   process: Omit<Process, 'on'>,
 ): Promise<number> {
-  const { env, stdin, stdout, stderr } = process
-  const report = (message: string) => void stderr.write(`todo-service: ${message}\n`)
+  const { env, stdin, stdout } = process
+  const report = (message: string) => void fail(process, message)
   if (stdin.isTTY)
     report(`An agent starts this command and speaks to it. How: ${commandLine(process, 'mcp', '--help')}`)
   const directory = configDirectory(env)
@@ -75,12 +74,7 @@ export async function serveAgent(
     for (const event of ['end', 'close']) stdin.once(event, resolve)
     stdout.once('error', () => resolve())
   })
-  const settings = {
-    services,
-    directory,
-    commandLine: commandLine.bind(undefined, process),
-    sleep: (milliseconds: number, signal: AbortSignal) => setTimeout(milliseconds, undefined, { signal }),
-  }
+  const settings = { services, directory, commandLine: commandLine.bind(undefined, process) }
   const connection = serveStdio(() => mcpServer(tools(settings), running), {
     transport: new StdioServerTransport(stdin, stdout),
     onerror: ({ message }) => report(message),

@@ -1,9 +1,8 @@
 import { writeFileSync } from 'node:fs'
-import { profiles } from '../app.ts'
+import { openApiDocumentOf, profiles } from '../app.ts'
 import { baseUrl, readCommandLine } from '../config/config.ts'
-import { choice, flagsOnly, optionsHelp, text, toggle } from '../config/options.ts'
-import { openApiDocumentOf } from '../service/document.ts'
-import type { Command } from './command.ts'
+import { anyText, choice, flagsOnly, optionsHelp, toggle } from '../config/options.ts'
+import { type Command, fail } from './command.ts'
 
 const options = {
   ...flagsOnly({ profile: choice('a|b', ['a', 'b'], 'contract to describe (a)') }),
@@ -11,7 +10,7 @@ const options = {
   'require-auth': toggle('describe a service that requires a token for the to-do endpoints too'),
   ...flagsOnly({
     output: {
-      ...text('FILE', 'a file name, or - for standard output', 'output file, - for standard output (openapi.json)'),
+      ...anyText('FILE', 'a file name, or - for standard output', 'output file, - for standard output (openapi.json)'),
       short: 'o',
     },
   }),
@@ -30,7 +29,8 @@ Examples
   todo-service openapi --profile b -o -      Profile B, to standard output
 `,
 
-  async run(args, { env, stdout, stderr }) {
+  async run(args, process) {
+    const { env, stdout, stderr } = process
     const { values, problems } = readCommandLine(options, args, env)
     if (problems.length > 0) return { problems }
     const { profile: name = 'a', output = 'openapi.json' } = values
@@ -42,10 +42,8 @@ Examples
     try {
       writeFileSync(output, document)
     } catch (cause) {
-      stderr.write(
-        `todo-service: Cannot write ${output}: ${(cause as NodeJS.ErrnoException).code}. Choose another file with -o.\n`,
-      )
-      return 1
+      const { code } = cause as NodeJS.ErrnoException
+      return fail(process, `Cannot write ${output}: ${code}. Choose another file with -o.`)
     }
     stderr.write(`Wrote ${output}: ${profiles[name].title}, OpenAPI 3.0.1.\n`)
     return 0

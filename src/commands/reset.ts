@@ -1,11 +1,11 @@
 import { isValid } from '../common/schema.ts'
 import { readCommandLine, readServerUrl } from '../config/config.ts'
-import { flagsOnly, option, optionsHelp, toggle } from '../config/options.ts'
+import { flagsOnly, option, optionsHelp, type ParsedOptions, toggle } from '../config/options.ts'
 import { bearerToken } from '../config/token-options.ts'
 import { spaceName } from '../control/schema.ts'
+import { defaultUrlsByProfile, findService } from '../service/client.ts'
 import { ControlError, connectControl } from '../service/control-client.ts'
-import { defaultUrlsByProfile, findService } from '../service/find-service.ts'
-import { type Command, commandLine, confirm, type Process } from './command.ts'
+import { type Command, commandLine, confirm, fail, type Process } from './command.ts'
 
 const options = {
   ...flagsOnly({
@@ -43,20 +43,15 @@ Examples
   async run(args, process) {
     const { values, rest, problems } = readCommandLine(options, args, process.env, 1)
     const [sent] = rest
-    const url = sent === undefined ? undefined : readServerUrl(sent)
-    if (typeof url === 'object') problems.push(url.problem)
-    if (problems.length > 0 || typeof url === 'object') return { problems }
+    const url = sent === undefined ? undefined : readServerUrl(sent, problems)
+    if (problems.length > 0) return { problems }
     return url === undefined
-      ? resetFoundServices(defaultUrlsByProfile, values, process)
+      ? resetFoundServices(Object.values(defaultUrlsByProfile), values, process)
       : resetServices([url], values, process)
   },
 }
 
-interface ResetOptions {
-  readonly space?: string | undefined
-  readonly token?: string | undefined
-  readonly yes?: boolean | undefined
-}
+type ResetOptions = Partial<ParsedOptions<typeof options>['values']>
 
 type Terminal = Omit<Process, 'on' | 'once' | 'exit'>
 
@@ -72,10 +67,10 @@ export async function resetFoundServices(
   const running = found.filter((url) => url !== undefined)
   if (running.length > 0) return resetServices(running, resetOptions, terminal)
   const [start, withUrl] = [commandLine(terminal, 'serve'), commandLine(terminal, 'reset', 'http://localhost:8080')]
-  terminal.stderr.write(
-    `todo-service: No service responds on the default ports: start one with ${start}, or pass its URL, as in ${withUrl}\n`,
+  return fail(
+    terminal,
+    `No service responds on the default ports: start one with ${start}, or pass its URL, as in ${withUrl}`,
   )
-  return 1
 }
 
 /** Resets the services one after the other, because each reset may ask a question. */
@@ -86,9 +81,7 @@ async function resetServices(urls: readonly string[], resetOptions: ResetOptions
       terminal.stdout.write(`${await resetService(url, resetOptions, terminal)}\n`)
     } catch (cause) {
       if (!(cause instanceof ControlError)) throw cause
-      const prefix = cause.isRejection ? `${url} is not reset: ` : ''
-      terminal.stderr.write(`todo-service: ${prefix}${cause.message}\n`)
-      exitCode = 1
+      exitCode = fail(terminal, `${cause.isRejection ? `${url} is not reset: ` : ''}${cause.message}`)
     }
   return exitCode
 }

@@ -9,7 +9,7 @@ import { jsonLog, type Log, readableLog } from '../log.ts'
 import { runtime } from '../server/runtime.ts'
 import { createClock } from '../service/clock.ts'
 import { type ServiceOptions, startService } from '../service/service.ts'
-import { type Command, commandLine, type Process } from './command.ts'
+import { type Command, commandLine, fail, type Process } from './command.ts'
 
 export const serve: Command = {
   help: `Runs the service: Profile A, Profile B or both, each with its own items, in memory, in a file or in PostgreSQL.
@@ -52,27 +52,26 @@ Examples
     if (problems.length > 0) return { problems }
     if (!worker) for (const note of notes) log.notice(note)
     const count = config.workers === 'auto' ? availableParallelism() : config.workers
-    const options = { config, log, clock, stop }
-    const suggestions = {
+    const options = {
+      config,
+      log,
+      clock,
+      stop,
       commandWith: (flags: Readonly<Record<string, string>>) =>
         commandLine(process, 'serve', ...withFlags(serveOptions, args, flags)),
       tokenCommand: commandLine(process, 'token'),
     }
-    const directory = configDirectory(process.env)
     let code = 0
     try {
       const isInPlace =
         worker || count === 1
-          ? await serveHere({ ...options, ...suggestions, directory, worker, processes: count })
-          : await (await import('../service/workers.ts')).serveInWorkers({ ...options, ...suggestions, count })
+          ? await serveHere({ ...options, directory: configDirectory(process.env), worker, processes: count })
+          : await (await import('../service/workers.ts')).serveInWorkers({ ...options, count })
       code = isInPlace ? 0 : 1
     } catch (error) {
       if (!(error instanceof StartError)) throw error
       // A signal stopped the service before it had started: the user needs no error message.
-      if (!stop.aborted) {
-        process.stderr.write(`todo-service: ${error.message}\n`)
-        code = 1
-      }
+      if (!stop.aborted) code = fail(process, error.message)
     }
     // The IPC channel to the primary process would keep this process alive.
     worker?.disconnect()

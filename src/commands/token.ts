@@ -1,23 +1,24 @@
 import { userInfo } from 'node:os'
+import { attempt } from '../common/attempt.ts'
 import { escapeText } from '../common/escape.ts'
 import { nearestWord } from '../common/nearest-word.ts'
 import { readCommandLine } from '../config/config.ts'
-import { choice, flagsOnly, many, option, optionsHelp, rejectArguments, text } from '../config/options.ts'
+import { anyText, choice, flagsOnly, many, option, optionsHelp, rejectArguments } from '../config/options.ts'
 import { readTokenSettings, tokenOptions } from '../config/token-options.ts'
 import { configDirectory } from '../config-directory.ts'
-import { defaultUrls, findService } from '../service/find-service.ts'
+import { defaultUrls, findService } from '../service/client.ts'
 import { createDevToken, createTokenVerification } from '../service/tokens.ts'
 import { devTokenDefaults } from '../tokens/dev-key.ts'
 import { maxValidForSeconds } from '../tokens/sign.ts'
 import { checkToken, isUndecided } from '../tokens/verify.ts'
-import { type Command, commandLine, type Process } from './command.ts'
+import { type Command, commandLine, fail, type Process } from './command.ts'
 
 const [defaultAudience] = devTokenDefaults.audiences
 
 const signOptions = flagsOnly({
-  name: text('NAME', 'a name', 'name of the bearer (your user name)'),
-  role: many(text('ROLE', 'a role', 'role of the bearer')),
-  scope: many(text('SCOPE', 'a scope', 'scope of the token')),
+  name: anyText('NAME', 'a name', 'name of the bearer (your user name)'),
+  role: many(anyText('ROLE', 'a role', 'role of the bearer')),
+  scope: many(anyText('SCOPE', 'a scope', 'scope of the token')),
   claim: many(option('KEY=VALUE', 'KEY=VALUE, with a key that no other flag sets', 'additional claim', parseClaim)),
   'valid-for': option(
     'TIME',
@@ -25,8 +26,8 @@ const signOptions = flagsOnly({
     'time until it expires: 2s, 12h, 90d (90d)',
     parseDurationSeconds,
   ),
-  issuer: text('ISSUER', 'an issuer', `issuer claim (${devTokenDefaults.issuer})`),
-  audience: many(text('AUDIENCE', 'an audience', `audience claim (${defaultAudience})`)),
+  issuer: anyText('ISSUER', 'an issuer', `issuer claim (${devTokenDefaults.issuer})`),
+  audience: many(anyText('AUDIENCE', 'an audience', `audience claim (${defaultAudience})`)),
   output: { ...choice('default|token|json', ['default', 'token', 'json'], 'output format (default)'), short: 'o' },
 })
 
@@ -53,13 +54,14 @@ Examples
   run: (args, process) => (args[0] === 'verify' ? verify(args.slice(1), process) : create(args, process)),
 }
 
-async function create(args: readonly string[], { env, stdout, stderr }: Process) {
+async function create(args: readonly string[], process: Process) {
+  const { env, stdout } = process
   const { values, rest, problems } = readCommandLine(signOptions, args, env, args.length)
   const [action = ''] = rest
   if (nearestWord(action, ['verify'])) problems.push(`Unknown action ${action}. Did you mean verify?`)
   else rejectArguments(rest, problems)
   if (problems.length > 0) return { problems }
-  const name = values.name ?? userName()
+  const name = values.name ?? attempt(() => userInfo().username, 'developer')
   const created = await createDevToken(configDirectory(env), {
     name,
     roles: values.role,
@@ -69,14 +71,12 @@ async function create(args: readonly string[], { env, stdout, stderr }: Process)
     ...(values.issuer && { issuer: values.issuer }),
     ...(values.audience.length > 0 && { audiences: values.audience }),
   })
-  if (typeof created === 'string') {
-    stderr.write(`todo-service: ${created}\n`)
-    return 1
-  }
+  if (typeof created === 'string') return fail(process, created)
   const { token, claims } = created
   if (values.issuer || values.audience.length > 0)
-    stderr.write(
-      `todo-service: The service accepts development tokens only with issuer ${devTokenDefaults.issuer} and audience ${defaultAudience}.\n`,
+    fail(
+      process,
+      `The service accepts development tokens only with issuer ${devTokenDefaults.issuer} and audience ${defaultAudience}.`,
     )
   const expires = new Date(claims.exp * 1000).toISOString()
   const output = {
@@ -90,14 +90,14 @@ async function create(args: readonly string[], { env, stdout, stderr }: Process)
 }
 
 async function verify(args: readonly string[], process: Process) {
-  const { env, stdout, stderr } = process
+  const { env, stdout } = process
   const parsed = readCommandLine(tokenOptions, args, env, 1)
   const { rest, problems } = parsed
   const settings = readTokenSettings(parsed, env)
   const [text] = rest
   if (text === undefined) problems.push(`The token is missing: ${commandLine(process, 'token', 'verify', 'TOKEN')}`)
   if (text === undefined || problems.length > 0) return { problems }
-  const report = (message: string) => void stderr.write(`todo-service: ${message}\n`)
+  const report = (message: string) => void fail(process, message)
   const { verifyOptions, devKey, notes } = await createTokenVerification(settings, configDirectory(env), report)
   if (devKey?.storeError) for (const note of notes) report(note)
   const { token, checks } = await checkToken(text.trim().replace(/^Bearer +/i, ''), verifyOptions)
@@ -124,21 +124,8 @@ export function sampleRequest(token: string, url: string | undefined): string {
 const curl = (token: string, url: string) =>
   `curl ${url.startsWith('https:') ? '-k ' : ''}-H "Authorization: Bearer ${token}" ${url}/secret`
 
-function formatJson(value: unknown, indent?: number): string {
-  try {
-    return escapeText(JSON.stringify(value, null, indent), 'json')
-  } catch {
-    return '(nested too deeply to print)'
-  }
-}
-
-function userName(): string {
-  try {
-    return userInfo().username
-  } catch {
-    return 'developer'
-  }
-}
+const formatJson = (value: unknown, indent?: number) =>
+  attempt(() => escapeText(JSON.stringify(value, null, indent), 'json'), '(nested too deeply to print)')
 
 const reservedClaims = ['unique_name', 'sub', 'jti', 'scope', 'role', 'aud', 'nbf', 'exp', 'iat', 'iss']
 

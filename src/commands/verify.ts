@@ -14,10 +14,20 @@ import {
 import { dirname, extname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { readCommandLine, readServerUrl } from '../config/config.ts'
-import { choice, file, fileName, flagsOnly, integer, option, optionsHelp, text, toggle } from '../config/options.ts'
+import {
+  anyText,
+  choice,
+  file,
+  fileName,
+  flagsOnly,
+  integerOption,
+  option,
+  optionsHelp,
+  toggle,
+} from '../config/options.ts'
 import { bearerToken } from '../config/token-options.ts'
 import { configDirectory } from '../config-directory.ts'
-import { developmentTokens } from '../service/own-tokens.ts'
+import { developmentTokens } from '../service/tokens.ts'
 import {
   CannotVerify,
   type Contract,
@@ -31,7 +41,7 @@ import { json } from '../verify/report/json.ts'
 import { junit } from '../verify/report/junit.ts'
 import { markdown } from '../verify/report/markdown.ts'
 import { type Colorize, pretty, totals } from '../verify/report/pretty.ts'
-import { type Command, commandLine, type Process } from './command.ts'
+import { type Command, commandLine, fail, type Process } from './command.ts'
 
 const ruleIds = (help: string) =>
   option('RULES', 'rule ids separated by commas, such as A8,S*', help, (rules) =>
@@ -47,7 +57,7 @@ const header = (help: string) =>
 const options = {
   ...flagsOnly({
     profile: choice('a|b', ['a', 'b'], 'the contract to check'),
-    contract: text('FILE', 'a JavaScript file', 'another contract, instead of --profile: a module that exports it'),
+    contract: anyText('FILE', 'a JavaScript file', 'another contract, instead of --profile: a module that exports it'),
     only: ruleIds('ids of the rules to check, * is a wildcard: A8,S* (all)'),
     except: ruleIds('ids of rules that the server may break: their failures are counted apart'),
     waivers: fileName('the same in a file, with reasons (verify.waivers.json, if there is one)'),
@@ -55,16 +65,20 @@ const options = {
     quick: toggle('check only what is specified, and leave out the checks that take long'),
     bail: toggle('stop at the first failure'),
     'no-shrink': toggle('report a failing sequence of operations as it was generated, with all its steps'),
-    seed: integer('N', 0, 2 ** 31, 'seed of the generated texts and sequences (1)'),
-    wait: integer('SECONDS', 0, 3600, 'wait for a server that is starting (0)'),
+    seed: integerOption('N', 0, 2 ** 31, 'seed of the generated texts and sequences (1)'),
+    wait: integerOption('SECONDS', 0, 3600, 'wait for a server that is starting (0)'),
     fresh: toggle('the server was started for this run and may lose its items: check what only a fresh server shows'),
-    'public-url': text('URL', 'a URL', 'the URL that the server gives its clients, in Location (that of the server)'),
+    'public-url': anyText(
+      'URL',
+      'a URL',
+      'the URL that the server gives its clients, in Location (that of the server)',
+    ),
     reset: toggle(
       'also check what only a fresh server shows, on a todo-service in development: resets it, restores its items',
     ),
     report: choice('FORMAT', ['pretty', 'json', 'junit', 'markdown'], 'pretty, json, junit or markdown (pretty)'),
     out: fileName('file for the report; .xml (JUnit), .json and .md choose its format (standard output)'),
-    timeout: integer('MS', 1, 600_000, 'response timeout in milliseconds (10000)'),
+    timeout: integerOption('MS', 1, 600_000, 'response timeout in milliseconds (10000)'),
     insecure: toggle('accept any certificate'),
     ca: file('a readable file in PEM format', 'certificates of the authorities to trust, PEM', (pem) =>
       pem.includes('BEGIN CERTIFICATE') ? pem : undefined,
@@ -107,17 +121,16 @@ Examples
   async run(args, process) {
     const { values, rest, problems } = readCommandLine(options, args, process.env, 1)
     const [sent] = rest
-    const url = sent === undefined ? undefined : readServerUrl(sent)
-    if (url === undefined)
+    const url = sent === undefined ? '' : readServerUrl(sent, problems)
+    if (sent === undefined)
       problems.push(
         `Which server? Pass its URL: ${commandLine(process, 'verify', 'http://localhost:5080', '--profile', 'a')}`,
       )
-    else if (typeof url === 'object') problems.push(url.problem)
     if (values.profile && values.contract)
       problems.push('--profile and --contract exclude each other: use one of them.')
     if (!values.profile && !values.contract && !problems.some((problem) => problem.startsWith('--profile')))
       problems.push('Which contract? Add --profile a or --profile b, or --contract with a file.')
-    if (problems.length > 0 || typeof url !== 'string') return { problems }
+    if (problems.length > 0) return { problems }
 
     const { report = 'pretty', out, contract: contractFile, waivers: waiversFile, wait = 0, ...verifyOptions } = values
     const publicUrl = values['public-url']
@@ -145,13 +158,12 @@ Examples
       })
       progress.clear()
       writeReport(verification, report, out, process)
-      if (abort.signal.aborted) process.stderr.write('todo-service: Stopped before the end.\n')
+      if (abort.signal.aborted) fail(process, 'Stopped before the end.')
       return verification.failed > 0 ? 1 : verification.complete ? 0 : 2
     } catch (cause) {
       progress.clear()
       if (!(cause instanceof CannotVerify)) throw cause
-      process.stderr.write(`todo-service: ${cause.message}\n`)
-      return 2
+      return fail(process, cause.message, 2)
     }
   },
 }
@@ -192,14 +204,14 @@ const formatsByExtension: Readonly<Record<string, Format>> = { '.xml': 'junit', 
 
 /** Writes the report to the file, if any, and to standard output unless the file has the same format. */
 function writeReport(verification: Verification, format: Format, out: string | undefined, process: Process): void {
-  const { stdout, stderr } = process
+  const { stdout } = process
   const { leftovers } = verification
   const fileFormat = out && (formatsByExtension[extname(out).toLowerCase()] ?? format)
   if (out && fileFormat) replaceFile(out, reports[fileFormat](verification))
   if (fileFormat === format) stdout.write(`${totals(verification)}. The report is in ${out}.\n`)
   else stdout.write(format === 'pretty' ? pretty(verification, createColorize(process)) : reports[format](verification))
   if (leftovers.length > 0)
-    stderr.write(`todo-service: ${leftovers.length} items of this run could not be deleted; the report lists them.\n`)
+    fail(process, `${leftovers.length} items of this run could not be deleted; the report lists them.`)
 }
 
 /** Tries whether the report can be written, so that the command fails before the run rather than after it. */

@@ -1,3 +1,5 @@
+import { sep } from 'node:path'
+
 /**
  * Where untrusted text is written: one line of a terminal or log, several lines, JSON for a program, JSON for an agent,
  * Markdown, or a shell command, between single quotes.
@@ -40,3 +42,7 @@ export function escapeText(text: string, to: Destination = 'line'): string {
   const inert = seen.replace(command, write)
   return to === 'markdown' ? inert.replace(/[\\`*_[\]<>|~]/g, '\\$&') : inert
 }
+
+/** Quotes a word of a command for the user to type, if it has characters with a meaning in a shell. */
+export const quote = (word: string) =>
+  /^[\w@%+=:,./…-]+$/.test(word) ? word : sep === '\\' ? `"${word}"` : `'${word.replaceAll("'", "'\\''")}'`

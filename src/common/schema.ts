@@ -39,7 +39,7 @@ type Limits = Pick<Schema<unknown>, 'format' | 'pattern' | 'maxLength' | 'minimu
 const scalar =
   <T>(type: Schema<T>['type']) =>
   (description?: string, limits?: Limits): Schema<T> => ({ type, description, ...limits })
-export const text = scalar<string>('string')
+export const string = scalar<string>('string')
 export const number = scalar<number>('number')
 export const integer = scalar<number>('integer')
 export const boolean = scalar<boolean>('boolean')
@@ -71,6 +71,9 @@ export const partial = <M extends SchemaMembers>(members: M): Schema<Partial<Obj
  * that; for JSON Schema, a match of a part would be enough.
  */
 export const notBlank = '^[\\s\\S]*\\S[\\s\\S]*$'
+
+/** The pattern of the name of a space in a path or a header. */
+export const spaceNamePattern = '^[\\w-]{1,64}$'
 
 interface Mistake {
   /** What follows the name of the value in an error message: `must be true or false`. */

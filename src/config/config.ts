@@ -10,7 +10,7 @@ import {
   choice,
   file,
   fileName,
-  integer,
+  integerOption,
   many,
   notThis,
   type Options,
@@ -32,18 +32,20 @@ function readBaseUrl(url: string): string | undefined {
 const baseUrlFormat = 'an http or https URL without credentials, query or fragment'
 export const baseUrl = (help: string) => option('URL', baseUrlFormat, help, readBaseUrl)
 
-export function readServerUrl(sent: string): string | { readonly problem: string } {
+/** Reads the URL of a server; adds a problem and returns an empty text if it is invalid. */
+export function readServerUrl(sent: string, problems: string[]): string {
   const url = readBaseUrl(sent)
-  if (url === undefined) return { problem: `The URL must be ${baseUrlFormat}${notThis(sent)}.` }
-  if (!/\/api\/todoitems$/i.test(url)) return url
-  return { problem: 'The URL must be that of the server, without /api/todoitems.' }
+  if (url === undefined) problems.push(`The URL must be ${baseUrlFormat}${notThis(sent)}.`)
+  else if (!/\/api\/todoitems$/i.test(url)) return url
+  else problems.push('The URL must be that of the server, without /api/todoitems.')
+  return ''
 }
 
 const host = (help: string) =>
   option('HOST', 'a host name or an address', help, (name) =>
     /^(?:[\w.:%-]+|\[[\da-f:]+\])$/i.exec(name)?.[0].replace(/[[\]]/g, ''),
   )
-const port = (help: string, min = 0) => integer('N', min, 65535, help)
+const port = (help: string, min = 0) => integerOption('N', min, 65535, help)
 const units: Record<string, number> = { k: 2 ** 10, m: 2 ** 20, g: 2 ** 30 }
 const size = (min: number, max: number, help: string) =>
   option('SIZE', `a number of bytes from ${min} to ${max}, such as 100000, 512k, 64m or 2g`, help, (text) => {
@@ -51,7 +53,7 @@ const size = (min: number, max: number, help: string) =>
     const bytes = Number(number) * (units[unit.toLowerCase()] ?? 1)
     return number !== '' && bytes >= min && bytes <= max ? bytes : undefined
   })
-const seconds = (help: string, min = 1) => integer('SECONDS', min, 3600, help)
+const seconds = (help: string, min = 1) => integerOption('SECONDS', min, 3600, help)
 
 const headersTimeoutMs = 10_000
 /** A connection is closed if its client reads nothing of a response for this long. */
@@ -120,8 +122,13 @@ export const serveOptions = {
   'keep-alive-timeout': seconds('how long to keep an idle connection open (65)'),
   'drain-delay': seconds('how long to accept connections after a signal (production: 1, development: 0)', 0),
   'drain-timeout': seconds('how long to wait after that for requests in flight (10)'),
-  'max-connections': integer('N', 1, 1_000_000, 'maximum number of open connections; further ones get 503 (12000)'),
-  'max-items': integer('N', 1, 100_000_000, 'maximum number of items in memory, per profile (1000000)'),
+  'max-connections': integerOption(
+    'N',
+    1,
+    1_000_000,
+    'maximum number of open connections; further ones get 503 (12000)',
+  ),
+  'max-items': integerOption('N', 1, 100_000_000, 'maximum number of items in memory, per profile (1000000)'),
   'max-memory': size(
     2 ** 10,
     2 ** 40,
@@ -161,7 +168,7 @@ export const serveOptions = {
       parseFault,
     ),
   ),
-  seed: integer('N', 0, 2 ** 32 - 1, 'development: repeat random numbers and ids exactly (random)'),
+  seed: integerOption('N', 0, 2 ** 32 - 1, 'development: repeat random numbers and ids exactly (random)'),
   now: option(
     'TIME',
     'a time such as 2026-01-01T00:00:00Z',

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { type ParseArgsConfig, parseArgs } from 'node:util'
+import { attempt } from '../common/attempt.ts'
 import { nearestWord } from '../common/nearest-word.ts'
 
 /** A setting of a command: a flag, an environment variable, or both. */
@@ -214,7 +215,7 @@ export const toggle = (help: string) => ({
   read: (text: string) => (/^(?:true|1|yes)$/i.test(text) ? true : /^(?:false|0|no)$/i.test(text) ? false : undefined),
 })
 
-export const integer = (takes: string, min: number, max: number, help: string) =>
+export const integerOption = (takes: string, min: number, max: number, help: string) =>
   option(takes, `a whole number from ${min} to ${max}`, help, readInteger(min, max))
 
 export const readInteger = (min: number, max: number) => (text: string) => {
@@ -228,20 +229,14 @@ export const choice = <const T extends string>(takes: string, choices: readonly 
   )
 
 /** An option whose value is any text that is not blank. */
-export const text = (takes: string, expects: string, help: string) =>
+export const anyText = (takes: string, expects: string, help: string) =>
   option(takes, expects, help, (value) => (value.trim() === '' ? undefined : value))
 
-export const fileName = (help: string) => text('FILE', 'a file name', help)
+export const fileName = (help: string) => anyText('FILE', 'a file name', help)
 
 /** An option that names a file. Its value is what `read` makes of the content; an unreadable file is invalid. */
 export const file = <T>(expects: string, help: string, read: (content: string) => T | undefined) =>
-  option('FILE', expects, help, (path) => {
-    try {
-      return read(readFileSync(path, 'utf8'))
-    } catch {
-      return undefined
-    }
-  })
+  option('FILE', expects, help, (path) => attempt(() => read(readFileSync(path, 'utf8')), undefined))
 
 export const many = <O extends object>(repeated: O) => ({ ...repeated, many: true as const })
 

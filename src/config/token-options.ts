@@ -1,6 +1,6 @@
 import { isLoopbackHost } from '../http/proxy.ts'
-import { parsePublicKeys, parseSharedKey, type VerificationKey } from '../tokens/keys.ts'
-import { choice, file, integer, many, type Options, option, type ParsedOptions, text } from './options.ts'
+import { parsePublicKeys, parseSharedKey } from '../tokens/keys.ts'
+import { anyText, choice, file, integerOption, many, type Options, option, type ParsedOptions } from './options.ts'
 
 export type Mode = 'development' | 'production'
 
@@ -28,9 +28,9 @@ export const tokenOptions = {
     'URL of public keys, JWKS',
     parseJwksUrl,
   ),
-  'jwt-issuer': many(text('ISSUER', 'an issuer', 'accepted issuers')),
-  'jwt-audience': many(text('AUDIENCE', 'an audience', 'accepted audiences')),
-  'jwt-clock-tolerance': integer('SECONDS', 0, 3600, 'accepted clock difference, for tokens of these keys (60)'),
+  'jwt-issuer': many(anyText('ISSUER', 'an issuer', 'accepted issuers')),
+  'jwt-audience': many(anyText('AUDIENCE', 'an audience', 'accepted audiences')),
+  'jwt-clock-tolerance': integerOption('SECONDS', 0, 3600, 'accepted clock difference, for tokens of these keys (60)'),
 } as const satisfies Options
 
 export const bearerToken = (help: string) => ({
@@ -43,32 +43,22 @@ export const bearerToken = (help: string) => ({
   secret: true as const,
 })
 
-export interface TokenSettings {
-  readonly mode: Mode
-  /** The keys, issuers and audiences to accept; undefined: only development tokens are accepted. */
-  readonly tokens:
-    | {
-        readonly keys: readonly VerificationKey[] | { readonly jwksUrl: string }
-        readonly issuers: readonly string[]
-        readonly audiences: readonly string[]
-      }
-    | undefined
-  /** For tokens of the configured keys; development tokens get no tolerance from it. */
-  readonly clockToleranceSeconds: number
-}
+/** The clock tolerance is for tokens of the configured keys; development tokens get none from it. */
+export type TokenSettings = Readonly<ReturnType<typeof readTokenSettings>>
 
 type ParsedTokenOptions = Pick<ParsedOptions<typeof tokenOptions>, 'values' | 'problems'> & {
   sourceOf(name: keyof typeof tokenOptions): string | undefined
 }
 
-export function readTokenSettings(parsed: ParsedTokenOptions, env: NodeJS.ProcessEnv): TokenSettings {
+export function readTokenSettings(parsed: ParsedTokenOptions, env: NodeJS.ProcessEnv) {
   const { mode, 'jwt-clock-tolerance': clockToleranceSeconds = 60 } = parsed.values
   // Any other NODE_ENV means production, which is the safe choice.
-  const defaultMode = ['', 'development', 'test'].includes(env.NODE_ENV ?? '') ? 'development' : 'production'
+  const defaultMode: Mode = ['', 'development', 'test'].includes(env.NODE_ENV ?? '') ? 'development' : 'production'
   return { mode: mode ?? defaultMode, tokens: readTokenConfig(parsed), clockToleranceSeconds }
 }
 
-function readTokenConfig({ values, problems, sourceOf }: ParsedTokenOptions): TokenSettings['tokens'] {
+/** Returns the keys, issuers and audiences to accept; undefined if only development tokens are accepted. */
+function readTokenConfig({ values, problems, sourceOf }: ParsedTokenOptions) {
   const [issuerSource, audienceSource] = [sourceOf('jwt-issuer'), sourceOf('jwt-audience')]
   const [keySource, ...otherKeySources] = [
     sourceOf('jwt-key'),

@@ -1,15 +1,15 @@
 import {
+  arrayOf,
   memberCheck,
-  type NamedSchema,
   type ObjectOf,
   object,
   type SchemaMembers,
-  text,
+  string,
   type ValueOf,
 } from '../common/schema.ts'
 import type { VerifyToken } from '../http/auth.ts'
 import { arrayReader, bodyReader } from '../http/body-reader.ts'
-import { ifMatch, respondWith } from '../http/conditional.ts'
+import { conditionalResponse, ifMatch } from '../http/conditional.ts'
 import type { RequestContext } from '../http/context.ts'
 import type { Api, DispatchHooks } from '../http/dispatch.ts'
 import { describeError, errors, Rejection } from '../http/errors.ts'
@@ -20,39 +20,23 @@ import { type Route, route, type Success } from '../http/router.ts'
 import { documentRoute, objectSchema } from '../pages/openapi.ts'
 import { appPageRoutes } from '../pages/pages.ts'
 import type { Awaitable, ReplaceOutcome } from '../store/store.ts'
-import type { Codes } from './codes.ts'
 import { problem, readFault, readFaults } from './faults.ts'
 import { type Journal, maxSubscriptions } from './journal.ts'
 import {
   activeFaultSchema,
-  activeFaultsSchema,
   codeQueryMembers,
-  entriesSchema,
   type Fault,
   faultSchema,
-  faultsSchema,
   type Info,
+  journalEntry,
   journalQueryMembers,
   type SpaceUse,
-  spaceUsesSchema,
+  spaceUse,
 } from './schema.ts'
-import type { ControlledSpace } from './space.ts'
+import type { ControlledSpace, ControlSettings, SignToken } from './space.ts'
 
-type SignToken = (request?: {
-  readonly scopes: readonly string[]
-  readonly claims?: Readonly<Record<string, string>>
-  readonly validForSeconds?: number
-}) => Promise<string>
-
-/** The settings of a control API, which are the same for all spaces. */
-export interface ControlApiSettings {
-  readonly itemSchema: NamedSchema
-  /** The member of an item that tells it from others. */
-  readonly keyMember: string
-  readonly newToken: SignToken | undefined
-  readonly codes: Codes
-  /** Returns how often a space of this name was deleted. */
-  readonly deletionsOf: (space: string) => number
+/** The spaces of a control, as its API reads and deletes them. */
+interface SpaceList {
   /** Lists the spaces; with `only`, that space alone, because the token of the caller is for no other. */
   listSpaces(only: string | undefined): Promise<readonly SpaceUse[]>
   /** Returns false if there is no such space. */
@@ -69,8 +53,9 @@ const heartbeatIntervalMs = 15_000
 const maxPutItems = 100_000
 
 /** Returns the control API of an API: its routes, its OpenAPI document and /app. Its errors are problem documents. */
-export function controlApi(api: Api, settings: ControlApiSettings): Api {
-  const routes = controlRoutes(api, settings)
+export function controlApi(settings: ControlSettings, spaces: SpaceList): Api {
+  const { api } = settings
+  const routes = controlRoutes(settings, spaces)
   const control: Api = {
     name: api.name,
     title: `Control of ${api.title}`,
@@ -126,26 +111,24 @@ function controlRoute<Body>(
   operation: string,
   method: Route['method'],
   path: string,
-  definition: ControlOperation<Body>,
+  { summary, parameters, requestBody, body, status = body ? 200 : 204, ...definition }: ControlOperation<Body>,
 ): Route {
-  const { body, status = body ? 200 : 204, headers, errors: codes = [], readBody, execute, ...rest } = definition
-  const { id, secured = true, maxBodyBytes, ...described } = rest
+  const { headers, errors: codes = [], ...handling } = definition
   const docs: Docs = {
-    ...described,
     tag: 'Control',
-    success: { status, description: `${definition.summary}.`, ...(body && { body }), ...(headers && { headers }) },
-    errors: ['origin-forbidden', ...(readBody ? bodyErrors : []), ...codes],
+    summary,
+    success: { status, description: `${summary}.`, ...(body && { body }), ...(headers && { headers }) },
+    errors: ['origin-forbidden', ...(handling.readBody ? bodyErrors : []), ...codes],
+    ...(parameters && { parameters }),
+    ...(requestBody && { requestBody }),
   }
   return route<unknown, Body, Response>({
+    secured: true,
+    ...handling,
     operation,
     docs,
     method,
     path: `/__admin${path}`,
-    secured,
-    execute,
-    ...(readBody && { readBody }),
-    ...(maxBodyBytes && { maxBodyBytes }),
-    ...(id && { id }),
   })
 }
 
@@ -172,8 +155,8 @@ function setFaults(input: Input, faults: readonly Fault[]): Response {
 const replaceFault = (input: Input, id: unknown, fault?: Fault) =>
   spaceOf(input).faults.replace(id as number, fault) ? noContent : new Rejection('fault-missing')
 
-function controlRoutes(api: Api, settings: ControlApiSettings): Route[] {
-  const { itemSchema, keyMember, newToken, listSpaces, deleteSpace } = settings
+function controlRoutes(settings: ControlSettings, { listSpaces, deleteSpace }: SpaceList): Route[] {
+  const { api, itemSchema, collection, newToken } = settings
   const itemsBody = (isResponse: boolean) => ({
     schema: { type: 'array', items: objectSchema(itemSchema, isResponse) },
     example: [itemSchema.example],
@@ -191,36 +174,38 @@ function controlRoutes(api: Api, settings: ControlApiSettings): Route[] {
             return { operation, method, path, secured, statuses: space.faults.statusesOf(each) }
           })
         const token = input.isLocal ? await newToken?.() : undefined
-        const { name, title } = api
-        const info: Info = { profile: name, title, ...space.info(), operations, token }
-        return json(200, JSON.stringify(info))
+        const { name: profile, title } = api
+        const { name, instance, hasChanged } = space
+        const { info, spaces } = settings
+        const ofSpace = { instance, space: name || undefined, spaces, hasChanged, operations, token }
+        return json(200, JSON.stringify({ profile, title, ...info(), ...ofSpace } satisfies Info))
       },
     }),
     controlRoute('reset', 'POST', '/reset', {
       summary: 'Items and faults as at the start, an empty journal',
       errors: storeErrors,
-      execute: async (input) => respondToReplace(await spaceOf(input).reset()),
+      execute: async (input) => replaceResponse(await spaceOf(input).reset()),
     }),
     controlRoute('getItems', 'GET', '/items', {
       summary: 'The items',
       body: itemsBody(true),
       headers: { ETag: 'The entity tag of these items, for If-Match of a PUT.' },
       errors: ['precondition-failed', 'store-unavailable'],
-      execute: async (input) => respondWith(input, await spaceOf(input).list(input.request)),
+      execute: async (input) => conditionalResponse(input, await spaceOf(input).items.list(input.request)),
     }),
     controlRoute<readonly object[]>('putItems', 'PUT', '/items', {
       summary: 'Replace the items by exactly these',
       requestBody: itemsBody(false),
       errors: ['precondition-failed', ...storeErrors],
-      readBody: arrayReader(itemSchema, keyMember, maxPutItems),
+      readBody: arrayReader(itemSchema, collection.keyMember, maxPutItems),
       async execute(input) {
         const { body } = input
-        return respondToReplace(await spaceOf(input).putItems(body, ifMatch(input)))
+        return replaceResponse(await spaceOf(input).putItems(body, ifMatch(input)))
       },
     }),
     controlRoute('getRequests', 'GET', '/requests', {
       summary: 'The last requests, newest last',
-      body: { schema: entriesSchema },
+      body: { schema: arrayOf(journalEntry) },
       parameters: parametersOf(journalQueryMembers),
       errors: ['query-invalid'],
       execute(input) {
@@ -249,7 +234,7 @@ function controlRoutes(api: Api, settings: ControlApiSettings): Route[] {
     }),
     controlRoute('getFaults', 'GET', '/faults', {
       summary: 'The faults and how often each was used',
-      body: { schema: activeFaultsSchema, example: [exampleActiveFault] },
+      body: { schema: arrayOf(activeFaultSchema), example: [exampleActiveFault] },
       execute: (input) => json(200, JSON.stringify(spaceOf(input).faults.active)),
     }),
     controlRoute<Fault>('postFault', 'POST', '/faults', {
@@ -266,7 +251,7 @@ function controlRoutes(api: Api, settings: ControlApiSettings): Route[] {
     }),
     controlRoute<readonly Fault[]>('putFaults', 'PUT', '/faults', {
       summary: 'Replace the faults but those of flags',
-      requestBody: { schema: faultsSchema, example: [exampleFault] },
+      requestBody: { schema: arrayOf(faultSchema), example: [exampleFault] },
       readBody: (text, input) => readFaults(text, spaceOf(input).faults),
       execute: (input) => setFaults(input, input.body),
     }),
@@ -290,7 +275,7 @@ function controlRoutes(api: Api, settings: ControlApiSettings): Route[] {
     }),
     controlRoute('getSpaces', 'GET', '/spaces', {
       summary: 'The spaces, with their items and what their clients did since the start',
-      body: { schema: spaceUsesSchema, example: [exampleSpaceUse] },
+      body: { schema: arrayOf(spaceUse), example: [exampleSpaceUse] },
       errors: ['store-unavailable'],
       execute: async ({ caller }) => json(200, JSON.stringify(await listSpaces(grantedSpace(caller)))),
     }),
@@ -334,7 +319,7 @@ export const grantedSpace = (caller: RequestContext['caller']) => {
 
 /** Rejects a token that was created for a space, once that space has been deleted. */
 export const endedWithSpace =
-  (verifyToken: VerifyToken, deletionsOf: ControlApiSettings['deletionsOf']): VerifyToken =>
+  (verifyToken: VerifyToken, deletionsOf: ControlSettings['deletionsOf']): VerifyToken =>
   async (token) => {
     const result = await verifyToken(token)
     if (!('claims' in result)) return result
@@ -348,17 +333,17 @@ export function findTokenProblem({ caller }: Pick<RequestContext, 'caller'>, spa
   return (grantedSpace(caller) ?? space) === space ? undefined : problem(403, 'The token is for another space.')
 }
 
-const code = text()
+const code = string()
 const exampleCode = { code: 'K7M2P-XW9QD' }
 const sentCode = { ...object({ code }), example: exampleCode }
 const newCode = {
-  ...object({ code, expiresAt: text(undefined, { format: 'date-time' }) }),
+  ...object({ code, expiresAt: string(undefined, { format: 'date-time' }) }),
   example: { ...exampleCode, expiresAt: '2026-01-01T00:05:00.000Z' },
 }
-const signedToken = { ...object({ token: text() }), example: { token: 'eyJhb…' } }
+const signedToken = { ...object({ token: string() }), example: { token: 'eyJhb…' } }
 
 /** The routes by which a client on another machine gets a token: for a code that a client with access has created. */
-function tokenRoutes({ codes, deletionsOf }: ControlApiSettings, signToken: SignToken): Route[] {
+function tokenRoutes({ codes, deletionsOf }: ControlSettings, signToken: SignToken): Route[] {
   return [
     controlRoute('createCode', 'POST', '/codes', {
       summary: 'A code for one token',
@@ -396,7 +381,7 @@ function tokenRoutes({ codes, deletionsOf }: ControlApiSettings, signToken: Sign
   ]
 }
 
-function respondToReplace(outcome: ReplaceOutcome): Response | Rejection {
+function replaceResponse(outcome: ReplaceOutcome): Response | Rejection {
   if (outcome === 'replaced') return noContent
   if (outcome === 'changed') return new Rejection('precondition-failed')
   if (outcome === 'item-limit') return new Rejection('store-full', undefined, 'raise --max-items.')

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { rateLimiter } from '../http/rate-limit.ts'
 
-export interface CodeSettings {
+interface CodeSettings {
   /** Returns an unpredictable whole number from 0 to below `max`. */
   randomInt(max: number): number
   now(): Date

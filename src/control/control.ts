@@ -2,14 +2,13 @@ import { isValid, type NamedSchema } from '../common/schema.ts'
 import { requireScope } from '../http/auth.ts'
 import type { RequestContext } from '../http/context.ts'
 import { type CorsPolicy, isOriginAllowed } from '../http/cors.ts'
-import { type ApiHandler, type DispatchSettings, type HttpHandler, httpHandler } from '../http/dispatch.ts'
+import { type ApiHandler, type HttpHandler, httpHandler } from '../http/dispatch.ts'
 import type { Request, Space } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import { decode } from '../http/router.ts'
 import { callerSpace, callerSpaceOf, isCallerSpace } from '../http/spaces.ts'
 import { defaultSpace } from '../store/store.ts'
 import {
-  type ControlApiSettings,
   controlAccess,
   controlApi,
   controlScope,
@@ -19,34 +18,10 @@ import {
   ownOrigin,
   spaceOf,
 } from './api.ts'
-import { type CodeSettings, createCodes } from './codes.ts'
-import { controlPattern, type FaultSettings, problem } from './faults.ts'
+import { controlPattern, problem } from './faults.ts'
 import { JournalBudget } from './journal.ts'
 import { type SpaceUse, spaceName } from './schema.ts'
-import { ControlledSpace, type SpaceItems, type SpaceSettings } from './space.ts'
-
-export interface ControlOptions
-  extends Omit<SpaceSettings, 'settings' | 'faults' | 'budget' | 'onFaultsChange'>,
-    Omit<ControlApiSettings, 'codes' | 'listSpaces' | 'deleteSpace'> {
-  readonly settings: Omit<DispatchSettings, 'space'>
-  /** Checks tokens for the control API. */
-  readonly verifyToken: DispatchSettings['verifyToken']
-  /** The largest body that the control API accepts. */
-  readonly maxBodyBytes: number
-  readonly itemsOf: (space: string) => SpaceItems
-  /** The number of items of a space that was never written to. */
-  readonly startingCount: number
-  /** Returns the number of items of this profile in each space that was written to. */
-  readonly countItems: () => Promise<ReadonlyMap<string, number | undefined>>
-  /** Deletes the space from the store; this calls `forget` in the control of each profile. */
-  readonly deleteItems: (space: string) => Promise<void>
-  /** An id that is new with each start of the service. */
-  readonly instance: string
-  readonly codes: Omit<CodeSettings, 'monotonicNow'>
-  readonly faults: Omit<FaultSettings, 'countFaults'>
-  readonly maxSpaces: number
-  readonly spaceTtlMs: number
-}
+import { ControlledSpace, type ControlSettings, type SpaceSettings } from './space.ts'
 
 const spaceHeader = 'x-todo-space'
 const spacePrefix = /^\/(?:~|%7e)([^/?]*)/i
@@ -61,9 +36,8 @@ export class Control implements HttpHandler {
   /** The space of requests that name none. */
   readonly defaultSpace: ControlledSpace
   readonly itemSchema: NamedSchema
-  readonly #options: ControlOptions
+  readonly #options: ControlSettings
   readonly #shared: SpaceSettings
-  readonly #monotonicNow: () => number
   /** All spaces but the default one; the least recently used comes first. */
   readonly #spaces = new Map<string, ControlledSpace>()
   /** The handlers of requests to the profile and of requests to the control API. */
@@ -74,12 +48,10 @@ export class Control implements HttpHandler {
   #mayCloseConnections = false
   readonly #idleClosers: (() => void)[] = []
 
-  constructor(options: ControlOptions) {
+  constructor(options: ControlSettings) {
     const { settings, deletionsOf } = options
-    const { monotonicNow } = settings
     this.#options = options
     this.itemSchema = options.itemSchema
-    this.#monotonicNow = monotonicNow
     this.#shared = {
       ...options,
       faults: { ...options.faults, countFaults: () => this.#countFaults() },
@@ -91,9 +63,7 @@ export class Control implements HttpHandler {
     }
     this.defaultSpace = this.#create(defaultSpace)
     const { api } = options
-    const controlled = controlApi(api, {
-      ...options,
-      codes: createCodes({ ...options.codes, monotonicNow }),
+    const controlled = controlApi(options, {
       listSpaces: (only) => this.#listSpaces(only),
       deleteSpace: (name) => this.#deleteSpace(name),
     })
@@ -115,7 +85,21 @@ export class Control implements HttpHandler {
         },
       }),
       control: httpHandler(controlled, {
-        ...controlSettings(options, this.defaultSpace),
+        ...settings,
+        space: this.defaultSpace,
+        hooks: controlAccess,
+        cors: [],
+        reportOrigin: () => {},
+        maxBodyBytes: options.maxBodyBytes,
+        maxJsonValues,
+        verifyToken: requireScope(endedWithSpace(options.verifyToken, deletionsOf), controlScope),
+        log: {
+          ...settings.log,
+          // Only failures are logged, because /app reads items and faults again after each change.
+          request(profile, context, response, milliseconds) {
+            if (Number(response.status) >= 400) settings.log.request(profile, context, response, milliseconds)
+          },
+        },
         enterSpace: (context) => this.#enter(context) ?? findTokenProblem(context, context.space.name),
       }),
     }
@@ -188,7 +172,7 @@ export class Control implements HttpHandler {
   #find(name: string): ControlledSpace | undefined {
     const space = this.#spaces.get(name)
     if (!space) return undefined
-    space.usedAt = this.#monotonicNow()
+    space.usedAt = this.#options.settings.monotonicNow()
     this.#spaces.delete(name)
     this.#spaces.set(name, space)
     return space
@@ -236,7 +220,7 @@ export class Control implements HttpHandler {
         const { lastUsed, requests = 0, rejected = 0, met = [], broken = [], mistake } = space?.journal.use ?? {}
         return {
           name,
-          items: counts.get(name) ?? this.#options.startingCount,
+          items: counts.get(name) ?? this.#options.collection.startingDocuments.length,
           ...(lastUsed && { lastUsed: lastUsed.toISOString() }),
           requests,
           rejected,
@@ -271,7 +255,8 @@ export class Control implements HttpHandler {
 
   /** Drops the least recently used space without subscribers; with `forEmpty`, none that `keptMs` protects. */
   #dropOne(forEmpty: boolean): boolean {
-    const isMissed = ({ usedAt, hasChanged }: ControlledSpace) => hasChanged && this.#monotonicNow() - usedAt < keptMs
+    const isMissed = ({ usedAt, hasChanged }: ControlledSpace) =>
+      hasChanged && this.#options.settings.monotonicNow() - usedAt < keptMs
     const found = [...this.#spaces.values()].find(
       (space) => !space.journal.hasSubscribers && (!forEmpty || !isMissed(space)),
     )
@@ -280,7 +265,7 @@ export class Control implements HttpHandler {
   }
 
   #dropExpired(): void {
-    const now = this.#monotonicNow()
+    const now = this.#options.settings.monotonicNow()
     for (const [name, space] of this.#spaces)
       if (now - space.usedAt >= this.#options.spaceTtlMs && !space.journal.hasSubscribers) this.forget(name)
   }
@@ -295,27 +280,6 @@ function nameByToken(context: RequestContext): string | Response {
   if (caller && controlPattern.test(path)) return grantedSpace(caller) ?? callerSpace(caller)
   return callerSpaceOf(context)
 }
-
-const controlSettings = (
-  { settings, verifyToken, deletionsOf, maxBodyBytes }: ControlOptions,
-  space: ControlledSpace,
-): DispatchSettings => ({
-  ...settings,
-  space,
-  hooks: controlAccess,
-  cors: [],
-  reportOrigin: () => {},
-  maxBodyBytes,
-  maxJsonValues,
-  verifyToken: requireScope(endedWithSpace(verifyToken, deletionsOf), controlScope),
-  log: {
-    ...settings.log,
-    // Only failures are logged, because /app reads items and faults again after each change.
-    request(profile, context, response, milliseconds) {
-      if (Number(response.status) >= 400) settings.log.request(profile, context, response, milliseconds)
-    },
-  },
-})
 
 /** Whether a page of a forbidden origin sent this. Without Origin (images, links), Sec-Fetch-Site tells. */
 function isFromOtherSite(context: RequestContext, cors: CorsPolicy): boolean {

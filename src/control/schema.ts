@@ -3,6 +3,7 @@
  * use types of Node: other packages may not have them.
  */
 import type { ProfileUrls } from '../common/profile-urls.ts'
+import type { Rule } from '../common/rules.ts'
 import {
   alwaysTrue,
   arrayOf,
@@ -16,15 +17,15 @@ import {
   object,
   oneOf,
   type Schema,
-  text,
+  spaceNamePattern,
+  string,
   type ValueOf,
   wholeNumber,
 } from '../common/schema.ts'
-import { spaceNamePattern } from '../common/space-name.ts'
 
 export const maxWaitSeconds = 60
 
-export const spaceName = text(
+export const spaceName = string(
   'A name of your own, 1 to 64 of A-Z, a-z, 0-9, _ and -: a space shares no items, faults and requests with other clients.',
   { pattern: spaceNamePattern },
 )
@@ -38,8 +39,8 @@ const waitLimits = {
 }
 
 export const faultMembers = {
-  method: text('Any method, where absent.', { pattern: '^[A-Z]+$', [expects]: 'be a method such as POST' }),
-  path: text('A path, or one of the document such as `/api/todoitems/{id}`; any, where absent.', {
+  method: string('Any method, where absent.', { pattern: '^[A-Z]+$', [expects]: 'be a method such as POST' }),
+  path: string('A path, or one of the document such as `/api/todoitems/{id}`; any, where absent.', {
     pattern: '^/[!$-;=@-[\\]-~]*$',
     maxLength: maxPathLength,
     [expects]: `begin with /, be percent-encoded and have at most ${maxPathLength} characters`,
@@ -67,13 +68,11 @@ export interface Fault extends Partial<ObjectOf<typeof faultMembers>> {}
 /** The body of POST /__admin/faults. */
 export const faultSchema: Schema<Fault> = { type: 'object', properties: faultMembers, additionalProperties: false }
 
-export const faultsSchema = arrayOf(faultSchema)
-
 /** A fault of a space, with its id and how often it was used. */
 export const activeFaultSchema = object(
   {
     id: wholeNumber,
-    description: text('Which requests get what.'),
+    description: string('Which requests get what.'),
     used: integer('How often the fault was applied.', { minimum: 0 }),
   },
   { ...faultMembers, flag: oneOf(['--fault', '--delay'], 'The flag of the command line that has set the fault.') },
@@ -83,53 +82,49 @@ export type ActiveFault = ValueOf<typeof activeFaultSchema>
 /** A fault of --fault or --delay, which every space has at the start. */
 export type FlagFault = Omit<ActiveFault, 'id' | 'description' | 'used'>
 
-export const activeFaultsSchema = arrayOf(activeFaultSchema)
-
 const message = object(
-  { headers: mapOf(text()), body: nullable(text('The first 16 KiB as text; null where there is none.')) },
+  { headers: mapOf(string()), body: nullable(string('The first 16 KiB as text; null where there is none.')) },
   { isTruncated: alwaysTrue },
 )
 export type Message = ValueOf<typeof message>
 
-const itemChange = object({ change: oneOf(['created', 'updated', 'deleted']), id: text() })
+const itemChange = object({ change: oneOf(['created', 'updated', 'deleted']), id: string() })
 export type ItemChange = ValueOf<typeof itemChange>
 
 export const journalEntry = object(
   {
     id: wholeNumber,
-    time: text(undefined, { format: 'date-time' }),
-    client: text(),
-    method: text(),
-    path: text(),
-    query: text('With its question mark.'),
+    time: string(undefined, { format: 'date-time' }),
+    client: string(),
+    method: string(),
+    path: string(),
+    query: string('With its question mark.'),
     state: oneOf(
       ['pending', 'sent', 'aborted', 'closed'],
       'No outcome yet; the response was sent; the client closed the connection before; the service closed it without a response.',
     ),
     status: nullable(integer('Null unless the state is `sent`.')),
     milliseconds: number('0 while it is pending.'),
-    rules: arrayOf(text('A rule of the contract that the request broke.')),
-    met: arrayOf(text('A rule of the contract that the client has kept.')),
+    rules: arrayOf(string('A rule of the contract that the request broke.')),
+    met: arrayOf(string('A rule of the contract that the client has kept.')),
     request: message,
     response: message,
   },
   {
-    reason: text('Why the request was rejected or has no response, or what simulated its response.'),
+    reason: string('Why the request was rejected or has no response, or what simulated its response.'),
     isSimulated: alwaysTrue,
     isPreflight: { ...alwaysTrue, description: 'A browser sent this CORS preflight before the request of a page.' },
-    errors: mapOf(arrayOf(text())),
-    fault: text('What was applied of faults and preferences.'),
+    errors: mapOf(arrayOf(string())),
+    fault: string('What was applied of faults and preferences.'),
     faultIds: arrayOf(wholeNumber),
     item: itemChange,
-    space: text(),
-    blockedOrigin: text('CORS does not allow a page of this origin to read the response.'),
+    space: string(),
+    blockedOrigin: string('CORS does not allow a page of this origin to read the response.'),
   },
 )
 
 /** A request and its response, in GET /__admin/requests and in events. */
 export interface JournalEntry extends ValueOf<typeof journalEntry> {}
-
-export const entriesSchema = arrayOf(journalEntry)
 
 export const journalQueryMembers = {
   since: { ...wholeNumber, description: 'Only entries with a higher id.' },
@@ -158,6 +153,10 @@ export type ServiceEvent = { readonly id: number } & (
   | { readonly event: ControlEvent; readonly data: object }
 )
 
+/** What selects the space of a request: its path or a header, its token, or nothing. */
+export type SpaceMode = 'path' | 'caller' | 'none'
+
+/** The part of GET /__admin/info that is the same for all profiles and spaces. */
 export interface ServiceInfo {
   readonly version: string
   readonly startedAt: string
@@ -167,69 +166,26 @@ export interface ServiceInfo {
   readonly profiles: readonly ProfileUrls[]
 }
 
-/** What selects the space of a request: its path or a header, its token, or nothing. */
-export type SpaceMode = 'path' | 'caller' | 'none'
-
-interface ContractRule {
-  readonly id: string
-  readonly basis: 'spec' | 'choice'
-  readonly sentence: string
-  /** Whether a request can meet the rule. Other rules are about responses to mistakes, or about what is stored. */
-  readonly canBeMet: boolean
-}
-
+/** The part of GET /__admin/info that is the same for all spaces. */
 export interface ProfileInfo extends ServiceInfo {
-  readonly spaces: SpaceMode
   readonly certificate?:
     | { readonly pem: string; readonly subject: string; readonly validTo: string; readonly fingerprint256: string }
     | undefined
   readonly flags: { readonly requireAuth: boolean }
-  readonly rules: readonly ContractRule[]
+  /** `canBeMet`: whether a request can meet the rule. Others are about responses to mistakes, or what is stored. */
+  readonly rules: readonly (Rule & { readonly canBeMet: boolean })[]
 }
 
-export interface SpaceInfo extends ProfileInfo {
+/** The response of GET /__admin/info. */
+export interface Info extends ProfileInfo {
+  readonly profile: string
+  readonly title: string
+  readonly spaces: SpaceMode
   readonly instance: string
   /** The name of the space; undefined for the default space. */
   readonly space?: string | undefined
   /** Whether an item was written since the start or the last reset. */
   readonly hasChanged: boolean
-}
-
-const mistake = object(
-  {
-    time: text(undefined, { format: 'date-time' }),
-    method: text(),
-    path: text('At most 200 characters.'),
-    status: integer(),
-    rules: arrayOf(text('A rule of the contract that the request broke.')),
-  },
-  { reason: text('Why the request was rejected.') },
-)
-
-const spaceUse = object(
-  {
-    name: text('Empty for the default space.'),
-    items: integer('Number of items of this profile.', { minimum: 0 }),
-    requests: integer('Requests since the start or the last reset.', { minimum: 0 }),
-    rejected: integer('Those whose response was 400 or higher, without simulated ones.', { minimum: 0 }),
-    met: arrayOf(text('A rule of the contract that a client has kept.')),
-    broken: arrayOf(text('A rule of the contract that a request broke.')),
-  },
-  {
-    lastUsed: text('The time of the last request; absent where there was none.', { format: 'date-time' }),
-    mistake: { ...mistake, description: 'The last request that was rejected.' },
-  },
-)
-export type Mistake = ValueOf<typeof mistake>
-/** A space with statistics of its requests. */
-export interface SpaceUse extends ValueOf<typeof spaceUse> {}
-
-export const spaceUsesSchema = arrayOf(spaceUse)
-
-/** The response of GET /__admin/info. */
-export interface Info extends SpaceInfo {
-  readonly profile: string
-  readonly title: string
   readonly operations: readonly {
     readonly operation: string
     readonly method: string
@@ -241,3 +197,32 @@ export interface Info extends SpaceInfo {
   /** A development token, for local clients alone. */
   readonly token?: string | undefined
 }
+
+const mistake = object(
+  {
+    time: string(undefined, { format: 'date-time' }),
+    method: string(),
+    path: string('At most 200 characters.'),
+    status: integer(),
+    rules: arrayOf(string('A rule of the contract that the request broke.')),
+  },
+  { reason: string('Why the request was rejected.') },
+)
+
+export const spaceUse = object(
+  {
+    name: string('Empty for the default space.'),
+    items: integer('Number of items of this profile.', { minimum: 0 }),
+    requests: integer('Requests since the start or the last reset.', { minimum: 0 }),
+    rejected: integer('Those whose response was 400 or higher, without simulated ones.', { minimum: 0 }),
+    met: arrayOf(string('A rule of the contract that a client has kept.')),
+    broken: arrayOf(string('A rule of the contract that a request broke.')),
+  },
+  {
+    lastUsed: string('The time of the last request; absent where there was none.', { format: 'date-time' }),
+    mistake: { ...mistake, description: 'The last request that was rejected.' },
+  },
+)
+export type Mistake = ValueOf<typeof mistake>
+/** A space with statistics of its requests. */
+export interface SpaceUse extends ValueOf<typeof spaceUse> {}

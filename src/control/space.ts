@@ -1,34 +1,68 @@
+import type { NamedSchema } from '../common/schema.ts'
+import type { VerifyToken } from '../http/auth.ts'
 import type { RequestContext } from '../http/context.ts'
 import { describeBlocked } from '../http/cors.ts'
 import type { Api, DispatchSettings } from '../http/dispatch.ts'
 import type { Ending, Space } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
-import type { Awaitable, Collection, IfMatch, ListRepresentation, Reader, ReplaceOutcome } from '../store/store.ts'
+import type { Collection, CollectionType, Document, IfMatch, ReplaceOutcome } from '../store/store.ts'
+import type { Codes } from './codes.ts'
 import { type FaultSettings, Faults } from './faults.ts'
 import { itemChange, Journal, type JournalBudget, type RequestOutcome, type RulesOf, Use } from './journal.ts'
-import type { ItemChange, ProfileInfo, SpaceInfo, SpaceMode } from './schema.ts'
+import type { ItemChange, ProfileInfo, SpaceMode } from './schema.ts'
 
-/** The items of a space are read and replaced in the same way in every profile. */
+/** Creates a development token. */
+export type SignToken = (request?: {
+  readonly scopes: readonly string[]
+  readonly claims?: Readonly<Record<string, string>>
+  readonly validForSeconds?: number
+}) => Promise<string>
+
+/** The items of a space as long as its journal and its faults are kept. */
 export interface SpaceItems {
   readonly collection: Collection
-  list(reader?: Reader): Awaitable<ListRepresentation>
-  /** Restores the starting items. */
-  reset(): Awaitable<ReplaceOutcome>
-  putItems(items: readonly object[], ifMatch?: IfMatch): Awaitable<ReplaceOutcome>
   /** Called when the journal and the faults of the space are dropped. */
   dispose(): void
 }
 
-/** Settings that are the same for all spaces of a profile. */
-export interface SpaceSettings {
+/** The settings of the control of a profile. */
+export interface ControlSettings {
   readonly api: Api
+  /** How requests to the profile are handled. */
+  readonly settings: Omit<DispatchSettings, 'space'>
+  /** Checks tokens for the control API. */
+  readonly verifyToken: VerifyToken
+  /** The largest body that the control API accepts. */
+  readonly maxBodyBytes: number
+  readonly now: () => Date
+  readonly faults: Omit<FaultSettings, 'countFaults'>
   readonly rulesOf: RulesOf
-  readonly settings: Pick<DispatchSettings, 'monotonicNow' | 'log'>
+  readonly spaces: SpaceMode
+  readonly maxSpaces: number
+  readonly spaceTtlMs: number
+  /** An item as clients send it. */
+  readonly itemSchema: NamedSchema
+  readonly collection: CollectionType
+  /** Turns items into documents, as they are stored. */
+  readonly documentsOf: (items: readonly object[]) => Document[]
+  readonly itemsOf: (space: string) => SpaceItems
+  /** Returns the number of items of this profile in each space that was written to. */
+  readonly countItems: () => Promise<ReadonlyMap<string, number | undefined>>
+  /** Deletes the space from the store; this calls `forget` in the control of each profile. */
+  readonly deleteItems: (space: string) => Promise<void>
+  /** Returns how often a space of this name was deleted. */
+  readonly deletionsOf: (space: string) => number
+  readonly info: () => ProfileInfo
+  /** An id that is new with each start of the service. */
+  readonly instance: string
+  readonly newToken: SignToken | undefined
+  readonly codes: Codes
+}
+
+/** What the spaces of a profile share. */
+export interface SpaceSettings extends ControlSettings {
   readonly faults: FaultSettings
   readonly budget: JournalBudget
-  readonly now: () => Date
-  readonly spaces: SpaceMode
-  readonly info: () => Omit<ProfileInfo, 'spaces'>
   readonly onFaultsChange: () => void
 }
 
@@ -62,19 +96,9 @@ export class ControlledSpace implements Space {
     return this.#items.collection
   }
 
-  info(): SpaceInfo {
-    const { info, spaces } = this.#shared
-    const { name, instance, hasChanged } = this
-    return { ...info(), instance, space: name || undefined, spaces, hasChanged }
-  }
-
-  list(reader?: Reader) {
-    return this.#items.list(reader)
-  }
-
   /** Restores the items and the faults of the start, and empties the journal. */
   async reset(): Promise<ReplaceOutcome> {
-    const outcome = await this.#items.reset()
+    const outcome = await this.items.replaceAll(this.#shared.collection.startingDocuments)
     if (outcome !== 'replaced') return outcome
     this.hasChanged = false
     this.faults.reset()
@@ -85,7 +109,7 @@ export class ControlledSpace implements Space {
   }
 
   async putItems(sent: readonly object[], ifMatch?: IfMatch): Promise<ReplaceOutcome> {
-    const outcome = await this.#items.putItems(sent, ifMatch)
+    const outcome = await this.items.replaceAll(this.#shared.documentsOf(sent), ifMatch)
     if (outcome !== 'replaced') return outcome
     this.hasChanged = true
     this.journal.notify('reset')

@@ -12,7 +12,7 @@ export function ifMatch({ request }: Pick<HandlerInput<unknown, unknown>, 'reque
 const entityTags = (header: string) => header.match(/(?:W\/)?"[^"]*"/g) ?? []
 
 /** Responds to a GET with the representation, or with 412 or 304 (If-Match, If-None-Match: RFC 9110, 13.1). */
-export function respondWith(
+export function conditionalResponse(
   input: Pick<HandlerInput<unknown, unknown>, 'request'>,
   { json, etag }: { readonly json: string | readonly Buffer[]; readonly etag: string },
 ): Response | Rejection {
@@ -29,7 +29,7 @@ export function respondWith(
  * what it sent then has this state. Bodies with the same members count as the same, whatever their order and white
  * space.
  */
-export const respondToPut = (
+export const putResponse = (
   { hasAllMembers }: Pick<HandlerInput<unknown, unknown>, 'hasAllMembers'>,
   { etag }: { readonly etag: string },
 ): Response => (hasAllMembers ? empty(204, { etag }) : noContent)

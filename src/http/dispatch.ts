@@ -106,7 +106,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     const route = typeof match === 'object' ? match.resource.methods.get(request.method) : undefined
     context.route = route
     context.record = hooks?.begin?.(context)
-    const early = respondToHead(context, match)
+    const early = responseToHead(context, match)
     if (early || !route || typeof match !== 'object') finish(context, early ?? unknownPath(context))
     else if (!route.secured || hooks?.isExempt?.(context)) readInput(context, route, match.segment)
     else
@@ -119,7 +119,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
   }
 
   /** What the head alone decides; undefined where the route is to handle the request. */
-  function respondToHead(context: RequestContext, match: Match | 'malformed' | undefined) {
+  function responseToHead(context: RequestContext, match: Match | 'malformed' | undefined) {
     const { request, route, query, targetAuthority } = context
     if (request.protocolError) return new Rejection(request.protocolError)
     context.isPage = typeof match === 'object' && match.resource.isPage
@@ -196,13 +196,13 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     }
     if (outcome instanceof Promise)
       outcome.then(
-        (value) => respond(context, route, value),
+        (value) => finishWithOutcome(context, route, value),
         (cause: unknown) => {
           if (cause instanceof WithdrawnError) close(context, route, false)
           else finish(context, toError(cause, context))
         },
       )
-    else respond(context, route, outcome)
+    else finishWithOutcome(context, route, outcome)
   }
 
   function executeWithFault(context: RequestContext, route: Route, fault: AppliedFault): void {
@@ -226,10 +226,10 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     context.request.abort(withReset)
   }
 
-  function respond(context: RequestContext, route: Route, outcome: unknown): void {
+  function finishWithOutcome(context: RequestContext, route: Route, outcome: unknown): void {
     let result: Response | Rejection
     try {
-      result = outcome instanceof Rejection ? outcome : route.respond(outcome, context)
+      result = outcome instanceof Rejection ? outcome : route.toResponse(outcome, context)
     } catch (cause) {
       result = toError(cause, context)
     }

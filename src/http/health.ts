@@ -16,6 +16,6 @@ export const healthRoutes = (unreadyReason: () => Promise<string | undefined>): 
     path: '/health/ready',
     isHealthCheck: true,
     execute: unreadyReason,
-    respond: (reason) => (reason === undefined ? text(200, 'ready') : withHeaders(text(503, reason), retryAfter)),
+    toResponse: (reason) => (reason === undefined ? text(200, 'ready') : withHeaders(text(503, reason), retryAfter)),
   }),
 ]

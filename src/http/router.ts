@@ -61,15 +61,15 @@ export interface Route<Id = unknown, Body = Readonly<Record<string, unknown>>, O
   readonly maxBodyBytes?: number
   /** The one thing that may take time. */
   execute(input: HandlerInput<Id, Body>): Awaitable<Outcome | Rejection>
-  respond(outcome: Outcome, input: HandlerInput<Id, Body>): Response | Rejection
+  toResponse(outcome: Outcome, input: HandlerInput<Id, Body>): Response | Rejection
 }
 
-/** States a route; the types of its id, body and outcome follow. Without `respond`, the outcome is the response. */
+/** States a route; the types of its id, body and outcome follow. Without `toResponse`, the outcome is the response. */
 export const route = <Id, Body, Outcome>(
-  definition: Omit<Route<Id, Body, Outcome>, 'respond'> & Partial<Pick<Route<Id, Body, Outcome>, 'respond'>>,
+  definition: Omit<Route<Id, Body, Outcome>, 'toResponse'> & Partial<Pick<Route<Id, Body, Outcome>, 'toResponse'>>,
 ): Route =>
   ({
-    respond: (outcome: Response) => outcome,
+    toResponse: (outcome: Response) => outcome,
     ...definition,
     ...(definition.body && { readBody: bodyReader(definition.body) }),
   }) as Route

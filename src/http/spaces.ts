@@ -1,5 +1,5 @@
 import { tryParse } from '../common/json.ts'
-import { spaceNamePattern } from '../common/space-name.ts'
+import { spaceNamePattern } from '../common/schema.ts'
 import { defaultSpace } from '../store/store.ts'
 import type { RequestContext } from './context.ts'
 import type { Claims, Space } from './request.ts'
@@ -21,7 +21,7 @@ const pathName = new RegExp(spaceNamePattern)
 
 /** Whether `callerSpace` can return this name. */
 export function isCallerSpace(name: string): boolean {
-  const parsed = tryParse(name, JSON.parse)
+  const parsed = tryParse(name)
   const [iss, sub] = Array.isArray(parsed) ? parsed : []
   return typeof iss === 'string' && callerSpace({ iss, sub }) === name
 }

@@ -1,9 +1,8 @@
 import { fromJsonSchema, McpServer } from '@modelcontextprotocol/server'
-import { profiles } from '../app.ts'
+import { openApiDocumentOf, profiles } from '../app.ts'
 import { escapeText } from '../common/escape.ts'
 import { rules } from '../common/rules.ts'
 import type { ProfileName } from '../profiles/profile.ts'
-import { openApiDocumentOf } from '../service/document.ts'
 import { version } from '../version.ts'
 import { findMistakes, type Tool, toJsonSchema } from './tool.ts'
 

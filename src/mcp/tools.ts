@@ -1,6 +1,6 @@
-import { profiles } from '../app.ts'
-import { parseBounded, parseExact } from '../common/json.ts'
-import { arrayOf, boolean, integer, mapOf, object, oneOf, partial, text, wholeNumber } from '../common/schema.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { openApiDocumentOf, profiles } from '../app.ts'
+import { arrayOf, boolean, integer, mapOf, object, oneOf, partial, string, wholeNumber } from '../common/schema.ts'
 import { readServerUrl } from '../config/config.ts'
 import { bearerToken } from '../config/token-options.ts'
 import {
@@ -11,10 +11,10 @@ import {
   type SpaceUse,
   spaceName as space,
 } from '../control/schema.ts'
-import { type ProfileName, rulesToMeet } from '../profiles/profile.ts'
+import { rulesToMeet } from '../profiles/profile.ts'
 import type { ControlClient } from '../service/control-client.ts'
-import { openApiDocumentOf } from '../service/document.ts'
 import { createDevToken, maxValidForSeconds } from '../service/tokens.ts'
+import { parseExact } from '../verify/engine/json.ts'
 import { matchesRule } from '../verify/engine/waivers.ts'
 import { rules as contractRules, profiles as contracts, type Outcome, verify as verifyServer } from '../verify/index.ts'
 import { pretty } from '../verify/report/pretty.ts'
@@ -25,23 +25,31 @@ const profile = oneOf(
   ['a', 'b'],
   'a: int64 ids from the service, PUT by id. b: string ids from the client, text error codes.',
 )
-const servedProfile = { ...profile, description: 'As in read_contract. Required unless --url names one service.' }
 /** The arguments that select a service and a space. */
-const ofService = { profile: servedProfile, space }
-const url = text('Base URL for clients of this contract, without trailing slash; with the prefix of the space.')
-const ruleIds = text('Ids of rules, separated by commas, * is a wildcard: A8,S*.', {
+const ofService = {
+  profile: { ...profile, description: 'As in read_contract. Required unless --url names one service.' },
+  space,
+}
+const url = string('Base URL for clients of this contract, without trailing slash; with the prefix of the space.')
+const ruleIds = string('Ids of rules, separated by commas, * is a wildcard: A8,S*.', {
   pattern: '^[\\w*-]{1,20}( *, *[\\w*-]{1,20}){0,99}$',
 })
 const listOf = (ids: string | undefined) => ids?.split(',').map((id) => id.trim())
-const more = text('What is left out, and how to get it.')
+const more = string('What is left out, and how to get it.')
 const limit = (max: number, standard: number) =>
   integer(`At most so many, 1 to ${max}; ${standard}, where absent.`, { minimum: 1, maximum: max })
 
-const contractRule = object({ id: text(), basis: oneOf(['spec', 'choice']), sentence: text() })
+const contractRule = object({ id: string(), basis: oneOf(['spec', 'choice']), sentence: string() })
 
 const outcome = object(
-  { rule: text(), name: text('What was checked.'), sentence: text('The rule.'), expected: text(), got: text() },
-  { request: text('Shell commands that repeat it.') },
+  {
+    rule: string(),
+    name: string('What was checked.'),
+    sentence: string('The rule.'),
+    expected: string(),
+    got: string(),
+  },
+  { request: string('Shell commands that repeat it.') },
 )
 const describe = ({ rule, name, sentence, failure }: Outcome) => ({ rule, name, sentence, ...failure })
 
@@ -75,22 +83,6 @@ export interface ToolSettings {
   /** The configuration directory of the user, with the key of development tokens. */
   readonly directory: string | undefined
   commandLine(...args: readonly string[]): string
-  /** Waits; rejects when the signal is aborted. */
-  sleep(milliseconds: number, signal: AbortSignal): Promise<unknown>
-}
-
-/** Returns the OpenAPI document reduced to one operation; undefined if there is no such operation. */
-function documentOfOperation(name: ProfileName, operation: string) {
-  const { paths, components, ...document } = openApiDocumentOf(name) as object as OpenApi
-  for (const [path, methods] of Object.entries(paths))
-    for (const [method, described] of Object.entries(methods)) {
-      if (![described.operationId, `${method.toUpperCase()} ${path}`].includes(operation)) continue
-      const text = JSON.stringify(described)
-      const isUsed = ([schema]: [string, unknown]) => text.includes(`"#/components/schemas/${schema}"`)
-      const schemas = Object.fromEntries(Object.entries(components.schemas).filter(isUsed))
-      return { ...document, paths: { [path]: { [method]: described } }, components: { ...components, schemas } }
-    }
-  return undefined
 }
 
 interface OpenApi {
@@ -102,11 +94,11 @@ const pollIntervalMs = 100
 const maxFoundRules = 10
 
 const readJournal = async (service: ControlClient, query: string) =>
-  parseBounded((await service.send('GET', `/requests?${query}`)).text) as readonly JournalEntry[]
+  JSON.parse((await service.send('GET', `/requests?${query}`)).text) as readonly JournalEntry[]
 
 const lastIdOf = async (service: ControlClient) => (await readJournal(service, 'limit=1')).at(-1)?.id ?? 0
 
-export const tools = ({ services, directory, commandLine, sleep }: ToolSettings) => [
+export const tools = ({ services, directory, commandLine }: ToolSettings) => [
   tool({
     name: 'read_contract',
     title: 'Read the contract',
@@ -115,7 +107,7 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
     input: partial({
       rules: ruleIds,
       profile: { ...profile, description: `Only the rules of this profile. ${profile.description}` },
-      search: text(`Words, such as: put missing id. The ${maxFoundRules} rules that have most of them, those first.`),
+      search: string(`Words, such as: put missing id. The ${maxFoundRules} rules that have most of them, those first.`),
     }),
     output: object({ rules: arrayOf(contractRule) }),
     annotations: { readOnlyHint: true, openWorldHint: false },
@@ -140,23 +132,36 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
     title: 'Read the OpenAPI document',
     description:
       'Returns the OpenAPI 3.0.1 document of one operation, with the schemas that it uses; without an operation, the list of them.',
-    input: object({ profile }, { operation: text('Such as POST /api/todoitems, or createItem.') }),
+    input: object({ profile }, { operation: string('Such as POST /api/todoitems, or createItem.') }),
     output: partial({
-      operations: arrayOf(object({ operation: text(), request: text(), summary: text() })),
+      operations: arrayOf(object({ operation: string(), request: string(), summary: string() })),
       document: { type: 'object' },
     }),
     annotations: { readOnlyHint: true, openWorldHint: false },
     async run({ profile: name, operation }) {
-      const { paths } = openApiDocumentOf(name) as object as OpenApi
+      const { paths, components, ...document } = openApiDocumentOf(name) as object as OpenApi
       const operations = Object.entries(paths).flatMap(([path, methods]) =>
-        Object.entries(methods).map(([method, { operationId, summary }]) => {
-          return { operation: operationId, request: `${method.toUpperCase()} ${path}`, summary }
+        Object.entries(methods).map(([method, described]) => {
+          return { path, method, described, request: `${method.toUpperCase()} ${path}` }
         }),
       )
-      if (operation === undefined) return { data: { operations } }
-      const document = documentOfOperation(name, operation)
-      if (document) return { data: { document } }
-      throw new Error(`There is no operation ${operation}: use ${operations.map(({ request }) => request).join(', ')}.`)
+      if (operation === undefined) {
+        const listed = operations.map(({ described: { operationId, summary }, request }) => {
+          return { operation: operationId, request, summary }
+        })
+        return { data: { operations: listed } }
+      }
+      const found = operations.find(({ described, request }) => [described.operationId, request].includes(operation))
+      if (!found)
+        throw new Error(
+          `There is no operation ${operation}: use ${operations.map(({ request }) => request).join(', ')}.`,
+        )
+      const { path, method, described } = found
+      const json = JSON.stringify(described)
+      const isUsed = ([schema]: [string, unknown]) => json.includes(`"#/components/schemas/${schema}"`)
+      const schemas = Object.fromEntries(Object.entries(components.schemas).filter(isUsed))
+      const reduced = { paths: { [path]: { [method]: described } }, components: { ...components, schemas } }
+      return { data: { document: { ...document, ...reduced } } }
     },
   }),
 
@@ -170,12 +175,12 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
       {
         url,
         isStartedHere: boolean('It was started for this session, and stops with it.'),
-        store: text('Where the items are.'),
+        store: string('Where the items are.'),
         operations: arrayOf(
-          object({ method: text(), path: text(), needsToken: boolean(), failures: arrayOf(integer()) }),
+          object({ method: string(), path: string(), needsToken: boolean(), failures: arrayOf(integer()) }),
         ),
       },
-      { note: text('Why it is not the service that runs, or only a space of it.') },
+      { note: string('Why it is not the service that runs, or only a space of it.') },
     ),
     annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: true, openWorldHint: false },
     async run(input) {
@@ -236,7 +241,7 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
     description:
       'Items as at the start (Profile A none, Profile B three), no faults, an empty journal. Refuses to delete what is saved in a file or database.',
     input: partial(ofService),
-    output: object({ url, message: text() }),
+    output: object({ url, message: string() }),
     annotations: { destructiveHint: true, idempotentHint: true, openWorldHint: false },
     async run(input) {
       const { service, baseUrl } = await services.connect(input.profile, input.space, 'change')
@@ -269,9 +274,9 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
         requests: arrayOf({
           ...journalEntry,
           required: ['id', 'method', 'path', 'state', 'status', 'rules'],
-          properties: { ...journalEntry.properties, requestBody: text('Without id: the beginning.') },
+          properties: { ...journalEntry.properties, requestBody: string('Without id: the beginning.') },
         }),
-        rules: mapOf(text('The sentence of a rule that was broken.')),
+        rules: mapOf(string('The sentence of a rule that was broken.')),
         lastId: integer('For since.'),
       },
       { more },
@@ -304,8 +309,8 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
       'Waits until a client has sent a request that matches, and returns it as requests does. Without since, the first one after the last call of service, requests or this tool.',
     input: partial({
       ...ofService,
-      method: text('Such as POST; any, where absent.'),
-      path: text('How the path begins, such as /api/todoitems; any, where absent.'),
+      method: string('Such as POST; any, where absent.'),
+      path: string('How the path begins, such as /api/todoitems; any, where absent.'),
       since: integer('Only a request after the one with this id.', { minimum: 0 }),
       seconds: integer('How long to wait, 1 to 300; 30, where absent.', { minimum: 1, maximum: 300 }),
     }),
@@ -325,7 +330,7 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
           services.lastIds.set(baseUrl, found.id)
           return { data: { url: baseUrl, lastId: found.id, request: firstOf([summarize(found)], 1, 300).shown[0] } }
         }
-        await sleep(pollIntervalMs, signal)
+        await sleep(pollIntervalMs, undefined, { signal })
       }
       return { data: { url: baseUrl, lastId } }
     },
@@ -340,15 +345,15 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
     output: object({
       url,
       requests: wholeNumber,
-      met: arrayOf(text()),
+      met: arrayOf(string()),
       broken: arrayOf(contractRule),
-      untouched: arrayOf(text()),
+      untouched: arrayOf(string()),
     }),
     annotations: { readOnlyHint: true, openWorldHint: false },
     async run({ profile: name, space: spaceName }) {
       const { service, baseUrl } = await services.connect(name, spaceName, 'read')
       const used = new URL(baseUrl).pathname.replace(/^\/~?/, '')
-      const spaces = parseBounded((await service.send('GET', '/spaces')).text) as readonly SpaceUse[]
+      const spaces = JSON.parse((await service.send('GET', '/spaces')).text) as readonly SpaceUse[]
       const { requests = 0, met = [], broken = [] } = spaces.find((use) => use.name === used) ?? {}
       const { rules } = contracts[service.profile]
       const untouched = [...rulesToMeet(profiles[service.profile])].filter((id) => ![...met, ...broken].includes(id))
@@ -371,7 +376,9 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
     output: object(
       {
         url,
-        faults: arrayOf(object({ id: wholeNumber, description: text('Which requests get what.'), used: wholeNumber })),
+        faults: arrayOf(
+          object({ id: wholeNumber, description: string('Which requests get what.'), used: wholeNumber }),
+        ),
       },
       { more },
     ),
@@ -380,7 +387,7 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
       const { service, baseUrl } = await services.connect(name, spaceName, add || clear ? 'change' : 'read')
       if (clear) await service.send('PUT', '/faults', add ? [add] : [])
       else if (add) await service.send('POST', '/faults', add)
-      const all: readonly ActiveFault[] = parseBounded((await service.send('GET', '/faults')).text) as ActiveFault[]
+      const all: readonly ActiveFault[] = JSON.parse((await service.send('GET', '/faults')).text) as ActiveFault[]
       const described = all.map(({ id, description, used }) => ({ id, description, used }))
       const { shown, left } = firstOf(described, 100)
       const rest = left > 0 && { more: `${left} more faults: GET ${baseUrl}/__admin/faults.` }
@@ -394,15 +401,15 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
     description:
       'Returns a bearer token for /secret and /swagger/v1/swagger.json. Services in development mode that this user runs on this machine accept it, no others do.',
     input: partial({
-      name: text('Name of the caller, which /secret greets; developer, where absent.', { pattern: '\\S' }),
-      scopes: { ...arrayOf(text()), description: 'Scopes of the token, an array of strings.' },
-      roles: { ...arrayOf(text()), description: 'Roles of the caller, an array of strings.' },
+      name: string('Name of the caller, which /secret greets; developer, where absent.', { pattern: '\\S' }),
+      scopes: { ...arrayOf(string()), description: 'Scopes of the token, an array of strings.' },
+      roles: { ...arrayOf(string()), description: 'Roles of the caller, an array of strings.' },
       validForSeconds: integer(
         `At most ${maxValidForSeconds} (ten years); 3600, where absent; a negative number for a token that has expired.`,
         { minimum: -maxValidForSeconds, maximum: maxValidForSeconds },
       ),
     }),
-    output: object({ token: text(), expires: text() }),
+    output: object({ token: string(), expires: string() }),
     annotations: { destructiveHint: false, openWorldHint: false },
     async run(request) {
       const created = await createDevToken(directory, request)
@@ -417,7 +424,7 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
     description:
       'Checks a running server on this machine, in whatever language it is written, against the contract: some six thousand requests, a few seconds. It changes only items that it creates, and deletes them. Each failure has its rule, what was expected, and shell commands that repeat it. Fix the first failure first.',
     input: object(
-      { url: text('Base URL of the server, without /api/todoitems: http://localhost:8080.'), profile },
+      { url: string('Base URL of the server, without /api/todoitems: http://localhost:8080.'), profile },
       {
         quick: boolean('Check only what is specified, in about half the time.'),
         only: { ...ruleIds, description: `Check only these rules. ${ruleIds.description}` },
@@ -425,7 +432,7 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
           'The server was started for this run and may lose all its items: check what it starts with, too.',
         ),
         strict: boolean('Count deviations from choices as failures; otherwise they are notes.'),
-        token: text(
+        token: string(
           'A bearer token that the server accepts, for the rules about tokens (S3, S4, S6); that of the tool token for this service.',
         ),
       },
@@ -440,14 +447,15 @@ export const tools = ({ services, directory, commandLine, sleep }: ToolSettings)
         skipped: wholeNumber,
         failures: arrayOf(outcome),
         notes: arrayOf(outcome),
-        leftovers: arrayOf(text('Path of an item of this run that could not be deleted.')),
+        leftovers: arrayOf(string('Path of an item of this run that could not be deleted.')),
       },
       { more },
     ),
     annotations: { destructiveHint: false, openWorldHint: false },
     async run({ url: sent, profile: name, only, token, ...options }, { signal, reportProgress }) {
-      const target = readServerUrl(sent)
-      if (typeof target === 'object') throw new Error(target.problem)
+      const problems: string[] = []
+      const target = readServerUrl(sent, problems)
+      if (problems.length > 0) throw new Error(problems.join())
       const { read, expects } = bearerToken('')
       if (token !== undefined && read(token) === undefined) throw new Error(`The argument token must be ${expects}.`)
       if (!services.mayVerify(target))

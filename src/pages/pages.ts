@@ -112,7 +112,7 @@ function fileRoutes(path: string, files: Readonly<Record<string, readonly URL[]>
       path: `${path}/${name}`,
       isPageFile: true,
       execute: async (input) =>
-        respond(input, types[name.slice(name.lastIndexOf('.') + 1)] ?? '', await encodedFile(parts), 'no-cache'),
+        fileResponse(input, types[name.slice(name.lastIndexOf('.') + 1)] ?? '', await encodedFile(parts), 'no-cache'),
     }),
   )
 }
@@ -126,7 +126,7 @@ async function htmlResponse(
 ): Promise<Response> {
   const all: Readonly<Record<string, string>> = { prefix: input.pathPrefix, ...values }
   const html = (await readFile(pageFile(name), 'utf8')).replace(/\{(\w+)\}/g, (text, key) => all[key] ?? text)
-  return respond(input, 'text/html; charset=utf-8', encode(Buffer.from(html), false), cacheControl)
+  return fileResponse(input, 'text/html; charset=utf-8', encode(Buffer.from(html), false), cacheControl)
 }
 
 /** Images may be data: URLs, because Swagger UI uses them for its icons. */
@@ -142,7 +142,7 @@ const contentSecurityPolicy = [
 ].join('; ')
 
 /** Responds with a file, or with 304 if the client already has this version. */
-async function respond(
+async function fileResponse(
   { request }: PageInput,
   type: string,
   { etag, plain, compressed }: Encoded,

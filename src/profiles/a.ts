@@ -1,5 +1,5 @@
-import { boolean, type NamedSchema, nullable, object, type Schema, text, type ValueOf } from '../common/schema.ts'
-import { ifMatch, respondToPut, respondWith } from '../http/conditional.ts'
+import { boolean, type NamedSchema, nullable, object, type Schema, string, type ValueOf } from '../common/schema.ts'
+import { conditionalResponse, ifMatch, putResponse } from '../http/conditional.ts'
 import { errors, Rejection } from '../http/errors.ts'
 import { int64 } from '../http/int64.ts'
 import { hasRetryAfter, jsonType, noContent, retryAfter } from '../http/response.ts'
@@ -8,7 +8,7 @@ import type { CollectionType } from '../store/store.ts'
 import { etagHeader, itemsPath, itemsTag, listRoute, outcomeErrors, type Profile } from './profile.ts'
 
 const id: Schema<string> = { type: 'integer', format: 'int64' }
-const fields = { name: { ...nullable(text()), default: null }, isComplete: boolean() }
+const fields = { name: { ...nullable(string()), default: null }, isComplete: boolean() }
 const example = { name: 'walk the dog', isComplete: false }
 
 const newItem = { name: 'NewTodoItem', ...object(fields), example }
@@ -49,7 +49,7 @@ const routes = [
     path: itemsPath,
     body: newItem,
     execute: ({ body, space }) => space.items.create(body),
-    respond(created, input) {
+    toResponse(created, input) {
       if (typeof created === 'string') return outcomeErrors[created]
       const location = `${input.baseUrl}${itemsPath}/${created.key}`
       return { status: 201, headers: { 'content-type': jsonType, location, etag: created.etag }, body: created.json }
@@ -66,7 +66,7 @@ const routes = [
     },
     method: 'GET',
     execute: ({ id, space }) => space.items.get(id),
-    respond: (found, input) => (found === 'not-found' ? outcomeErrors[found] : respondWith(input, found)),
+    toResponse: (found, input) => (found === 'not-found' ? outcomeErrors[found] : conditionalResponse(input, found)),
   }),
   route({
     ...item,
@@ -87,8 +87,8 @@ const routes = [
       input.body.id === input.id
         ? input.space.items.update(input.id, input.body, ifMatch(input))
         : new Rejection('ids-differ'),
-    respond(outcome, input) {
-      return typeof outcome === 'string' ? outcomeErrors[outcome] : respondToPut(input, outcome)
+    toResponse(outcome, input) {
+      return typeof outcome === 'string' ? outcomeErrors[outcome] : putResponse(input, outcome)
     },
   }),
   route({
@@ -102,7 +102,7 @@ const routes = [
     },
     method: 'DELETE',
     execute: (input) => input.space.items.delete(input.id, ifMatch(input)),
-    respond: (outcome) => (outcome === 'deleted' ? noContent : outcomeErrors[outcome]),
+    toResponse: (outcome) => (outcome === 'deleted' ? noContent : outcomeErrors[outcome]),
   }),
 ]
 

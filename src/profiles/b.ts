@@ -74,7 +74,7 @@ const routes = [
     path: itemsPath,
     body: sentItem,
     execute: ({ body, space }) => space.items.create(body, body.id),
-    respond: (outcome) => (typeof outcome === 'string' ? outcomeErrors[outcome] : json(200, outcome.json)),
+    toResponse: (outcome) => (typeof outcome === 'string' ? outcomeErrors[outcome] : json(200, outcome.json)),
   }),
   route({
     operation: 'updateItem',
@@ -88,7 +88,7 @@ const routes = [
     path: itemsPath,
     body: sentItem,
     execute: ({ body, space }) => space.items.update(body.id, body),
-    respond: (outcome) => (typeof outcome === 'string' ? outcomeErrors[outcome] : noContent),
+    toResponse: (outcome) => (typeof outcome === 'string' ? outcomeErrors[outcome] : noContent),
   }),
   route({
     operation: 'deleteItem',
@@ -102,7 +102,7 @@ const routes = [
     path: `${itemsPath}/{id}`,
     id: { schema: id, parse: parseId },
     execute: ({ id, space }) => space.items.delete(id),
-    respond: (outcome) => (outcome === 'deleted' ? noContent : outcomeErrors[outcome]),
+    toResponse: (outcome) => (outcome === 'deleted' ? noContent : outcomeErrors[outcome]),
   }),
 ]
 

@@ -1,5 +1,5 @@
 import type { NamedSchema } from '../common/schema.ts'
-import { respondWith } from '../http/conditional.ts'
+import { conditionalResponse } from '../http/conditional.ts'
 import type { RequestContext } from '../http/context.ts'
 import type { Api } from '../http/dispatch.ts'
 import { type ErrorCode, Rejection } from '../http/errors.ts'
@@ -101,5 +101,5 @@ export const listRoute = (itemSchema: NamedSchema, order: string) =>
     method: 'GET',
     path: itemsPath,
     execute: ({ space, request }) => space.items.list(request),
-    respond: (list, input) => respondWith(input, list),
+    toResponse: (list, input) => conditionalResponse(input, list),
   })

@@ -1,10 +1,10 @@
 import { profiles } from '../app.ts'
-import { createClient, NoResponseError, type Response } from '../common/client.ts'
 import { escapeText } from '../common/escape.ts'
-import { parseBounded, tryParse } from '../common/json.ts'
 import type { Info } from '../control/schema.ts'
+import { Rejection } from '../http/errors.ts'
+import { parseJson } from '../http/json-body.ts'
 import type { ProfileName } from '../profiles/profile.ts'
-import { commandHeader } from './find-service.ts'
+import { type ServerResponse, sendRequest } from './client.ts'
 
 interface ControlClientOptions {
   readonly space?: string | undefined
@@ -20,20 +20,14 @@ export interface ControlClient extends Pick<Info, 'store' | 'isPersistent' | 'op
   /** Names the service and the space in messages. */
   readonly name: string
   /** Sends a request to the control API. Throws a `ControlError` for a response that is not a success. */
-  send(method: string, path: string, body?: unknown): Promise<Response>
+  send(method: string, path: string, body?: unknown): Promise<ServerResponse>
   /** Restores the items of the start, removes the faults and empties the journal. Returns a sentence that says so. */
   reset(): Promise<string>
   /**
    * Describes the items in a file or a database that are lost if all items are replaced by `restored` (default: the
    * items of the start). Returns undefined if none are.
    */
-  findLoss(restored?: readonly unknown[]): Promise<Loss | undefined>
-}
-
-interface Loss {
-  readonly sentence: string
-  /** `it` for one item, `them` for several. */
-  readonly pronoun: string
+  findLoss(restored?: readonly unknown[]): Promise<{ readonly sentence: string; readonly pronoun: string } | undefined>
 }
 
 /** Thrown if the control API cannot be used, or rejects a request; the message says what to do. */
@@ -51,27 +45,25 @@ export async function connectControl(
   url: string,
   { space, token, tokenCommand }: ControlClientOptions,
 ): Promise<ControlClient> {
-  // The development certificate is self-signed, so any certificate is accepted unless a token is sent.
-  const client = createClient(url, { insecure: token === undefined })
-  const headers = { ...commandHeader, 'x-todo-space': space, authorization: token && `Bearer ${token}` }
+  const headers = { 'x-todo-space': space, authorization: token && `Bearer ${token}` }
   const send: ControlClient['send'] = async (method, path, body) => {
-    const response = await client.send(method, `/__admin${path}`, body, headers).catch((cause) => {
-      if (!(cause instanceof NoResponseError)) throw cause
+    const request = { method, headers, body, checksCertificate: token !== undefined }
+    const response = await sendRequest(`${url}/__admin${path}`, request).catch(({ message }: Error) => {
       throw new ControlError(
-        `No server responds at ${url} (${printable(cause.message)}): check the URL, or start the service.`,
+        `No server responds at ${url} (${printable(message)}): check the URL, or start the service.`,
       )
     })
     if (response.status < 300) return response
-    throw describeRejection(response, client.url, tokenCommand)
+    throw describeRejection(response, url, tokenCommand)
   }
   const getItems = async (): Promise<readonly unknown[]> => {
-    const items = tryParse((await send('GET', '/items')).text, parseBounded)
+    const items = tryParse((await send('GET', '/items')).text)
     if (Array.isArray(items)) return items
     throw new ControlError(`The server at ${url} sends items that cannot be read: is it a todo-service?`)
   }
   const response = await send('GET', '/info')
   const info = readInfo(response.text)
-  if (!info) throw describeRejection(response, client.url, tokenCommand)
+  if (!info) throw describeRejection(response, url, tokenCommand)
   const name = `${space === undefined ? '' : `Space ${space} of `}${info.title} at ${url}`
   return {
     ...info,
@@ -96,23 +88,26 @@ export async function connectControl(
   }
 }
 
+/** Far above what a service sends. */
+const maxJsonValues = 2_000_000
+
+/** Returns undefined for a text that is not JSON, or that would take too much memory. */
+function tryParse(text: string): unknown {
+  const parsed = parseJson(Buffer.from(text), (json): unknown => JSON.parse(json), undefined, maxJsonValues)
+  return parsed instanceof Rejection ? undefined : parsed
+}
+
 /** Reads the response of GET /__admin/info; returns undefined if another program has sent it. */
 function readInfo(text: string) {
-  const {
-    profile,
-    title,
-    store,
-    isPersistent,
-    spaces,
-    operations = [],
-  }: Partial<Info> = Object(tryParse(text, parseBounded))
+  const info: Partial<Info> = Object(tryParse(text))
+  const { profile, title, store, isPersistent, spaces, operations = [] } = info
   if (typeof profile !== 'string' || !Object.hasOwn(profiles, profile)) return undefined
   // The items of a service that does not say where they are may be in a file.
   const place = { title: printable(title), store: printable(store), isPersistent: isPersistent !== false, spaces }
   return { profile: profile as ProfileName, operations, ...place }
 }
 
-function describeRejection({ status, headers, text }: Response, url: string, tokenCommand: string): ControlError {
+function describeRejection({ status, headers, text }: ServerResponse, url: string, tokenCommand: string): ControlError {
   if (status === 401 || status === 403)
     return new ControlError(
       `The service at ${url} requires a token from this client: add --token "$(${tokenCommand})".`,
@@ -130,7 +125,7 @@ const maxMistakes = 10
 
 /** Returns the mistakes that a problem document lists, or else its title. */
 function reasonOf(problem: string): string | undefined {
-  const { title, errors } = Object(tryParse(problem, parseBounded))
+  const { title, errors } = Object(tryParse(problem))
   if (typeof title !== 'string') return undefined
   const mistakes = Object.values(Object(errors)).flat()
   const more = mistakes.length > maxMistakes ? [`${mistakes.length - maxMistakes} more mistakes.`] : []

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { profiles } from '../app.ts'
 import { escapeText } from '../common/escape.ts'
 import { isObject } from '../common/json.ts'
-import { nullable, object, text } from '../common/schema.ts'
+import { nullable, object, string } from '../common/schema.ts'
 import { StartError } from '../common/start-error.ts'
 import { arrayCheck } from '../http/body-reader.ts'
 import { Rejection } from '../http/errors.ts'
@@ -29,7 +29,7 @@ const checks = {
   a: arrayCheck(
     object({
       ...profileA.itemSchema.properties,
-      secret: { ...nullable(text()), default: null, pattern: withoutNul },
+      secret: { ...nullable(string()), default: null, pattern: withoutNul },
     }),
     'id',
   ),

@@ -1,9 +1,10 @@
 import { statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { attempt } from '../common/attempt.ts'
+import { quote } from '../common/escape.ts'
 import type { Config } from '../config/config.ts'
 import { devCertificateFile } from '../server/dev-certificate.ts'
 import { devKeyFile } from '../tokens/dev-key.ts'
-import { quote } from './shell.ts'
 
 /** Returns a line for each file of the service that other users can read or write: it says what to do. */
 export function findOpenFiles(
@@ -22,16 +23,7 @@ export function findOpenFiles(
 
 /** Considers the mode of the file alone, not that of its directory. */
 function describe(file: string, andBeside = ''): string[] {
-  const mode = modeOf(file)
+  const mode = attempt(() => statSync(file).mode, 0)
   const access = [...(mode & 0o044 ? ['read'] : []), ...(mode & 0o022 ? ['write'] : [])].join(' and ')
   return access ? [`Other users may ${access} ${file}. To change that: chmod 600 ${quote(file)}${andBeside}`] : []
-}
-
-/** Returns 0 if there is no such file. */
-function modeOf(file: string): number {
-  try {
-    return statSync(file).mode
-  } catch {
-    return 0
-  }
 }

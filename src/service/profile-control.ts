@@ -2,95 +2,126 @@ import { randomInt, randomUUID, X509Certificate } from 'node:crypto'
 import { type AppSettings, appApi, profileApi, profiles } from '../app.ts'
 import { rules as contractRules } from '../common/rules.ts'
 import type { Config } from '../config/config.ts'
+import { createCodes } from '../control/codes.ts'
 import { Control } from '../control/control.ts'
 import { Faults, faultErrors } from '../control/faults.ts'
 import type { ServiceInfo } from '../control/schema.ts'
 import type { SpaceItems } from '../control/space.ts'
 import { documentsOf, type Profile, rulesOf, rulesToMeet } from '../profiles/profile.ts'
-import { defaultSpace, type Spaces, UnavailableError } from '../store/store.ts'
+import { defaultSpace, type Spaces, setRecent, UnavailableError } from '../store/store.ts'
 import type { Clock } from './clock.ts'
-import type { SpaceUsers } from './space-users.ts'
 import { controlBodyBytes } from './stores.ts'
 
-export interface ControlledService {
+interface ControlledService {
   readonly config: Config
+  readonly control: NonNullable<Config['control']>
   readonly spaces: Spaces
-  readonly spaceUsers: SpaceUsers
-  /** Returns the part of GET /__admin/info that is the same for all profiles and spaces. */
+  /** Whether a space that no profile uses any more is deleted with its items. */
+  readonly hasTemporarySpaces: boolean
   readonly serviceInfo: () => ServiceInfo
 }
 
-export function controlledProfile(
+export type CreateControl = (
   profile: Profile,
-  { config, spaces, spaceUsers, serviceInfo }: ControlledService,
-  controlSettings: NonNullable<Config['control']>,
   settings: AppSettings,
   /** Returns the certificate in PEM format, which may include the private key; undefined without HTTPS. */
   certificate: () => string | undefined,
-): Control {
-  const { collection } = profile
-  const itemsOf = (space: string): SpaceItems => {
-    spaceUsers.add(space)
+) => Control
+
+/** How many deleted spaces are remembered. */
+const maxDeletions = 10_000
+
+/** Returns the function that creates the controls of the profiles of a service, which share its spaces. */
+export function controlFactory({
+  config,
+  control: { faults, maxSpaces, spaceTtlMs },
+  spaces,
+  hasTemporarySpaces,
+  serviceInfo,
+}: ControlledService): CreateControl {
+  const controls: Control[] = []
+  /** How many profiles use a space. */
+  const users = new Map<string, number>()
+  /** How often each space was deleted: a token for a space ends with it. */
+  const deletions = new Map<string, number>()
+  const deletionsOf = (space: string) => deletions.get(space) ?? 0
+
+  function release(space: string): void {
+    const count = (users.get(space) ?? 0) - 1
+    if (count > 0) users.set(space, count)
+    else {
+      users.delete(space)
+      if (hasTemporarySpaces) void spaces.deleteSpace(space)
+    }
+  }
+
+  function openItems(collection: string, space: string): SpaceItems {
+    users.set(space, (users.get(space) ?? 0) + 1)
     let isDisposed = false
     const open = () => {
       // The request was delayed until its space had ended. Opening the space would create it again, and nobody uses it.
-      if (isDisposed && spaceUsers.areTemporary) throw new UnavailableError('The space has ended.')
-      return spaces.collection(collection.name, space)
+      if (isDisposed && hasTemporarySpaces) throw new UnavailableError('The space has ended.')
+      return spaces.collection(collection, space)
     }
     // The default space never ends, so it is opened once.
     const always = space === defaultSpace ? open() : undefined
-    const items = () => always ?? open()
     return {
       get collection() {
-        return items()
+        return always ?? open()
       },
-      list: (reader) => items().list(reader),
-      reset: () => items().replaceAll(collection.startingDocuments),
-      putItems: (sent, ifMatch) => items().replaceAll(documentsOf(collection, sent), ifMatch),
       dispose() {
         isDisposed = true
-        spaceUsers.remove(space)
+        release(space)
       },
     }
   }
-  const { random, now, newPageToken, requireAuth } = settings
-  const toMeet = rulesToMeet(profile)
-  const rulesOfProfile = contractRules
-    .filter(({ id }) => ['G', 'S', profile.name.toUpperCase()].includes(id.charAt(0)))
-    .map((rule) => ({ ...rule, canBeMet: toMeet.has(rule.id) }))
-  const control = new Control({
-    api: appApi(profile, { ...settings, hasApp: true }),
-    spaces: config.spaces,
-    itemsOf,
-    startingCount: collection.startingDocuments.length,
-    async countItems() {
-      const all = await spaces.listSpaces()
-      return new Map(all.map(({ name, items }) => [name, items[collection.name]]))
-    },
-    deleteItems: (space) => spaceUsers.delete(space),
-    deletionsOf: spaceUsers.deletionsOf,
-    itemSchema: profile.itemSchema,
-    keyMember: collection.keyMember,
-    rulesOf: (context, response) => rulesOf(profile, context, response),
-    settings,
-    verifyToken: settings.verifyDevToken ?? settings.verifyToken,
-    ...controlSettings,
-    faults: { faults: controlSettings.faults, random },
-    maxBodyBytes: controlBodyBytes(config),
-    now,
-    info: () => ({
-      ...serviceInfo(),
-      certificate: describeCertificate(certificate()),
-      flags: { requireAuth },
-      rules: rulesOfProfile,
-    }),
-    instance: randomUUID(),
-    newToken: newPageToken,
-    // Neither --seed nor --now has an effect on codes: a code must be unpredictable, and expire.
-    codes: { randomInt, now: () => new Date() },
-  })
-  spaceUsers.controls.push(control)
-  return control
+
+  return (profile, settings, certificate) => {
+    const { collection, itemSchema } = profile
+    const { random, now, newPageToken, requireAuth } = settings
+    const toMeet = rulesToMeet(profile)
+    const rules = contractRules
+      .filter(({ id }) => ['G', 'S', profile.name.toUpperCase()].includes(id.charAt(0)))
+      .map((rule) => ({ ...rule, canBeMet: toMeet.has(rule.id) }))
+    const control = new Control({
+      api: appApi(profile, settings, true),
+      settings,
+      verifyToken: settings.verifyDevToken ?? settings.verifyToken,
+      maxBodyBytes: controlBodyBytes(config),
+      now,
+      faults: { faults, random },
+      rulesOf: (context, response) => rulesOf(profile, context, response),
+      spaces: config.spaces,
+      maxSpaces,
+      spaceTtlMs,
+      itemSchema,
+      collection,
+      documentsOf: (items) => documentsOf(collection, items),
+      itemsOf: (space) => openItems(collection.name, space),
+      async countItems() {
+        const all = await spaces.listSpaces()
+        return new Map(all.map(({ name, items }) => [name, items[collection.name]]))
+      },
+      async deleteItems(space) {
+        await spaces.deleteSpace(space)
+        setRecent(deletions, space, deletionsOf(space) + 1, maxDeletions)
+        for (const each of controls) each.forget(space)
+      },
+      deletionsOf,
+      info: () => ({
+        ...serviceInfo(),
+        certificate: describeCertificate(certificate()),
+        flags: { requireAuth },
+        rules,
+      }),
+      instance: randomUUID(),
+      newToken: newPageToken,
+      // Neither --seed nor --now has an effect on codes: a code must be unpredictable, and expire.
+      codes: createCodes({ randomInt, now: () => new Date(), monotonicNow: settings.monotonicNow }),
+    })
+    controls.push(control)
+    return control
+  }
 }
 
 /**

@@ -4,12 +4,13 @@ import type { ProfileUrls } from '../common/profile-urls.ts'
 import { StartError } from '../common/start-error.ts'
 import type { Config } from '../config/config.ts'
 import type { Control } from '../control/control.ts'
-import type { HttpHandler } from '../http/dispatch.ts'
 import type { Profile, ProfileName } from '../profiles/profile.ts'
 import type { Credentials } from '../server/dev-certificate.ts'
 import type { listen } from '../server/listen.ts'
 import type { Address, Listening, ServerContext } from '../server/server.ts'
-import type { ControlledService } from './profile-control.ts'
+import type { Spaces } from '../store/store.ts'
+import type { CreateControl } from './profile-control.ts'
+import type { UnusablePort } from './unusable-ports.ts'
 
 export interface RunningProfile extends Pick<Listening, 'close' | 'destroy'> {
   readonly urls: ProfileUrls
@@ -18,24 +19,16 @@ export interface RunningProfile extends Pick<Listening, 'close' | 'destroy'> {
 }
 
 /** Settings that are the same for all profiles of a service. */
-interface ProfileSettings extends ControlledService {
+interface ProfileSettings {
+  readonly config: Config
+  readonly spaces: Spaces
+  /** Undefined without a control API. */
+  readonly createControl: CreateControl | undefined
   readonly appSettings: Omit<AppSettings, 'redirectPort' | 'redirectsToHttps'>
   readonly serverContext: ServerContext
   readonly credentials: Credentials | undefined
   readonly listen: typeof listen
 }
-
-/** A port that is in use, or that this process has no permission to use. */
-export interface UnusablePort {
-  readonly port: number
-  readonly isHttps: boolean
-  /** The name of the flag that sets this port. */
-  readonly flag: string
-  readonly needsPrivileges: boolean
-}
-
-export const describeUnusablePort = ({ port, needsPrivileges }: UnusablePort) =>
-  `${port} ${needsPrivileges ? (port < 1024 ? 'needs privileges that this process does not have' : 'is reserved by the system') : 'is in use'}`
 
 export interface StartedProfile {
   readonly title: string
@@ -54,20 +47,24 @@ export async function startProfile(profile: Profile, shared: ProfileSettings): P
   const redirectsToHttps = mode === 'production' && (httpsRedirectPort ?? httpsPort) !== undefined
   const settings = { ...shared.appSettings, redirectPort: undefined, redirectsToHttps }
   let https: Listening | undefined
-  // Imported here, because production does not load this code.
-  const control =
-    config.control &&
-    (await import('./profile-control.ts')).controlledProfile(profile, shared, config.control, settings, () =>
-      https ? credentials?.cert : undefined,
-    )
-  const listeners = new ProfileListeners(profile.name, shared)
-  const open = (address: Address, redirectPort?: number) =>
-    listeners.open(control ?? app(profile, shared.spaces, { ...settings, redirectPort }), address)
+  const control = shared.createControl?.(profile, settings, () => (https ? credentials?.cert : undefined))
+  const listeners: Listening[] = []
+  const unusable: UnusablePort[] = []
+  /** Listens on a port; returns undefined if the port is in use or needs privileges. */
+  const open = async (address: Address, redirectPort?: number) => {
+    const handler = control ?? app(profile, shared.spaces, { ...settings, redirectPort })
+    const listening = await shared.listen(handler, address, shared.serverContext).catch((cause) => {
+      unusable.push(unusablePort(cause, address, config.ports[profile.name]))
+      return undefined
+    })
+    if (listening) listeners.push(listening)
+    return listening
+  }
   const openHttps = async () =>
     httpsPort === undefined ? undefined : open({ name: profile.name, host, port: httpsPort, credentials })
   const stop = async (how: 'close' | 'destroy') => {
     control?.close()
-    await listeners.end(how)
+    await Promise.all(listeners.map((listening) => listening[how]()))
   }
   try {
     // In production HTTPS listens first, because HTTP redirects to its port.
@@ -77,7 +74,6 @@ export async function startProfile(profile: Profile, shared: ProfileSettings): P
       redirectsToHttps ? (httpsRedirectPort ?? https?.port) : undefined,
     )
     if (mode === 'development' && http) https = await openHttps()
-    const { unusable } = listeners
     if (!http || (mode === 'production' && unusable.length > 0)) {
       await stop('destroy')
       return { title, running: undefined, unusable }
@@ -101,41 +97,6 @@ export async function startProfile(profile: Profile, shared: ProfileSettings): P
   }
 }
 
-/** The ports of one profile: those on which it listens, and those that are unusable. */
-class ProfileListeners {
-  readonly unusable: UnusablePort[] = []
-  readonly #profile: ProfileName
-  readonly #settings: ProfileSettings
-  readonly #listening: Listening[] = []
-
-  constructor(profile: ProfileName, settings: ProfileSettings) {
-    this.#profile = profile
-    this.#settings = settings
-  }
-
-  /** Listens on a port; returns undefined if the port is in use or needs privileges. */
-  async open(handler: HttpHandler, address: Address): Promise<Listening | undefined> {
-    const { listen, serverContext, config } = this.#settings
-    try {
-      const listening = await listen(handler, address, serverContext)
-      this.#listening.push(listening)
-      return listening
-    } catch (cause) {
-      const { code = '', message } = cause as NodeJS.ErrnoException
-      if (code !== 'EADDRINUSE' && code !== 'EACCES') throw new StartError(describeListenError(code, message, address))
-      const isHttps = address.credentials !== undefined
-      const { flag } = config.ports[this.#profile][isHttps ? 'https' : 'http']
-      const needsPrivileges = code === 'EACCES'
-      this.unusable.push({ port: address.port, isHttps, flag, needsPrivileges })
-      return undefined
-    }
-  }
-
-  async end(how: 'close' | 'destroy'): Promise<void> {
-    await Promise.all(this.#listening.map((listening) => listening[how]()))
-  }
-}
-
 /** Returns the HTTPS port. On another HTTP port than its default, a profile with a development certificate has none. */
 function httpsPortOf(profile: Profile, { ports, https: config }: Config) {
   const { http, https } = ports[profile.name]
@@ -155,25 +116,30 @@ function urlsOf(
   const isEveryInterface = host === undefined || host === '0.0.0.0' || host === '::'
   const name = isEveryInterface ? 'localhost' : host
   const urls = urlsAt(name, ports)
+  const networkUrls = isEveryInterface ? networkAddresses().flatMap((address) => urlsAt(address, ports)) : []
   return {
     urls,
     ...(name === 'localhost' && { emulatorUrls: urlsAt('10.0.2.2', ports) }),
-    ...(isEveryInterface && networkUrlsOf(ports, hasSpaces)),
+    ...(isEveryInterface && { isListeningOnNetwork: true, networkUrls }),
+    ...(hasSpaces && networkUrls.length > 0 && { spaceUrls: [`${networkUrls[0]}/~NAME`] }),
     ...(hasApp && { app: `${urls[0]}/app` }),
     swagger: `${urls[0]}/swagger`,
   }
-}
-
-function networkUrlsOf(ports: Record<string, number>, hasSpaces: boolean): Partial<ProfileUrls> {
-  const networkUrls = networkAddresses().flatMap((address) => urlsAt(address, ports))
-  const [first] = networkUrls
-  return { isListeningOnNetwork: true, networkUrls, ...(hasSpaces && first && { spaceUrls: [`${first}/~NAME`] }) }
 }
 
 const networkAddresses = () =>
   Object.values(networkInterfaces())
     .flatMap((all = []) => all.filter(({ internal, family }) => !internal && family === 'IPv4'))
     .map(({ address }) => address)
+
+/** Returns the port of an address on which listening has failed. Throws if another port would fail, too. */
+function unusablePort(cause: NodeJS.ErrnoException, address: Address, ports: Config['ports'][ProfileName]) {
+  const { code = '', message } = cause
+  if (code !== 'EADDRINUSE' && code !== 'EACCES') throw new StartError(describeListenError(code, message, address))
+  const isHttps = address.credentials !== undefined
+  const { flag } = ports[isHttps ? 'https' : 'http']
+  return { port: address.port, isHttps, flag, needsPrivileges: code === 'EACCES' }
+}
 
 const describeListenError = (code: string, message: string, { host = '', port }: Address) =>
   code === 'ENOTFOUND' || code === 'EADDRNOTAVAIL'

@@ -16,16 +16,9 @@ import { version } from '../version.ts'
 import type { Clock } from './clock.ts'
 import { readStartingItems } from './items-file.ts'
 import { findOpenFiles } from './private-files.ts'
-import { type RunningProfile, type StartedProfile, startProfile, type UnusablePort } from './profile-server.ts'
-import { spaceUsers } from './space-users.ts'
+import { type RunningProfile, type StartedProfile, startProfile } from './profile-server.ts'
 import { controlBodyBytes, type OpenSpaces, openStores } from './stores.ts'
-import {
-  createTokenVerification,
-  type DevTokenRequest,
-  type DevTokenSettings,
-  signDevToken,
-  type TokenVerification,
-} from './tokens.ts'
+import { createTokenVerification, type DevTokenRequest, type DevTokenSettings, signDevToken } from './tokens.ts'
 import type { CommandWith } from './unusable-ports.ts'
 
 export interface ServiceOptions extends DevTokenSettings {
@@ -47,13 +40,11 @@ export interface ServiceOptions extends DevTokenSettings {
 
 export type NewToken = (request?: DevTokenRequest) => Promise<string>
 
-export interface Service extends Pick<RunningProfile, 'close' | 'destroy'> {
+export interface Service extends Pick<RunningProfile, 'close' | 'destroy'>, Pick<OpenSpaces, 'isInPlace'> {
   readonly startMessage: StartMessage
   readonly profiles: readonly RunningProfile[]
   /** Creates a development token; undefined in production. */
   readonly newToken: NewToken | undefined
-  /** False if the data file was deleted, moved or replaced: the items are lost when the process ends. */
-  isInPlace(): boolean
 }
 
 /** The parts of a service that must be closed when it stops or cannot start. */
@@ -91,12 +82,12 @@ async function startParts(options: ServiceOptions, parts: StartedParts): Promise
   const served = readStartingItems(config.itemsFile, options.profiles)
   // The other workers wait for the database, because worker 1 has reached it.
   const waitForDatabase = config.waitForDatabase || (worker !== undefined && worker.id > 1)
-  const access = worker ? 'shared' : 'exclusive'
+  const { monotonicNow, newId } = clock
   const stores = await openStores(
-    { ...config, waitForDatabase },
+    config,
     collectionsOf(served),
-    { ...clock, log, stop },
-    access,
+    { monotonicNow, newId, log, stop },
+    { access: worker ? 'shared' : 'exclusive', migrates: true, waitForDatabase },
   )
   parts.onEnd(stores.close)
   if (stop.aborted) throw new StartError('Stopped before the start.')
@@ -106,21 +97,31 @@ async function startParts(options: ServiceOptions, parts: StartedParts): Promise
   const { devKey } = tokens
   const newToken: NewToken | undefined = devKey && (async (request) => (await signDevToken(devKey.key, request)).token)
   const startedAt = new Date().toISOString()
+  const spaces = metrics?.spaces ?? stores
+  // Imported here, because production does not load this code.
+  const createControl =
+    config.control &&
+    (await import('./profile-control.ts')).controlFactory({
+      config,
+      control: config.control,
+      spaces,
+      hasTemporarySpaces: stores.kind === 'memory' && config.spaces === 'path',
+      serviceInfo: () => ({
+        version,
+        startedAt,
+        store: stores.kind,
+        isPersistent: stores.kind !== 'memory',
+        profiles: parts.profiles.map(({ urls }) => urls),
+      }),
+    })
   const settings = {
     config,
-    spaces: metrics?.spaces ?? stores,
-    spaceUsers: spaceUsers(stores, stores.kind === 'memory' && config.spaces === 'path'),
+    spaces,
+    createControl,
     appSettings: appSettings(options, stores, tokens, { newPageToken: newToken, observe: metrics?.observe }),
     serverContext: createServerContext(options, parts),
     credentials: config.https && (config.https.credentials ?? (await devCertificate(directory, new Date()))),
     listen: worker ? (await import('../server/handover.ts')).primaryListener(worker) : listenHere,
-    serviceInfo: () => ({
-      version,
-      startedAt,
-      store: stores.kind,
-      isPersistent: stores.kind !== 'memory',
-      profiles: parts.profiles.map(({ urls }) => urls),
-    }),
   }
   const started: StartedProfile[] = []
   for (const name of config.profiles) {
@@ -149,17 +150,27 @@ async function startParts(options: ServiceOptions, parts: StartedParts): Promise
 function appSettings(
   { config, clock, log, stop }: ServiceOptions,
   stores: OpenSpaces,
-  { verifyOptions, devIssuer }: TokenVerification,
+  { verifyOptions, devIssuer }: Awaited<ReturnType<typeof createTokenVerification>>,
   more: Pick<AppSettings, 'newPageToken' | 'observe'>,
 ): Omit<AppSettings, 'redirectPort' | 'redirectsToHttps'> {
   const { maxRequestsPerSecond } = config
+  const { now, random, newId, monotonicNow, date } = clock
   return {
-    ...config,
-    ...clock,
+    requireAuth: config.requireAuth,
+    spaces: config.spaces,
+    trustProxy: config.trustProxy,
+    baseUrl: config.baseUrl,
+    maxBodyBytes: config.maxBodyBytes,
+    cors: config.cors,
+    hsts: config.hsts,
+    now,
+    random,
+    newId,
+    monotonicNow,
+    date,
     verifyToken: createTokenVerifier(verifyOptions),
     verifyDevToken: devIssuer && createTokenVerifier({ ...verifyOptions, trustedIssuers: [devIssuer] }),
-    allowRequest:
-      maxRequestsPerSecond === undefined ? undefined : rateLimiter(maxRequestsPerSecond, clock.monotonicNow),
+    allowRequest: maxRequestsPerSecond === undefined ? undefined : rateLimiter(maxRequestsPerSecond, monotonicNow),
     ...more,
     reportOrigin: originReporter(log.notice),
     unreadyReason: async () => {
@@ -173,7 +184,6 @@ function appSettings(
   }
 }
 
-/** Creates what all listeners share: limits, the overload monitor and the memory limits of requests. */
 function createServerContext({ config, log, clock, processes = 1 }: ServiceOptions, parts: StartedParts) {
   const overload = config.mode === 'development' ? noOverloadMonitor() : overloadMonitor(clock.monotonicNow, log.notice)
   parts.onEnd(async () => overload.stop())
@@ -190,14 +200,20 @@ function createServerContext({ config, log, clock, processes = 1 }: ServiceOptio
 /** Returns the URLs of each profile, or why it has none. Throws if no profile is served, or, in production, not all. */
 async function describeProfiles(
   started: readonly StartedProfile[],
-  options: ServiceOptions,
+  { config: { host, mode, metricsPort }, worker, commandWith }: ServiceOptions,
 ): Promise<StartMessage['profiles']> {
   const urlsOf = ({ title, running }: StartedProfile) => running?.urls ?? { title, urls: [] }
   const unusable = started.flatMap((profile) => profile.unusable)
   if (unusable.length === 0) return started.map(urlsOf)
   const running = started.flatMap((profile) => profile.running ?? [])
-  const { reasons, advice } = await explainPorts(unusable, running, options)
-  if (running.length === 0 || options.config.mode === 'production')
+  const used = running.flatMap(({ urls }) => urls.urls.map((url) => Number(new URL(url).port)))
+  const { reasons, advice } = await (await import('./unusable-ports.ts')).explainUnusablePorts(unusable, {
+    host,
+    used: metricsPort === undefined ? used : [...used, metricsPort],
+    // Worker 1 has already printed the command.
+    commandWith: worker && worker.id > 1 ? undefined : commandWith,
+  })
+  if (running.length === 0 || mode === 'production')
     throw new StartError([...new Set(reasons.map((reason) => `Port ${reason}.`)), advice].join(' '))
   return started.map((profile) => {
     // In development, a profile has one unusable port at most.
@@ -224,21 +240,6 @@ async function startMetrics(
     throw await (await import('./unusable-ports.ts')).explainMetricsPort(error, config, commandWith)
   })
   return { ...metrics, server }
-}
-
-async function explainPorts(
-  unusable: readonly UnusablePort[],
-  running: readonly RunningProfile[],
-  { config: { host, metricsPort }, worker, commandWith }: ServiceOptions,
-) {
-  const used = running.flatMap(({ urls }) => urls.urls.map((url) => Number(new URL(url).port)))
-  if (metricsPort !== undefined) used.push(metricsPort)
-  return (await import('./unusable-ports.ts')).explainUnusablePorts(unusable, {
-    host,
-    used,
-    // Worker 1 has already printed the command.
-    commandWith: worker && worker.id > 1 ? undefined : commandWith,
-  })
 }
 
 /** B12: warns if production does not redirect plain HTTP. */

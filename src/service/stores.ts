@@ -2,16 +2,16 @@ import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { StartError } from '../common/start-error.ts'
 import type { Config } from '../config/config.ts'
-import type { Log } from '../log.ts'
+import type { Log, StartMessage } from '../log.ts'
 import { runtime } from '../server/runtime.ts'
 import { MemorySpaces } from '../store/memory.ts'
 import { limitNotices } from '../store/notices.ts'
 import { type DatabaseSettings, describeDatabase } from '../store/postgres/url.ts'
-import type { SqliteSpaces } from '../store/sqlite/store.ts'
 import type { CollectionType, PersistentSpaces, Snapshots, Spaces } from '../store/store.ts'
+import type { Clock } from './clock.ts'
 
 export interface OpenSpaces extends Spaces {
-  readonly kind: 'memory' | `the file ${string}` | `PostgreSQL, ${string}`
+  readonly kind: StartMessage['store']
   close(): Promise<void>
   /** Rejects if the store is unavailable. */
   ping(): Promise<unknown>
@@ -33,27 +33,33 @@ const maxControlBodyBytes = 64 * 2 ** 20
 /** For entity tags of persistent items: with the random numbers of --seed, they would repeat after a restart. */
 const random = Math.random
 
+/** Where items outlive the process. */
+type ItemPlace = { readonly dataFile: string } | { readonly database: DatabaseSettings; readonly schema: string }
+
+/** Returns undefined if the items are in memory. */
+export const placeOf = ({
+  dataFile,
+  database,
+  databaseSchema: schema,
+}: Pick<Config, 'dataFile' | 'database' | 'databaseSchema'>): ItemPlace | undefined =>
+  dataFile === undefined ? database && { database, schema } : { dataFile }
+
+interface OpenOptions {
+  /** `shared` if other processes use the data file, too. */
+  readonly access?: 'exclusive' | 'shared'
+  readonly migrates?: boolean
+  readonly waitForDatabase?: boolean
+}
+
 /** Opens the configured store; throws a `StartError` if it cannot be opened. */
 export async function openStores(
-  config: Pick<Config, 'dataFile' | 'database' | 'databaseSchema' | 'waitForDatabase' | 'maxItems' | 'maxMemoryBytes'>,
+  config: Config,
   types: readonly CollectionType[],
-  context: StoreContext & { readonly newId: () => string },
-  /** `shared` if other processes use the data file, too. */
-  access: 'exclusive' | 'shared' = 'exclusive',
+  context: StoreContext & Pick<Clock, 'newId'>,
+  options: OpenOptions,
 ): Promise<OpenSpaces> {
-  const { dataFile, database } = config
-  if (dataFile !== undefined) {
-    const stores = await openFileStores(dataFile, types, context, { access, migrates: true })
-    return { kind: `the file ${resolve(dataFile)}`, ...stores }
-  }
-  if (database) {
-    const { databaseSchema: schema, waitForDatabase } = config
-    const advice = waitForDatabase ? '' : ' To wait for it at the start, add --wait-for-database.'
-    const options = { migrates: true, waitForDatabase, advice }
-    const stores = await openDatabaseStores(database, schema, types, context, options)
-    const kind = `PostgreSQL, schema ${schema} of ${describeDatabase(database)}` as const
-    return { kind, counts: () => ({}), isInPlace: () => true, ...stores }
-  }
+  const place = placeOf(config)
+  if (place) return openPlace(place, types, context, options)
   const spaces = new MemorySpaces(types, context.newId().slice(0, 8), {
     maxItems: config.maxItems,
     maxBytes: memoryBudgetBytes(config),
@@ -70,39 +76,32 @@ export async function openStores(
   }
 }
 
-/** Opens the items in an SQLite file; throws a `StartError` if they cannot be opened. */
-export async function openFileStores(
-  path: string,
-  types: readonly CollectionType[],
-  { log, monotonicNow }: Pick<StoreContext, 'log' | 'monotonicNow'>,
-  { access, migrates = false }: { readonly access: 'exclusive' | 'shared'; readonly migrates?: boolean },
-): Promise<SqliteSpaces> {
-  const { sqliteSpaces } = await import('../store/sqlite/store.ts')
-  const notice = limitNotices(log.notice, monotonicNow)
-  return sqliteSpaces(resolve(path), types, { random, access, migrates, monotonicNow, notice })
-}
-
-/** Reads the items of one space, or of all, from a file of any version; throws a `StartError` if it cannot. */
-export async function exportFileItems(path: string, space: string | undefined, monotonicNow: () => number) {
-  const { exportItems } = await import('../store/sqlite/snapshots.ts')
-  return exportItems(resolve(path), space, monotonicNow)
-}
-
-/** Opens the items in a PostgreSQL database; throws a `StartError` if they cannot be opened. */
-export async function openDatabaseStores(
-  database: DatabaseSettings,
-  schema: string,
+/** Opens the items in a file or a database; throws a `StartError` if they cannot be opened. */
+export async function openPlace(
+  place: ItemPlace,
   types: readonly CollectionType[],
   context: StoreContext,
-  { migrates = false, waitForDatabase = false, advice = '' } = {},
-): Promise<PersistentSpaces> {
+  { access = 'exclusive', migrates = false, waitForDatabase = false }: OpenOptions,
+): Promise<OpenSpaces & PersistentSpaces> {
+  const { stop, log, monotonicNow } = context
+  if ('dataFile' in place) {
+    const path = resolve(place.dataFile)
+    const { sqliteSpaces } = await import('../store/sqlite/store.ts')
+    const notice = limitNotices(log.notice, monotonicNow)
+    return {
+      kind: `the file ${path}`,
+      ...sqliteSpaces(path, types, { random, access, migrates, monotonicNow, notice }),
+    }
+  }
+  const { database, schema } = place
   const { postgresSpaces, describeDatabaseError } = await import('../store/postgres/store.ts')
-  const { stop, log } = context
+  const advice = migrates && !waitForDatabase ? ' To wait for it at the start, add --wait-for-database.' : ''
+  const kind = `PostgreSQL, schema ${schema} of ${describeDatabase(database)}` as const
   const options = { ...databaseOptions(database, schema, context), migrates }
   const logged = new Set<string>()
   for (;;)
     try {
-      return await postgresSpaces(options, types)
+      return { kind, counts: () => ({}), isInPlace: () => true, ...(await postgresSpaces(options, types)) }
     } catch (error) {
       if (error instanceof StartError) throw error
       const message = describeDatabaseError(error, database, advice)
@@ -114,18 +113,24 @@ export async function openDatabaseStores(
 }
 
 /** Reads the items of one space, or of all, from tables of any version; throws a `StartError` if it cannot. */
-export async function exportDatabaseItems(
-  database: DatabaseSettings,
-  schema: string,
+export async function exportItems(
+  place: ItemPlace,
   types: readonly CollectionType[],
   space: string | undefined,
   context: StoreContext,
 ): Promise<Snapshots> {
-  const { exportItems, describeDatabaseError } = await import('../store/postgres/store.ts')
+  if ('dataFile' in place)
+    return (await import('../store/sqlite/snapshots.ts')).exportItems(
+      resolve(place.dataFile),
+      space,
+      context.monotonicNow,
+    )
+  const { database, schema } = place
+  const postgres = await import('../store/postgres/store.ts')
   try {
-    return await exportItems(databaseOptions(database, schema, context), types, space)
+    return await postgres.exportItems(databaseOptions(database, schema, context), types, space)
   } catch (error) {
-    throw error instanceof StartError ? error : new StartError(describeDatabaseError(error, database))
+    throw error instanceof StartError ? error : new StartError(postgres.describeDatabaseError(error, database))
   }
 }
 

@@ -1,18 +1,11 @@
 import { type KeyObject, randomBytes } from 'node:crypto'
 import type { TokenSettings } from '../config/token-options.ts'
-import { type DevKey, devTokenIssuer, readOrCreateDevKey } from '../tokens/dev-key.ts'
+import { isLoopbackHost } from '../http/proxy.ts'
+import { devTokenIssuer, readOrCreateDevKey } from '../tokens/dev-key.ts'
 import { createRemoteKeys } from '../tokens/remote-keys.ts'
 import { signToken, type TokenRequest } from '../tokens/sign.ts'
-import type { TokenVerifierOptions, TrustedIssuer } from '../tokens/verify.ts'
-
-export interface TokenVerification {
-  readonly verifyOptions: TokenVerifierOptions
-  /** The key of development tokens; undefined in production. */
-  readonly devKey: DevKey | undefined
-  readonly devIssuer: TrustedIssuer | undefined
-  /** Lines for the start message. */
-  readonly notes: readonly string[]
-}
+import type { TrustedIssuer } from '../tokens/verify.ts'
+import { sendRequest } from './client.ts'
 
 export interface DevTokenSettings {
   /** The clock tolerance for development tokens, which the flag does not set. Default: 0. */
@@ -21,13 +14,16 @@ export interface DevTokenSettings {
   readonly tokenCommand?: string | undefined
 }
 
-/** Determines which tokens are accepted. Without a directory, the development key is a new one. */
+/**
+ * Determines which tokens are accepted. Without a directory, the development key is a new one; in production there is
+ * none. The notes are lines for the start message.
+ */
 export async function createTokenVerification(
   { mode, tokens, clockToleranceSeconds }: TokenSettings,
   directory: string | undefined,
   report: (message: string) => void,
   { devClockToleranceSeconds = 0, tokenCommand = 'npx todo-service token' }: DevTokenSettings = {},
-): Promise<TokenVerification> {
+) {
   const trustedIssuers: TrustedIssuer[] = []
   const notes: string[] = []
   const devKey = mode === 'development' ? await readOrCreateDevKey(directory, randomBytes) : undefined
@@ -68,4 +64,26 @@ export async function createDevToken(directory: string | undefined, request: Dev
   const { key, storeError } = await readOrCreateDevKey(directory, randomBytes)
   if (storeError === undefined) return signDevToken(key, request)
   return `${storeError}, so no service would accept the token: free disk space or make the directory writable, or set XDG_CONFIG_HOME to another one for this command and the service.`
+}
+
+const responseTimeoutMs = 2_000
+
+/** Creates tokens of two callers for a service in development mode on this machine; undefined for any other server. */
+export async function developmentTokens(
+  url: string,
+  directory: string | undefined,
+): Promise<{ readonly token: string; readonly otherToken: string } | undefined> {
+  if (!isLoopbackHost(new URL(url).hostname)) return undefined
+  const succeeds = async (path: string, headers = {}) =>
+    sendRequest(`${url}${path}`, { headers, timeoutMs: responseTimeoutMs }).then(
+      ({ status }) => status === 200,
+      () => false,
+    )
+  if (!(await succeeds('/__admin/info'))) return undefined
+  const create = async (name: string) => {
+    const created = await createDevToken(directory, { name })
+    return typeof created === 'string' ? '' : created.token
+  }
+  const [token, otherToken] = [await create('verify'), await create('verify-other')]
+  return (await succeeds('/secret', { authorization: `Bearer ${token}` })) ? { token, otherToken } : undefined
 }

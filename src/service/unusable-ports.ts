@@ -1,9 +1,24 @@
+import { execFile } from 'node:child_process'
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { basename } from 'node:path'
+import { promisify } from 'node:util'
+import { attempt } from '../common/attempt.ts'
 import { StartError } from '../common/start-error.ts'
 import type { Config } from '../config/config.ts'
 import { acceptConnections } from '../server/listen.ts'
-import { findService } from './find-service.ts'
-import { findPortHolder } from './port-holder.ts'
-import { describeUnusablePort, type UnusablePort } from './profile-server.ts'
+import { findService } from './client.ts'
+
+/** A port that is in use, or that this process has no permission to use. */
+export interface UnusablePort {
+  readonly port: number
+  readonly isHttps: boolean
+  /** The name of the flag that sets this port. */
+  readonly flag: string
+  readonly needsPrivileges: boolean
+}
+
+const describeUnusablePort = ({ port, needsPrivileges }: UnusablePort) =>
+  `${port} ${needsPrivileges ? (port < 1024 ? 'needs privileges that this process does not have' : 'is reserved by the system') : 'is in use'}`
 
 /** Returns the command line of this process with other values of these flags; undefined if no user has typed one. */
 export type CommandWith = ((flags: Readonly<Record<string, string>>) => string) | undefined
@@ -13,9 +28,6 @@ interface Settings {
   /** The ports that this service uses. */
   readonly used: readonly number[]
   readonly commandWith: CommandWith
-}
-
-interface Lookup {
   readonly findHolder?: (port: number) => ReturnType<typeof findPortHolder>
   readonly responseTimeoutMs?: number | undefined
 }
@@ -23,15 +35,15 @@ interface Lookup {
 /** Returns why each port is unusable, as part of a sentence, and what to do: a command line with free ports. */
 export async function explainUnusablePorts(
   unusable: readonly UnusablePort[],
-  { host, used, commandWith }: Settings,
-  { findHolder = findPortHolder, responseTimeoutMs }: Lookup = {},
+  settings: Settings,
 ): Promise<{ reasons: readonly string[]; advice: string }> {
+  const { host, used, commandWith } = settings
   if (!commandWith)
     return {
       reasons: unusable.map(describeUnusablePort),
       advice: 'Choose another, or leave it out for a free one.',
     }
-  const explained = await Promise.all(unusable.map((port) => explain(port, used, { findHolder, responseTimeoutMs })))
+  const explained = await Promise.all(unusable.map((port) => explain(port, settings)))
   const taken = [...used, ...unusable.map(({ port }) => port)]
   const flags: Record<string, string> = {}
   for (const { flag, port } of unusable) {
@@ -62,8 +74,7 @@ export async function explainMetricsPort(
 
 async function explain(
   unusable: UnusablePort,
-  used: readonly number[],
-  { findHolder, responseTimeoutMs }: Required<Lookup>,
+  { used, findHolder = findPortHolder, responseTimeoutMs }: Settings,
 ): Promise<{ reason: string; remedy?: string }> {
   const { port, isHttps, needsPrivileges } = unusable
   const reason = describeUnusablePort(unusable)
@@ -103,4 +114,40 @@ async function findFreePort(host: string | undefined, port: number, taken: reado
       // This port is unusable, too.
     }
   return 0
+}
+
+/** Returns the program that listens on a port of this machine; undefined if the system does not tell in time. */
+export async function findPortHolder(
+  port: number,
+  { platform = process.platform as string, env = process.env, timeoutMs = 1_000 } = {},
+): Promise<{ readonly program: string; readonly pid: string } | undefined> {
+  try {
+    if (platform === 'linux') return findInProc(port, performance.now() + timeoutMs)
+    if (platform === 'win32') return undefined
+    // `+c 0` prints the whole name of the program.
+    const args = ['+c', '0', '-nP', `-iTCP:${port}`, '-sTCP:LISTEN']
+    const { stdout } = await promisify(execFile)('lsof', args, { timeout: timeoutMs, env })
+    const [, program, pid] = /^(?!COMMAND)(\S+)\s+(\d+)/m.exec(stdout) ?? []
+    return program && pid ? { program: program.replaceAll('\\x20', ' '), pid } : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Finds the process that has the listening socket open. Only root can look into the processes of other users. */
+function findInProc(port: number, endsAt: number) {
+  // Reading fails if a process has ended meanwhile, and /proc/net/tcp6 is missing if IPv6 is disabled.
+  const sockets = ['tcp', 'tcp6'].flatMap((file) =>
+    attempt(() => readFileSync(`/proc/net/${file}`, 'utf8'), '')
+      .split('\n')
+      .map((line) => line.trim().split(/\s+/))
+      .filter(([, local = '', , state]) => state === '0A' && Number.parseInt(local.split(':')[1] ?? '', 16) === port)
+      .map((fields) => `socket:[${fields[9]}]`),
+  )
+  const holds = (pid: string) =>
+    attempt(() => readdirSync(`/proc/${pid}/fd`), []).some((fd) =>
+      sockets.includes(attempt(() => readlinkSync(`/proc/${pid}/fd/${fd}`), '')),
+    )
+  const pid = readdirSync('/proc').find((name) => /^\d+$/.test(name) && performance.now() < endsAt && holds(name))
+  return pid === undefined ? undefined : { program: basename(readlinkSync(`/proc/${pid}/exe`)), pid }
 }

@@ -2,21 +2,15 @@ import cluster from 'node:cluster'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { collectionsOf, profiles } from '../app.ts'
-import type { Config } from '../config/config.ts'
-import type { Log, StartMessage } from '../log.ts'
+import type { StartMessage } from '../log.ts'
 import type { MetricsServer } from '../metrics.ts'
 import { Handover } from '../server/handover.ts'
-import type { Clock } from './clock.ts'
-import { openFileStores } from './stores.ts'
-import type { CommandWith } from './unusable-ports.ts'
+import type { ServiceOptions } from './service.ts'
+import { openPlace } from './stores.ts'
 
-interface WorkerOptions {
-  readonly config: Config
+interface WorkerOptions extends Pick<ServiceOptions, 'config' | 'log' | 'clock' | 'stop' | 'commandWith'> {
+  /** How many processes serve. */
   readonly count: number
-  readonly log: Log
-  readonly clock: Clock
-  readonly stop: AbortSignal
-  readonly commandWith: CommandWith
 }
 
 /** A worker that ends within this time after its start is restarted after a growing pause. */
@@ -32,14 +26,14 @@ const stopGraceMs = 2_000
  * opened.
  */
 export async function serveInWorkers(options: WorkerOptions): Promise<boolean> {
-  const { config, log, clock, commandWith } = options
+  const { config, log, clock, stop, commandWith } = options
   const { dataFile, metricsPort: port, metricsHost: host } = config
+  const context = { monotonicNow: clock.monotonicNow, log, stop }
   // The primary process holds the lock of the data file for its workers.
-  const access = { access: 'exclusive', migrates: true } as const
   const file =
     dataFile === undefined
       ? undefined
-      : await openFileStores(dataFile, collectionsOf(profiles), { ...clock, log }, access)
+      : await openPlace({ dataFile }, collectionsOf(profiles), context, { access: 'exclusive', migrates: true })
   let metrics: MetricsServer | undefined
   let isStarted = false
   let isInPlace = true
@@ -88,36 +82,29 @@ function killAll(signal: NodeJS.Signals): void {
   for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill(signal)
 }
 
-interface RunningWorker {
-  readonly id: number
-  /** Resolves with the message that the worker sends when it can serve. */
-  readonly started: Promise<StartMessage>
-  /** Resolves when the worker was asked to stop, while it still handles requests. */
-  readonly stopping: Promise<'stopping'>
-  readonly ended: Promise<string>
-}
-
-function startWorker(handover: Handover): RunningWorker {
+function startWorker(handover: Handover) {
   const worker = cluster.fork()
   return {
     id: worker.id,
-    started: new Promise((resolve) => {
+    /** Resolves with the message that the worker sends when it can serve. */
+    started: new Promise<StartMessage>((resolve) => {
       worker.on('message', (message: Partial<StartMessage>) => {
         if (!message.profiles) return
         handover.ready(worker)
         resolve(message as StartMessage)
       })
     }),
-    stopping: new Promise((resolve) => {
+    /** Resolves when the worker was asked to stop, while it still handles requests. */
+    stopping: new Promise<'stopping'>((resolve) => {
       handover.add(worker, () => resolve('stopping'))
     }),
-    ended: once(worker, 'exit').then(([code, signal]) => signal ?? `exit code ${code}`),
+    ended: once(worker, 'exit').then(([code, signal]): string => signal ?? `exit code ${code}`),
   }
 }
 
 /** Replaces a worker that ends or is asked to stop, until a signal stops all of them. */
 async function keepRunning(
-  worker: RunningWorker,
+  worker: ReturnType<typeof startWorker>,
   handover: Handover,
   { log, stop, clock: { monotonicNow } }: WorkerOptions,
 ): Promise<void> {

@@ -1,5 +1,7 @@
 import { createPublicKey, createSecretKey, type JsonWebKey, type JsonWebKeyInput, type KeyObject } from 'node:crypto'
+import { attempt } from '../common/attempt.ts'
 import { escapeText } from '../common/escape.ts'
+import { tryParse } from '../common/json.ts'
 
 export interface VerificationKey {
   readonly kid: string | undefined
@@ -44,7 +46,7 @@ interface Jwk extends JsonWebKey {
 
 /** Parses the public signature keys of a JWKS document, and ignores other keys. */
 export function parseJwks(text: string): PublicKeys {
-  const jwks: unknown = parseJson(text)?.keys
+  const { keys: jwks } = Object(tryParse(text))
   if (!Array.isArray(jwks)) return { keys: [], weakKeys: [] }
   return separateWeakKeys(
     jwks.map((jwk) => {
@@ -53,14 +55,6 @@ export function parseJwks(text: string): PublicKeys {
       return importKey({ key: jwk, format: 'jwk' }, kid, jwk.alg)
     }),
   )
-}
-
-function parseJson(text: string): { keys?: unknown } | undefined {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 /** Rejects private keys (with `d`): a signature by a published private key proves nothing. */
@@ -72,30 +66,24 @@ function isPublicSignatureKey(jwk: unknown): jwk is Jwk {
 
 /** Returns undefined for a key that cannot verify signatures with a supported algorithm. */
 function importKey(input: string | JsonWebKeyInput, kid?: string, alg?: unknown): VerificationKey | undefined {
-  try {
-    const key = createPublicKey(input)
-    const algorithms = algorithmsOf(key).filter((algorithm) => alg === undefined || alg === algorithm)
-    return algorithms.length > 0 ? { kid, algorithms, key } : undefined
-  } catch {
-    return undefined
-  }
+  const key = attempt(() => createPublicKey(input), undefined)
+  const algorithms = key ? algorithmsOf(key).filter((algorithm) => alg === undefined || alg === algorithm) : []
+  return key && algorithms.length > 0 ? { kid, algorithms, key } : undefined
 }
 
-function algorithmsOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): readonly string[] {
-  switch (asymmetricKeyType) {
-    case 'rsa':
-      return ['RS256', 'PS256']
-    case 'ec':
-      return asymmetricKeyDetails?.namedCurve === 'prime256v1' ? ['ES256'] : []
-    case 'ed25519':
-      return ['EdDSA']
-    default:
-      return []
-  }
+const algorithmsByType: Readonly<Record<string, readonly string[]>> = {
+  rsa: ['RS256', 'PS256'],
+  ec: ['ES256'],
+  ed25519: ['EdDSA'],
+}
+
+function algorithmsOf({ asymmetricKeyType: type, asymmetricKeyDetails }: KeyObject): readonly string[] {
+  if (type === 'ec' && asymmetricKeyDetails?.namedCurve !== 'prime256v1') return []
+  return algorithmsByType[`${type}`] ?? []
 }
 
 /** All algorithms for which a public key can be configured. */
-export const publicKeyAlgorithms: readonly string[] = ['RS256', 'PS256', 'ES256', 'EdDSA']
+export const publicKeyAlgorithms: readonly string[] = Object.values(algorithmsByType).flat()
 
 /** Separates weak keys, which messages number as in the file, where unusable keys count, too. */
 function separateWeakKeys(imported: readonly (VerificationKey | undefined)[]): PublicKeys {

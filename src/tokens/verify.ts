@@ -1,3 +1,4 @@
+import { attempt } from '../common/attempt.ts'
 import { escapeText } from '../common/escape.ts'
 import { isObject } from '../common/json.ts'
 import { publicKeyAlgorithms, type VerificationKey } from './keys.ts'
@@ -108,12 +109,8 @@ function decodeBase64url(segment: string): Buffer | undefined {
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 function parseJsonObject(bytes: Buffer): JsonObject | undefined {
-  try {
-    const value: unknown = JSON.parse(utf8.decode(bytes))
-    return isObject(value) ? value : undefined
-  } catch {
-    return undefined
-  }
+  const value: unknown = attempt(() => JSON.parse(utf8.decode(bytes)), undefined)
+  return isObject(value) ? value : undefined
 }
 
 async function checkSignature(text: string, header: JsonObject, issuer: TrustedIssuer): Promise<CheckResult[]> {

@@ -6,6 +6,7 @@ import { CannotVerify } from './engine/connect.ts'
 import type { Contract } from './engine/contract.ts'
 import { type RunOptions, run, type Verification } from './engine/run.ts'
 
+export { type Basis, type Rule, rules } from '../common/rules.ts'
 export {
   asSecondCaller,
   type Client,
@@ -13,11 +14,10 @@ export {
   PiecewiseBody,
   type Request,
   type Response,
-} from '../common/client.ts'
-export type { Random } from '../common/random.ts'
-export { type Basis, type Rule, rules } from '../common/rules.ts'
+} from './engine/client.ts'
 export * from './engine/contract.ts'
 export * from './engine/expect.ts'
+export type { Random } from './engine/random.ts'
 export type { Failure, Outcome, Verification } from './engine/run.ts'
 export { uniqueText } from './engine/state.ts'
 export { parseWaivers, type Waiver, type WaiverUse } from './engine/waivers.ts'

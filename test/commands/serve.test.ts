@@ -9,8 +9,7 @@ import { profiles } from '../../src/app.ts'
 import { commandLine } from '../../src/commands/command.ts'
 import { findUnknownVariables, readConfig, serveOptions } from '../../src/config/config.ts'
 import { withFlags } from '../../src/config/options.ts'
-import { findPortHolder } from '../../src/service/port-holder.ts'
-import { explainUnusablePorts } from '../../src/service/unusable-ports.ts'
+import { explainUnusablePorts, findPortHolder } from '../../src/service/unusable-ports.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { type Interpreter, jsonLines, node, run, start, typed } from '../support/cli.ts'
 import { createClient } from '../support/client.ts'
@@ -406,7 +405,7 @@ suite('serve with a port in use', { concurrency: 4 }, () => {
     const { port } = new URL(url)
     const unusable = { port: Number(port), isHttps: false, flag: 'port', needsPrivileges: false }
     const settings = { host: '127.0.0.1', used: [], commandWith: () => '' }
-    const { reasons } = await explainUnusablePorts([unusable], settings, { responseTimeoutMs: 60_000 })
+    const { reasons } = await explainUnusablePorts([unusable], { ...settings, responseTimeoutMs: 60_000 })
     assert.match(`${reasons}`, new RegExp(`^${port} is in use by another todo-item-service(?:, node \\(pid \\d+\\))?$`))
     assert.deepEqual(withFlags(serveOptions, ['--database-url', database, `--data=${database}`, '--hsts=no'], {}), [
       '--database-url',
@@ -429,7 +428,7 @@ suite('serve with a port in use', { concurrency: 4 }, () => {
       findPortHolder(port, { platform: 'darwin', env: { PATH: `${folder}:${process.env.PATH}` }, timeoutMs })
     const unusable = { isHttps: false, flag: 'port-b', needsPrivileges: false }
     const settings = { host: '127.0.0.1', used: [5080], commandWith: (flags: object) => JSON.stringify(flags) }
-    const explain = (port: number) => explainUnusablePorts([{ ...unusable, port }], settings, { findHolder })
+    const explain = (port: number) => explainUnusablePorts([{ ...unusable, port }], { ...settings, findHolder })
     lsof(`echo "COMMAND         PID USER   FD   TYPE DEVICE SIZE/OFF NODE NAME"
 echo "ControlCenter   512  ada    9u  IPv4 0x2f1      0t0  TCP *:5000 (LISTEN)"
 echo "$*" > '${folder}/arguments'`)

@@ -1,23 +1,23 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import {
+  anyText,
   flagsOnly,
-  integer,
+  integerOption,
   many,
   type Options,
   option,
   readOptions,
   rejectArguments,
-  text,
   toggle,
 } from '../../src/config/options.ts'
 
 const options = {
-  port: integer('N', 0, 9, ''),
-  'drain-delay': integer('SECONDS', 0, 9, ''),
-  cors: many(text('ORIGIN', 'an origin', '')),
+  port: integerOption('N', 0, 9, ''),
+  'drain-delay': integerOption('SECONDS', 0, 9, ''),
+  cors: many(anyText('ORIGIN', 'an origin', '')),
   hsts: toggle(''),
-  ...flagsOnly({ output: { ...text('FILE', 'a file name', ''), short: 'o' } }),
+  ...flagsOnly({ output: { ...anyText('FILE', 'a file name', ''), short: 'o' } }),
   password: { ...option('TEXT', 'a password', '', () => undefined), secret: true },
   key: { variable: 'only', expects: 'a key', help: '', read: () => undefined },
 } as const satisfies Options

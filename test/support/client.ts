@@ -1,4 +1,4 @@
-import { createClient as createVerifyClient } from '../../src/common/client.ts'
+import { createClient as createVerifyClient } from '../../src/verify/engine/client.ts'
 
 /** As verify uses it, but a busy machine may take its time: the limit is for services that hang. */
 export const createClient: typeof createVerifyClient = (url, options) =>

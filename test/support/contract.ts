@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { type TestContext, test } from 'node:test'
-import type { Client } from '../../src/common/client.ts'
-import { derivedSeed, seededRandom } from '../../src/common/random.ts'
 import { type ItemTracker, trackItems } from '../../src/verify/engine/cleanup.ts'
+import type { Client } from '../../src/verify/engine/client.ts'
+import { randomFor } from '../../src/verify/engine/random.ts'
 import { type Check, profiles as contracts, verify } from '../../src/verify/index.ts'
 import { serve } from './cli.ts'
 import { developmentToken } from './control.ts'
@@ -29,7 +29,7 @@ const servers: Readonly<Record<ServerName, StartServer>> = {
 }
 
 async function run(check: Check, client: Client): Promise<void> {
-  const atEnd = await check.run(client, seededRandom(derivedSeed(1, check.name)))
+  const atEnd = await check.run(client, randomFor(1, check.name))
   if (typeof atEnd === 'function') await atEnd(0)
 }
 

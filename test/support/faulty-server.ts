@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { type Agent, createServer, type Server } from 'node:http'
 import type { TestContext } from 'node:test'
-import type { Client, Response } from '../../src/common/client.ts'
+import type { Client, Response } from '../../src/verify/engine/client.ts'
 import { type Verification, type VerifyOptions, verify } from '../../src/verify/index.ts'
 import { pretty } from '../../src/verify/report/pretty.ts'
 import { cleanUp } from './cleanup.ts'

@@ -1,5 +1,5 @@
-import { boolean, object, text, type ValueOf } from '../../src/common/schema.ts'
-import { ifMatch, respondWith } from '../../src/http/conditional.ts'
+import { boolean, object, string, type ValueOf } from '../../src/common/schema.ts'
+import { conditionalResponse, ifMatch } from '../../src/http/conditional.ts'
 import { errors, Rejection } from '../../src/http/errors.ts'
 import { json, noContent } from '../../src/http/response.ts'
 import { route } from '../../src/http/router.ts'
@@ -7,10 +7,10 @@ import { documentsOf, outcomeErrors, type Profile } from '../../src/profiles/pro
 
 /* A third contract: notes under a slug that the client gives, with errors in a form of their own. */
 
-const slug = text(undefined, { maxLength: 100 })
+const slug = string(undefined, { maxLength: 100 })
 const note = {
   name: 'Note',
-  ...object({ slug, text: text(), isPinned: { ...boolean(), default: false } }),
+  ...object({ slug, text: string(), isPinned: { ...boolean(), default: false } }),
   example: { slug: 'shopping', text: 'Milk, bread', isPinned: false },
 }
 
@@ -42,7 +42,7 @@ export const notes: Profile = {
       method: 'GET',
       path,
       execute: ({ space, request }) => space.items.list(request),
-      respond: (list, input) => respondWith(input, list),
+      toResponse: (list, input) => conditionalResponse(input, list),
     }),
     route({
       ...one,
@@ -50,7 +50,7 @@ export const notes: Profile = {
       docs: { tag, summary: 'Read', success: success(200), errors: ['item-missing', 'store-unavailable'] },
       method: 'GET',
       execute: ({ id, space }) => space.items.get(id),
-      respond: (found, input) => (found === 'not-found' ? outcomeErrors[found] : respondWith(input, found)),
+      toResponse: (found, input) => (found === 'not-found' ? outcomeErrors[found] : conditionalResponse(input, found)),
     }),
     route({
       ...one,
@@ -63,7 +63,7 @@ export const notes: Profile = {
         const changed = await space.items.update(id, { ...body, slug: id }, ifMatch(input))
         return changed === 'not-found' ? space.items.create({ ...body, slug: id }, id) : changed
       },
-      respond: (outcome) => (typeof outcome === 'string' ? outcomeErrors[outcome] : noContent),
+      toResponse: (outcome) => (typeof outcome === 'string' ? outcomeErrors[outcome] : noContent),
     }),
   ],
   rules: {},

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { Ajv, type ValidateFunction } from 'ajv'
 import formats from 'ajv-formats'
-import type { Client, Response } from '../../src/common/client.ts'
+import type { Client, Response } from '../../src/verify/engine/client.ts'
 
 type Operations = Record<string, Operation | undefined>
 

@@ -1,6 +1,5 @@
-import { asSecondCaller, type Client, NoResponseError, PiecewiseBody, type Response } from '../../common/client.ts'
-import type { Random } from '../../common/random.ts'
 import { unlessUndeletable } from '../engine/cleanup.ts'
+import { asSecondCaller, type Client, NoResponseError, PiecewiseBody, type Response } from '../engine/client.ts'
 import { type Check, choice, onOwnServer, type ServerControl, spec } from '../engine/contract.ts'
 import {
   expectAllow,
@@ -15,6 +14,7 @@ import {
   isSuccess,
   stringify,
 } from '../engine/expect.ts'
+import type { Random } from '../engine/random.ts'
 import { uniqueText } from '../engine/state.ts'
 import {
   allOf,

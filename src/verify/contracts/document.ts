@@ -1,8 +1,8 @@
 /** S4: the OpenAPI document is valid, describes the profile, and agrees with what the server does. */
-import { bearer, type Client, type Response } from '../../common/client.ts'
-import { tryParse } from '../../common/json.ts'
+import { bearer, type Client, type Response } from '../engine/client.ts'
 import { type Check, choice, spec, withToken } from '../engine/contract.ts'
 import { expectMediaType, expectObject, expectStatus, expectThat, RuleViolation } from '../engine/expect.ts'
+import { tryParseExact } from '../engine/json.ts'
 import { deleteItem, type ModelItem, type Profile, postItem, StoreModel } from './model.ts'
 import {
   type Json,
@@ -268,7 +268,7 @@ export function documentChecks<T extends ModelItem>(profile: Profile<T>): Check[
   async function membersSent(client: Client): Promise<Set<string>> {
     await createItem(client)
     const lists = [await client.send('GET', itemsPath), await client.send('GET', forecastPath)]
-    return new Set(lists.flatMap(({ text }) => objectsIn(tryParse(text))).flatMap(Object.keys))
+    return new Set(lists.flatMap(({ text }) => objectsIn(tryParseExact(text))).flatMap(Object.keys))
   }
 
   /** Requests whose responses have no body, a text or an error. */

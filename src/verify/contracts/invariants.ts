@@ -1,7 +1,8 @@
 /** What holds for every response, whichever check sent the request: an answer may be wrong only now and then. */
-import type { Client, Response } from '../../common/client.ts'
-import { isObject, tryParse } from '../../common/json.ts'
+
+import { isObject } from '../../common/json.ts'
 import { unescapeUnreserved } from '../engine/cleanup.ts'
+import type { Client, Response } from '../engine/client.ts'
 import { type Check, invariant } from '../engine/contract.ts'
 import {
   expectEmpty,
@@ -13,6 +14,7 @@ import {
   expectThat,
   isSuccess,
 } from '../engine/expect.ts'
+import { tryParseExact } from '../engine/json.ts'
 import type { ModelItem, Profile } from './model.ts'
 import { itemsPath, observe } from './rules.ts'
 
@@ -30,7 +32,7 @@ function operationOf({ request }: Response, path: string): Operation | undefined
 
 /** The members that a request has sent; undefined where its body is no JSON object. */
 function sentIn({ request: { body } }: Response): Record<string, unknown> | undefined {
-  const sent = body && tryParse(Buffer.from(body).toString())
+  const sent = body && tryParseExact(Buffer.from(body).toString())
   return isObject(sent) ? sent : undefined
 }
 
@@ -147,7 +149,8 @@ export const secretInvariant = invariant(
     if (!operationOf(response, path)) return
     const values = `${response.text} ${Object.values(response.headers)}`
     expectThat(![...sent].some((one) => values.includes(one)), 'no secret that was sent', response)
-    if (/"secret"/i.test(response.text)) expectThat(!hasSecret(tryParse(response.text)), 'no member secret', response)
+    if (/"secret"/i.test(response.text))
+      expectThat(!hasSecret(tryParseExact(response.text)), 'no member secret', response)
   },
 )
 

@@ -1,5 +1,5 @@
-import { asSecondCaller, type Client, type Headers, type Response } from '../../common/client.ts'
-import { isObject, tryParse } from '../../common/json.ts'
+import { isObject } from '../../common/json.ts'
+import { asSecondCaller, type Client, type Headers, type Response } from '../engine/client.ts'
 import type { Check } from '../engine/contract.ts'
 import {
   citing,
@@ -15,6 +15,7 @@ import {
   RuleViolation,
   stringify,
 } from '../engine/expect.ts'
+import { tryParseExact } from '../engine/json.ts'
 import { uniqueText } from '../engine/state.ts'
 import { hasFailed, itemPath, itemsPath, observe, type Prerequisite, setUp } from './rules.ts'
 
@@ -275,7 +276,7 @@ export class StoreModel<T extends ModelItem> {
   async #ruleOfEntry(item: T): Promise<string | undefined> {
     const { read, rules } = this.#profile
     const { status, text } = read ? await read(this.client, item.id) : { status: 0, text: '' }
-    const stored = status === 200 ? tryParse(text) : undefined
+    const stored = status === 200 ? tryParseExact(text) : undefined
     if (isObject(stored) && hasMembers(stored, item)) return rules.list
     if (this.#updated.has(`${item.id}`)) return rules.update
     return this.#last === 'delete' ? rules.remove : undefined

@@ -1,5 +1,4 @@
-import type { Client, Response } from '../../common/client.ts'
-import { numberLiterals } from '../../common/json.ts'
+import type { Client, Response } from '../engine/client.ts'
 import { type Check, choice, defineContract, onOwnServer, onUntouchedStore, spec } from '../engine/contract.ts'
 import {
   expectClientError,
@@ -13,6 +12,7 @@ import {
   isSuccess,
   parseJson,
 } from '../engine/expect.ts'
+import { numberLiterals } from '../engine/json.ts'
 import { uniqueText } from '../engine/state.ts'
 import { commonChecks, expectRefused, openControl, textChecks } from './common.ts'
 import { invariants, locationInvariant, readInvariant, secretInvariant } from './invariants.ts'

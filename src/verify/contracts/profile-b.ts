@@ -1,8 +1,8 @@
 import { randomBytes, randomInt } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
-import { asSecondCaller, type Client, type Response } from '../../common/client.ts'
 import { unlessUndeletable } from '../engine/cleanup.ts'
+import { asSecondCaller, type Client, type Response } from '../engine/client.ts'
 import {
   type Check,
   choice,

@@ -1,5 +1,5 @@
 import { createHmac, generateKeyPairSync, randomUUID, sign } from 'node:crypto'
-import { asSecondCaller, bearer, type Client, type Response, singleByteCharset } from '../../common/client.ts'
+import { asSecondCaller, bearer, type Client, type Response, singleByteCharset } from '../engine/client.ts'
 import { type Check, choice, spec, withToken, withTwoTokens } from '../engine/contract.ts'
 import {
   expectEmpty,

@@ -1,7 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import { asSecondCaller, type Client, type Response } from '../../common/client.ts'
-import { tryParse } from '../../common/json.ts'
+import { asSecondCaller, type Client, type Response } from '../engine/client.ts'
 import {
   type AtEnd,
   type Check,
@@ -24,6 +23,7 @@ import {
   hasMembers,
   isSuccess,
 } from '../engine/expect.ts'
+import { tryParseExact } from '../engine/json.ts'
 import { uniqueText } from '../engine/state.ts'
 import {
   allOf,
@@ -496,7 +496,7 @@ async function expectCurrent<T extends ModelItem>(client: Client, profile: Profi
     for (const [index, path] of resources.entries()) {
       await client.send('HEAD', path)
       const part = await client.send('GET', path, undefined, { range: 'bytes=0-3' })
-      const isWhole = part.status !== 200 || tryParse(part.text) !== undefined
+      const isWhole = part.status !== 200 || tryParseExact(part.text) !== undefined
       observeOperation(part, () => expectThat(isWhole, 'all of it, or the status 206', part))
       const { etag, 'last-modified': modified } = before[index]?.headers ?? {}
       for (const condition of [{ 'if-none-match': etag }, { 'if-modified-since': modified }]) {

@@ -1,4 +1,4 @@
-import type { Random } from '../../common/random.ts'
+import type { Random } from '../engine/random.ts'
 
 /** Texts that servers change, by what they do to them. */
 export const textClasses: Readonly<Record<string, readonly string[]>> = {

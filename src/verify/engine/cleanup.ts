@@ -1,8 +1,9 @@
-import { type Client, Interrupted, type Response, type StopSignal } from '../../common/client.ts'
 import { escapeText } from '../../common/escape.ts'
-import { isObject, tryParse } from '../../common/json.ts'
+import { isObject } from '../../common/json.ts'
+import { type Client, Interrupted, type Response, type StopSignal } from './client.ts'
 import type { Item, ItemCollection } from './contract.ts'
 import { isSuccess, RuleViolation } from './expect.ts'
+import { tryParseExact } from './json.ts'
 import { isFromThisRun, uniqueText } from './state.ts'
 
 export interface ItemTracker {
@@ -253,7 +254,7 @@ function tryList(list: NonNullable<ItemCollection['list']>, response: Response):
 }
 
 function listIn({ text }: Response): readonly Item[] | undefined {
-  const body = tryParse(text)
+  const body = tryParseExact(text)
   if (isObject(body)) return [body]
   return Array.isArray(body) ? body.filter(isObject) : undefined
 }

@@ -1,4 +1,5 @@
 import { setTimeout as setTimer } from 'node:timers/promises'
+import { escapeText } from '../../common/escape.ts'
 import {
   type Client,
   type ClientOptions,
@@ -8,8 +9,7 @@ import {
   type Response,
   type StopSignal,
   unlessStopped,
-} from '../../common/client.ts'
-import { escapeText } from '../../common/escape.ts'
+} from './client.ts'
 
 /** No check could run: invalid options, no server, no HTTP, or a redirect. */
 export class CannotVerify extends Error {}

@@ -1,6 +1,6 @@
-import type { Client, Request, Response } from '../../common/client.ts'
-import type { Random } from '../../common/random.ts'
 import type { Basis, Rule } from '../../common/rules.ts'
+import type { Client, Request, Response } from './client.ts'
+import type { Random } from './random.ts'
 
 /** What a server promises: rules, and the checks that prove or disprove them over HTTP. */
 export interface Contract {

@@ -1,8 +1,9 @@
-import type { Request, Response } from '../../common/client.ts'
 import { escapeText } from '../../common/escape.ts'
-import { isObject, tryParse } from '../../common/json.ts'
+import { isObject } from '../../common/json.ts'
 import { itemAddresses } from './cleanup.ts'
+import type { Request, Response } from './client.ts'
 import type { ItemCollection } from './contract.ts'
+import { tryParseExact } from './json.ts'
 
 export interface Target {
   readonly url: string
@@ -75,7 +76,7 @@ const readId = `node -p '/"id" *: *"?([\\w-]+)/.exec(fs.readFileSync(0))[1]'`
 const isSafe = ({ method }: Request) => ['GET', 'HEAD', 'OPTIONS'].includes(method)
 
 function sentIn({ body }: Request): Record<string, unknown> {
-  const value = body && tryParse(Buffer.from(body).toString())
+  const value = body && tryParseExact(Buffer.from(body).toString())
   return isObject(value) ? value : {}
 }
 

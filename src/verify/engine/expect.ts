@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Response } from '../../common/client.ts'
-import { isObject, parseExact, UnacceptableJson } from '../../common/json.ts'
+import { isObject } from '../../common/json.ts'
+import type { Response } from './client.ts'
 import { type Check, ServerFull } from './contract.ts'
+import { parseExact, UnacceptableJson } from './json.ts'
 import { runState } from './state.ts'
 
 export class RuleViolation extends Error {

@@ -1,3 +1,6 @@
+import { escapeText } from '../../common/escape.ts'
+import type { Basis, Rule } from '../../common/rules.ts'
+import { ItemNotCreated, type ItemTracker, trackItems, unescapeUnreserved } from './cleanup.ts'
 import {
   bearer,
   type Client,
@@ -13,17 +16,14 @@ import {
   type StopSignal,
   stoppedReason,
   unlessStopped,
-} from '../../common/client.ts'
-import { escapeText } from '../../common/escape.ts'
-import { tryParse } from '../../common/json.ts'
-import { derivedSeed, seededRandom } from '../../common/random.ts'
-import type { Basis, Rule } from '../../common/rules.ts'
-import { ItemNotCreated, type ItemTracker, trackItems, unescapeUnreserved } from './cleanup.ts'
+} from './client.ts'
 import { CannotVerify, fetchFirst, responds } from './connect.ts'
 import type { AtEnd, Check, Contract, ServerControl, Unobservable } from './contract.ts'
 import { ServerFull } from './contract.ts'
 import { type Target, toScript } from './curl.ts'
 import { RuleViolation, summarize } from './expect.ts'
+import { tryParseExact } from './json.ts'
+import { randomFor } from './random.ts'
 import { shrink } from './shrink.ts'
 import { asRun, runState } from './state.ts'
 import { matchesRule, type Waiver, type WaiverUse } from './waivers.ts'
@@ -201,7 +201,7 @@ class Run {
     if (this.#options.reset) this.#control = await openControl(contract, target)
     const initialList = this.#control ? await target.send('GET', contract.items.path) : firstList
     this.#initialList = initialList
-    const existing = initialList.status === 200 ? tryParse(initialList.text) : undefined
+    const existing = initialList.status === 200 ? tryParseExact(initialList.text) : undefined
     this.#isUntouched = Array.isArray(existing) && existing.length === (contract.items.initialCount ?? 0)
     this.#tracker = trackItems(target, contract.items, this.#isOwn ? undefined : initialList)
     this.#client = this.#recording(this.#tracker.client)
@@ -316,7 +316,7 @@ class Run {
 
   async #run(check: Check, client: Client): Promise<Returned<AtEnd | string>> {
     const { seed = 1 } = this.#options
-    return this.#unseenIn(check) ?? this.#time(() => check.run(client, seededRandom(derivedSeed(seed, check.name))))
+    return this.#unseenIn(check) ?? this.#time(() => check.run(client, randomFor(seed, check.name)))
   }
 
   async #time<Result>(work: () => Promise<Result | undefined>): Promise<Returned<Result>> {
@@ -348,7 +348,7 @@ class Run {
     const { shrink: isWanted = true, seed = 1 } = this.#options
     const { sequence } = check
     if (!sequence || !isWanted || !(ended.cause instanceof RuleViolation)) return ended
-    const steps = sequence.generate(seededRandom(derivedSeed(seed, check.name)))
+    const steps = sequence.generate(randomFor(seed, check.name))
     const { prerequisite } = ended.cause
     return shrink(steps, ended, async (fewer) => {
       await this.#tracker.deleteCreated()
