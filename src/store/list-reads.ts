@@ -4,12 +4,12 @@ import { type ListRepresentation, type Reader, setRecent, WithdrawnError } from 
 
 /** A longer list is read in parts, so that other requests are served meanwhile. */
 export const maxWholeBytes = 2 ** 20
-/** The size of a part, unless it is a single item. */
+/** The size of a part; one with a single item may be larger. */
 export const partBytes = 256 * 1024
 
 const [openingBracket, closingBracket] = [Buffer.from('['), Buffer.from(']')]
 
-/** A list in buffers, in one if it is short; each part has a comma before each item. */
+/** Returns a list as buffers, a short one as one buffer. In the parts, a comma precedes each item. */
 export function joinParts(parts: readonly Buffer[]): readonly Buffer[] {
   const [first, ...others] = parts
   const buffers = [openingBracket, ...(first ? [first.subarray(1), ...others] : []), closingBracket]
@@ -33,7 +33,7 @@ type Buffers = readonly Buffer[]
 
 /** A list as it was read last. */
 interface KnownList<Version> {
-  /** Lists that have the same are the same. */
+  /** Two lists with the same version are the same. */
   readonly version: Version
   readonly bytes: number
   /** Clients that read slowly share them. */
@@ -42,14 +42,14 @@ interface KnownList<Version> {
 
 const maxKnownLists = 10_000
 
-/** What is known of the lists that were read last, by space. */
+/** Size, version and buffers of the lists that were read last, by space. */
 export class KnownLists<Version> {
   readonly #known = new Map<string, KnownList<Version>>()
   readonly #kept = new Map<string, Buffers>()
   readonly #maxKeptBytes: number
   #keptBytes = 0
 
-  /** Buffers are there as long as a response has them, or the last ones up to `maxKeptBytes`. */
+  /** Buffers stay as long as a response uses them; those of the last lists stay up to `maxKeptBytes` in all. */
   constructor(maxKeptBytes = 0) {
     this.#maxKeptBytes = maxKeptBytes
   }
@@ -86,26 +86,21 @@ interface Waiting {
 }
 
 interface ListReadsSettings {
-  /** Whether reading this list takes long, as far as it is known. */
+  /** Whether reading this list probably takes long. */
   isLong(space: string): boolean
   /** May throw a WithdrawnError once the list is no longer wanted. */
   read(space: string, isWanted: () => boolean): Promise<ListRepresentation>
   readonly longReads: LongReads
 }
 
-/** Long lists are read one after the other, whatever their space and profile. */
+/** Long lists of all spaces and profiles are read one after the other. */
 export class LongReads {
   #last: Promise<void> = Promise.resolve()
 
-  /** Waits for its turn; returns the function that ends it. */
-  async begin(): Promise<() => void> {
-    const before = this.#last
-    let end = () => {}
-    this.#last = new Promise((ended) => {
-      end = ended
-    })
-    await before
-    return end
+  /** Calls `read`, which does not reject, when the reads before it have ended. */
+  inTurn(read: () => Promise<void>): Promise<void> {
+    this.#last = this.#last.then(read)
+    return this.#last
   }
 }
 
@@ -113,47 +108,37 @@ export class LongReads {
  * A long list costs much, and is asked for cheaply. So there is one read of a list at a time: clients that ask meanwhile
  * share the next one, which begins after they asked. Nothing is read for clients that have left.
  */
-export class ListReads {
-  readonly #settings: ListReadsSettings
+export function listReads({ isLong, read, longReads }: ListReadsSettings) {
   /** The clients that wait for the next read, by space; there is an entry while the list of the space is being read. */
-  readonly #waiting = new Map<string, Waiting[]>()
+  const waitingClients = new Map<string, Waiting[]>()
 
-  constructor(settings: ListReadsSettings) {
-    this.#settings = settings
-  }
-
-  list(space: string, reader?: Reader): Promise<ListRepresentation> {
-    return new Promise((resolve, reject) => {
-      const waiting = { reader, resolve, reject }
-      const others = this.#waiting.get(space)
-      if (others) others.push(waiting)
-      else {
-        this.#waiting.set(space, [waiting])
-        void this.#readAll(space)
-      }
-    })
-  }
-
-  async #readAll(space: string): Promise<void> {
-    const waiting = this.#waiting.get(space) ?? []
+  async function readAll(space: string, waiting: Waiting[]): Promise<void> {
     while (waiting.length > 0) {
-      // Those that ask in this turn of the event loop share the read, too.
+      // Clients that ask in this turn of the event loop share the read, too.
       await nextTurn()
-      const end = this.#settings.isLong(space) ? await this.#settings.longReads.begin() : undefined
-      await this.#readOnce(space, waiting.splice(0))
-      end?.()
+      const readNext = () => readOnce(space, waiting.splice(0))
+      await (isLong(space) ? longReads.inTurn(readNext) : readNext())
     }
-    this.#waiting.delete(space)
+    waitingClients.delete(space)
   }
 
-  async #readOnce(space: string, readers: readonly Waiting[]): Promise<void> {
+  async function readOnce(space: string, readers: readonly Waiting[]): Promise<void> {
     const isWanted = () => readers.some(({ reader }) => !reader?.isAborted)
     try {
       if (!isWanted()) throw new WithdrawnError()
-      const list = await this.#settings.read(space, isWanted)
+      const list = await read(space, isWanted)
       for (const { resolve } of readers) resolve(list)
     } catch (error) {
       for (const { reject } of readers) reject(error)
     }
   }
+
+  return (space: string, reader?: Reader): Promise<ListRepresentation> =>
+    new Promise((resolve, reject) => {
+      const waiting = waitingClients.get(space) ?? []
+      waiting.push({ reader, resolve, reject })
+      if (waitingClients.has(space)) return
+      waitingClients.set(space, waiting)
+      void readAll(space, waiting)
+    })
 }

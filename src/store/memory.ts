@@ -45,7 +45,7 @@ export class MemorySpaces implements Spaces {
     this.#instanceId = instanceId
     this.#limits = limits
     this.#budget = new Budget(limits.maxBytes)
-    // It is always there.
+    // The default space always exists.
     for (const type of types) this.#keep(defaultSpace, this.#open(type, instanceId, this.#budget))
   }
 
@@ -84,7 +84,7 @@ export class MemorySpaces implements Spaces {
     this.#spaces.set(space, collections.set(collection.type.name, collection))
   }
 
-  /** With the starting documents, as far as there is memory. */
+  /** Returns a collection with the starting documents, as far as there is memory. */
   #open(type: CollectionType, id: string, budget: Budget): MemoryCollection {
     return new MemoryCollection(type, id, this.#limits.maxItems, budget, this.#unusedVersion)
   }
@@ -130,7 +130,7 @@ const etagOf = (instanceId: string, version: number) => `"${instanceId}-${versio
 /** A space with ten items takes 3,800 bytes, by measurement (`npm run bench:spaces`). */
 const collectionOverheadBytes = 2_000
 
-/** An item takes 120 to 150 bytes besides its JSON, by measurement, and that 30 to 60 besides the texts of the item. */
+/** By measurement, an item takes 120 to 150 bytes more than its JSON, and the JSON 30 to 60 more than the texts of the item. */
 const itemOverheadBytes = 250
 
 /** What JSON.stringify escapes in a text that is well-formed. */
@@ -174,7 +174,7 @@ class Budget {
     return true
   }
 
-  /** Returns all bytes of a share. What requests in flight still reserve is no longer counted: it is garbage. */
+  /** Returns all bytes to the parent. Later reservations are not counted there: nothing refers to their documents. */
   release(): void {
     this.#parent?.replace(this.#usedBytes, 0)
     this.#parent = undefined
@@ -198,13 +198,13 @@ interface Entry {
   /** Undefined once there is JSON. */
   item: object | undefined
   json: string
-  /** What the document takes of the budget. */
+  /** How many bytes of the budget the document takes. */
   bytes: number
   version: number
   readonly segment: Segment
 }
 
-/** Numbers are faster, as a key and to count; a longer one may not be exact. */
+/** Numbers are faster than texts, as keys and to count, but not exact with more digits. */
 const maxExactDigits = 15
 const after = (number: string) => `${number.length <= maxExactDigits ? Number(number) + 1 : BigInt(number) + 1n}`
 
@@ -223,7 +223,7 @@ class MemoryCollection implements Collection {
   #list: ListRepresentation | undefined
   #lastNumber = '0'
 
-  /** With the starting documents, as far as there is memory. These and the list get this version, changes higher ones. */
+  /** Has the starting documents, as far as there is memory. They and the list get this version, changes get higher ones. */
   constructor(type: CollectionType, instanceId: string, maxItems: number, budget: Budget, version: number) {
     this.type = type
     this.budget = budget
@@ -248,14 +248,14 @@ class MemoryCollection implements Collection {
     return entry ? { json: this.#jsonOf(entry), etag: this.#etagOf(entry.version) } : 'not-found'
   }
 
-  create(item: object, given?: string): Created | 'in-use' | Full {
-    if (given !== undefined && this.#entries.has(given)) return 'in-use'
-    if (given === undefined && this.#lastNumber === maxInt64) return 'item-limit'
-    const key = given ?? after(this.#lastNumber)
+  create(item: object, itemKey?: string): Created | 'in-use' | Full {
+    if (itemKey !== undefined && this.#entries.has(itemKey)) return 'in-use'
+    if (itemKey === undefined && this.#lastNumber === maxInt64) return 'item-limit'
+    const key = itemKey ?? after(this.#lastNumber)
     const bytes = sizeOf(key, item)
     if (this.#entries.size >= this.#maxItems) return 'item-limit'
     if (!this.budget.replace(0, bytes)) return 'memory-limit'
-    if (given === undefined) this.#lastNumber = key
+    if (itemKey === undefined) this.#lastNumber = key
     const entry = this.#add(key, bytes, item, '', ++this.version)
     return { key, json: this.#jsonOf(entry), etag: this.#etagOf(entry.version) }
   }
@@ -297,10 +297,10 @@ class MemoryCollection implements Collection {
     if (all.length > this.#maxItems) return 'item-limit'
     if (!this.budget.replace(bytesBefore, bytesAfter)) return 'memory-limit'
     if (this.#isNumbered) {
-      all.sort((one, other) => (BigInt(one.key) < BigInt(other.key) ? -1 : 1))
+      all.sort((a, b) => (BigInt(a.key) < BigInt(b.key) ? -1 : 1))
       this.#lastNumber = `${highestNumber(documents)}`
     }
-    // A new collection has the state of its first version.
+    // The first documents of a new collection are no change.
     if (this.#list ?? this.#entries.size > 0) this.version++
     this.#entries.clear()
     this.#segments = []

@@ -1,10 +1,10 @@
-/** A line of the log for whoever runs the service; `error` where something begins to fail. */
+/** Prints a line for the operator of the service; the level is `error` where something begins to fail. */
 export type Notice = (message: string, level?: 'error') => void
 
 const intervalMs = 60_000
 const maxPerInterval = 6
 
-/** A state that keeps changing prints a few lines a minute, and how many more changes there were. */
+/** Prints a few lines a minute where a state keeps changing, and then how many more changes there were. */
 export function limitNotices(print: Notice, monotonicNow: () => number): Notice {
   let endsAt = Number.NEGATIVE_INFINITY
   let printed = 0
@@ -31,7 +31,7 @@ export function limitNotices(print: Notice, monotonicNow: () => number): Notice 
   }
 }
 
-/** Prints one line when reads or writes begin to fail and one when they succeed again, however many there are. */
+/** Prints one line when reads or writes begin to fail, and one when they succeed again. */
 export class Failures {
   readonly #what: 'Reads' | 'Writes'
   readonly #notice: Notice

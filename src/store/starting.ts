@@ -11,20 +11,20 @@ import type {
   Representation,
 } from './store.ts'
 
-/** A collection of a space as a store has it; undefined stands for one that was never written to. */
+/** A collection of a space as a store has it. An outcome is undefined where nobody has written to the collection. */
 export interface StoredCollection extends Omit<Collection, 'list' | 'create' | 'replaceAll'> {
   list(reader?: Reader): Awaitable<ListRepresentation | undefined>
   create(item: object, key?: string): Awaitable<Created | 'in-use' | Full | undefined>
   replaceAll(documents: readonly Document[], ifMatch?: IfMatch): Awaitable<ReplaceOutcome | undefined>
   isWritten(): Awaitable<boolean>
-  /** Makes it with the starting documents, where it does not exist, and executes the write. */
+  /** Makes the collection with the starting documents, where it does not exist, and executes the write. */
   make<Outcome>(write: () => Awaitable<Outcome>): Awaitable<Outcome | Full>
 }
 
 /** The state of a collection that was never written to. */
 export interface StartingState {
   readonly documents: ReadonlyMap<string, Document>
-  /** That of each document. */
+  /** Each document has this entity tag. */
   readonly etag: string
   readonly list: ListRepresentation
 }
@@ -84,7 +84,7 @@ export class StartingCollection implements Collection {
     )
   }
 
-  /** What is not there may be so only because nobody has written yet. */
+  /** A document that is not stored may be a starting document of a collection that nobody has written to. */
   #find<Outcome, AtStart>(
     key: string,
     find: () => Awaitable<Outcome>,
@@ -93,13 +93,13 @@ export class StartingCollection implements Collection {
     return andThen(find(), (outcome): Awaitable<Outcome | AtStart> => {
       const document = outcome === 'not-found' ? this.#start.documents.get(key) : undefined
       if (!document) return outcome
-      // It may have been made after the first attempt.
+      // The collection may have been made after the first attempt.
       return andThen(this.#stored.isWritten(), (isWritten) => (isWritten ? find() : atStart(document, this.#start)))
     })
   }
 }
 
-/** Stores in memory answer at once. */
+/** Calls `next` at once where the value is there: memory and SQLite return no promise. */
 function andThen<Value, Result>(value: Awaitable<Value>, next: (value: Value) => Awaitable<Result>): Awaitable<Result> {
   return value instanceof Promise ? value.then(next) : next(value)
 }

@@ -12,13 +12,13 @@ import { createHash } from 'node:crypto'
 /** Memory answers at once, a database later; callers await either. */
 export type Awaitable<T> = T | Promise<T>
 
-/** The items cannot be reached now and may be later. What was asked for may or may not have happened. */
+/** The items cannot be reached now, but maybe later. The operation may or may not have taken place. */
 export class UnavailableError extends Error {}
 
-/** The write may have happened: only a look at the items tells. */
+/** The write may have taken place: only reading the items tells. */
 export class OutcomeUnknownError extends UnavailableError {}
 
-/** The operation had no effect, and nobody waits for its outcome any more. */
+/** The operation had no effect, and no client waits for its outcome any more. */
 export class WithdrawnError extends Error {}
 
 /** The request of a client that reads a list: once it is aborted, the client has left. */
@@ -42,7 +42,7 @@ export interface CollectionType<Item extends object = object> {
   readonly keyMember: string
   /** Whether the store assigns the keys, ascending numbers from 1. The number is the first member of an item. */
   readonly isNumbered?: true
-  /** What a space has that was never written to. */
+  /** The documents in a space that was never written to. */
   readonly startingDocuments: readonly Document[]
   /** The members of an item as JSON, without braces and without a number that the store assigns. */
   serialize(item: Item): string
@@ -57,7 +57,7 @@ export interface Representation<Json = string> {
 /** Long lists come as several buffers. */
 export type ListRepresentation = Representation<string | readonly Buffer[]>
 
-/** The item, or the list that is replaced, must have one of these entity tags; undefined where the request is unconditional. */
+/** Undefined where the request is unconditional; else the item, or the list that is replaced, must have one of these entity tags. */
 export type IfMatch = readonly string[] | undefined
 
 export type Full = 'item-limit' | 'memory-limit'
@@ -96,7 +96,7 @@ export interface SpaceSummary {
 export interface Spaces {
   /** This is called for each request. */
   collection(name: string, space: string): Collection
-  /** Those that were written to, by name. */
+  /** Returns the spaces that were written to, by name. */
   listSpaces(): Awaitable<readonly SpaceSummary[]>
   /** Deletes all documents: the space is as if it had never been written to. */
   deleteSpace(name: string): Awaitable<void>
@@ -109,7 +109,7 @@ export interface CollectionSnapshot {
   readonly lastNumber: string
 }
 
-/** Those of a space by name. One that was never written to is absent. */
+/** The collections of a space by name. One that was never written to is absent. */
 export type Snapshot = Readonly<Record<string, CollectionSnapshot>>
 
 /** Whether an operation has changed nothing. */
@@ -119,29 +119,25 @@ export const isRefusal = (outcome: unknown) =>
 /** The entity tag of a version that a database has stored. */
 export const etagOf = (version: string) => `"${version}"`
 
-/** Returns the versions in entity tags. A longer number would be too large for a database. */
-export const versionsIn = (etags: readonly string[]) =>
-  etags.flatMap((etag) => /^"(\d{1,18})"$/.exec(etag)?.[1] ?? []).join(',')
-
 export type ItemForm = Pick<CollectionType, 'keyMember' | 'isNumbered' | 'serialize'>
 
 /** The JSON of an item with its key. */
 export const jsonOf = ({ keyMember, isNumbered, serialize }: ItemForm, key: string, item: object): string =>
   isNumbered ? `{"${keyMember}":${key},${serialize(item)}}` : `{${serialize(item)}}`
 
-/** What both databases return for a space that was never written to: the same in every process. */
+/** The state of a space that was never written to in a database: the same in every process. */
 export function startingStateOf({ startingDocuments }: CollectionType) {
   const list = `[${startingDocuments.map(({ json }) => json)}]`
   const hash = createHash('sha256').update(list).digest('hex')
   return {
     list,
     documents: new Map(startingDocuments.map((document) => [document.key, document])),
-    /** Stands for the text of the documents. */
+    /** Depends on the text of the documents alone. */
     version: `${Number.parseInt(hash.slice(0, 12), 16)}`,
   }
 }
 
-/** Sets a value of a map that keeps the values that were set last. */
+/** Sets a value, and deletes the one that was set first where the map is full. */
 export function setRecent<Value>(values: Map<string, Value>, key: string, value: Value, maxSize: number): void {
   values.delete(key)
   values.set(key, value)
@@ -149,7 +145,7 @@ export function setRecent<Value>(values: Map<string, Value>, key: string, value:
   if (values.size > maxSize) values.delete(oldest)
 }
 
-/** The highest id. */
+/** The highest number of a document. */
 export const maxInt64 = `${2n ** 63n - 1n}`
 
 /** Returns the highest number of the documents, or `last` where that is higher. */
@@ -162,10 +158,10 @@ export type Snapshots = ReadonlyMap<string, Snapshot>
 /** The items of these spaces outlive the process. */
 export interface PersistentSpaces extends Spaces {
   /**
-   * Stores exactly these documents in these spaces, or changes nothing. A collection that a snapshot lacks stays as it is;
-   * other spaces do, too, unless they are to be deleted.
+   * Stores exactly these documents in these spaces, atomically. A collection that a snapshot lacks stays as it is; other
+   * spaces do, too, unless they are to be deleted.
    */
-  importItems(snapshots: Snapshots, deletesOthers?: boolean): Awaitable<ReplaceOutcome>
+  importItems(snapshots: Snapshots, deletesOthers?: boolean): Awaitable<'replaced'>
   /** Rejects when the items cannot be reached. */
   ping(): Promise<unknown>
   close(): Promise<void>

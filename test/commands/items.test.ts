@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { chmodSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import Libsql from 'libsql'
@@ -211,6 +211,32 @@ suite('items export and import', { concurrency: 4 }, () => {
     chmodSync(file, 0o400)
     assert.equal(await succeed(t, 'items', 'export', '--data', file), exportedAll)
     assert.deepEqual(filesOf(), before)
+  })
+
+  test('an export of a file in which a write was interrupted says what to do, and changes nothing', async (t) => {
+    const [folder, copy] = [temporaryFolder(t), temporaryFolder(t)]
+    const file = join(folder, 'todo.db')
+    await succeed(t, 'items', 'import', write(t, exported), '--data', file)
+    const writing = new Libsql(file)
+    cleanUp(t, () => writing.close())
+    // Few pages in memory: the file is written before the commit.
+    writing.exec("pragma cache_size = 1; begin immediate; create table other (text); insert into other values ('x')")
+    for (let rows = 1; rows < 2_000; rows *= 2) writing.exec('insert into other select randomblob(1000) from other')
+    cpSync(folder, copy, { recursive: true })
+    const data = join(copy, 'todo.db')
+    const before = readFileSync(data)
+    const { code, stderr } = await run(t, ['items', 'export', '--data', data])
+    assert.deepEqual(
+      [code, stderr],
+      [
+        1,
+        `todo-service: A write to the data file ${data} was interrupted. Start todo-service serve with it once: that undoes this write.\n`,
+      ],
+    )
+    assert.deepEqual(readFileSync(data), before)
+    const instance = await Instance.startOnFile(t, data)
+    assert.equal((await instance.list()).length, 3)
+    assert.equal(await succeed(t, 'items', 'export', '--data', data), exportedAll)
   })
 
   test('an export says where there are no items, and makes nothing there', async (t) => {

@@ -7,7 +7,7 @@ import { suite, type TestContext, test } from 'node:test'
 import Libsql from 'libsql'
 import { exportItems } from '../../src/store/sqlite/snapshots.ts'
 import { cleanUp } from '../support/cleanup.ts'
-import { jsonLines } from '../support/cli.ts'
+import { jsonLines, run } from '../support/cli.ts'
 import { newDatabase, sharedPostgres, uniqueName } from '../support/database.ts'
 import { startEngineProxy } from '../support/engine-proxy.ts'
 import { escapedText, fileOfVersion2, itemsOfAda, itemsOfVersion2 } from '../support/file-of-version-2.ts'
@@ -141,6 +141,14 @@ suite('items of version 1 are all there, in the default space', () => {
     const again = openOld(file)
     cleanUp(t, () => again.close())
     assert.equal((await again.exportItems()).a.items.length, 3)
+  })
+
+  test('A4 in a file, ids go on after the highest one, also where another program has changed an id', async (t) => {
+    const changed = 'update numbered_items set id = 9007199254741500 where id = 1'
+    const { a, exportItems, close } = openOld(fileOf(t, `${fileOfVersion1}; ${changed}`))
+    cleanUp(t, close)
+    assert.equal((await exportItems()).a.lastId, '9007199254741500')
+    assert.equal(Object(await a.create({ name: 'next', isComplete: false })).id, '9007199254741501')
   })
 
   test('in a file, also after a start that was killed, whichever statement was the last', async (t) => {
@@ -292,7 +300,7 @@ suite('items of version 2 in PostgreSQL', () => {
     const sql = openSql(url)
     cleanUp(t, () => sql.end())
     await sql.unsafe(databaseOfVersion2)
-    return { sql, start: () => openPostgres(t, url) }
+    return { sql, url, start: () => openPostgres(t, url) }
   }
 
   test('are all there, in their spaces, with their entity tags, and ids go on', async (t) => {
@@ -339,6 +347,54 @@ suite('items of version 2 in PostgreSQL', () => {
     const expectedB = texts.map((text) => ({ id: text, name: text, notes: text, done: false }))
     assert.equal(await listIn(b), `[{"id":"y","name":"ada","notes":"o","done":true},${expectedB.map(jsonOfB)}]`)
     for (const item of expectedB) assert.equal(await b.create(item), 'in-use')
+  })
+
+  test('are there for an instance that starts while another one migrates, however long that takes', async (t) => {
+    const { sql, start, url } = await open(t)
+    // Shorter than the limits of the program, which waits for a migration longer than for other transactions.
+    await sql.unsafe(`alter database ${new URL(url).pathname.slice(1)} set lock_timeout = '10ms'`)
+    const migrating = openSql(url)
+    cleanUp(t, () => migrating.end())
+    await migrating.unsafe('begin; lock table todo.version in access exclusive mode')
+    const opening = start()
+    const waiting = `
+      select 1 from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock' and now() - query_start > interval '100 ms'`
+    const waits = async () => {
+      while (Object(await sql.unsafe(waiting)).rowCount === 0);
+    }
+    await Promise.race([opening, waits()])
+    await migrating`rollback`
+    const { b } = await opening
+    assert.equal((await itemsIn(b)).length, 2)
+  })
+
+  test('stay as they are while another program uses them for long: the start says so', async (t) => {
+    const { sql, url } = await open(t)
+    const { port } = new URL(url)
+    const reading = openSql(url)
+    cleanUp(t, () => reading.end())
+    await reading.unsafe('begin; select 1 from todo.items_a')
+    const { code, stderr } = await run(t, ['serve', '--profile', 'a', '--port', '0', '--database-url', url])
+    assert.equal(code, 1)
+    assert.match(
+      stderr,
+      /^todo-service: The tables are in use .* timeout\. Wait for the end of the other program, such as a backup, or /,
+    )
+    assert.ok(stderr.includes(`127.0.0.1:${port}`), stderr)
+    assert.deepEqual(await tablesIn(sql), ['items_a', 'items_b', 'spaces', 'version'])
+  })
+
+  test('are there while a view needs an old table: the start says to drop it, and then succeeds', async (t) => {
+    const { sql, url, start } = await open(t)
+    await sql.unsafe('create view report as select * from todo.items_a')
+    const { code, stderr } = await run(t, ['serve', '--profile', 'a', '--port', '0', '--database-url', url])
+    assert.equal(code, 1)
+    assert.match(stderr, /^todo-service: Tables of an older version cannot be deleted .* Drop what was made for them/)
+    await sql.unsafe('drop view report')
+    const { a, b } = await start()
+    assert.deepEqual([(await itemsIn(a)).length, (await itemsIn(b)).length], [2, 2])
+    assert.deepEqual(await tablesIn(sql), ['collections', 'documents', 'version'])
   })
 
   test('what an instance of version 2 sends from then on has no effect', async (t) => {

@@ -4,7 +4,7 @@ import type { PendingCall, Pool } from './pool.ts'
 /** The most that one statement creates. */
 const maxItems = 100
 const maxLength = 2 ** 20
-/** The second one waits in the server for the lock, and so for no round trip. */
+/** The second statement waits in the server for the lock of the first, and so for no round trip. */
 const maxUnderWay = 2
 
 interface PendingItem<Item, Outcome> {
@@ -13,11 +13,9 @@ interface PendingItem<Item, Outcome> {
 }
 
 interface BatchSettings<Item, Outcome> {
-  /** Of two items with the same key, the second goes with a later statement; undefined where all can go together. */
-  keyOf(item: Item): string | undefined
   lengthOf(item: Item): number
-  /** Creates the items with one statement, or none of them. */
-  create(space: string, items: readonly Item[], isWanted: () => boolean): Promise<readonly Outcome[]>
+  /** Creates the items with one statement, or none of them. Returns the outcome of each. */
+  create(space: string, items: readonly Item[], isWanted: () => boolean): Promise<(item: Item) => Outcome>
 }
 
 interface Queue<Item, Outcome> {
@@ -29,7 +27,7 @@ interface Queue<Item, Outcome> {
  * Group commit: few statements at a time create items in a space, because each one locks the row that counts them. Items
  * that come meanwhile go together with the next statement. Returns the function that creates an item.
  */
-export function createBatches<Item, Outcome>(pool: Pool, settings: BatchSettings<Item, Outcome>) {
+export function createBatches<Item, Outcome>(pool: Pool, { lengthOf, create }: BatchSettings<Item, Outcome>) {
   /** By space, as long as a statement is under way. */
   const queues = new Map<string, Queue<Item, Outcome>>()
 
@@ -48,37 +46,28 @@ export function createBatches<Item, Outcome>(pool: Pool, settings: BatchSettings
   }
 
   async function send(space: string, queue: Queue<Item, Outcome>, batch: readonly PendingItem<Item, Outcome>[]) {
+    const items = batch.map(({ item }) => item)
     try {
-      const items = batch.map(({ item }) => item)
-      const outcomes = await settings.create(space, items, () => batch.every(isPending))
-      for (const [index, { call }] of batch.entries()) pool.resolve(call, outcomes[index] as Outcome)
+      const outcomeOf = await create(space, items, () => batch.every(isPending))
+      for (const { item, call } of batch) pool.resolve(call, outcomeOf(item))
     } catch (error) {
-      // What was rejected is never created: the others go together with the next statement.
+      // An item whose client was told that it takes too long is never created: the others go with the next statement.
       if (error instanceof WithdrawnError) queue.waiting.unshift(...batch.filter(isPending))
-      // Where the statement was refused, nothing was created: none is refused because of another.
+      // Nothing was created: an item that the database refuses must not make the others fail.
       else if (batch.length > 1 && !(error instanceof UnavailableError))
-        for (const one of batch) await send(space, queue, [one])
+        for (const pending of batch) await send(space, queue, [pending])
       else for (const { call } of batch) pool.reject(call, error)
     }
   }
 
   function nextBatch(queue: Queue<Item, Outcome>): PendingItem<Item, Outcome>[] {
-    const batch: PendingItem<Item, Outcome>[] = []
-    const left: PendingItem<Item, Outcome>[] = []
-    const keys = new Set<string>()
+    queue.waiting = queue.waiting.filter(isPending)
     let length = 0
-    for (const one of queue.waiting) {
-      if (!isPending(one)) continue
-      const key = settings.keyOf(one.item)
-      length += settings.lengthOf(one.item)
-      const fits = batch.length === 0 || (batch.length < maxItems && length <= maxLength)
-      if (fits && (key === undefined || !keys.has(key))) {
-        batch.push(one)
-        if (key !== undefined) keys.add(key)
-      } else left.push(one)
-    }
-    queue.waiting = left
-    return batch
+    const end = queue.waiting.findIndex(({ item }, index) => {
+      length += lengthOf(item)
+      return index === maxItems || (index > 0 && length > maxLength)
+    })
+    return queue.waiting.splice(0, end === -1 ? maxItems : end)
   }
 
   return (space: string, item: Item): Promise<Outcome> =>

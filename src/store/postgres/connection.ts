@@ -13,15 +13,15 @@ const connectTimeoutMs = 5_000
 export const statementTimeoutMs = 5_000
 const keepAliveDelayMs = 10_000
 const endTimeoutMs = 1_000
-/** PostgreSQL ends a transaction whose client sends nothing for this time: it may be gone, and the locks with it. */
+/** PostgreSQL ends a transaction whose client sends nothing for this time, so that its locks do not stay. */
 const idleTimeoutMs = 5_000
-/** How long other hosts may take to respond after the first that accepts writes: one may be a newer primary. */
+/** How long other hosts may take to respond after the first that accepts writes: another may be a newer primary. */
 const newerPrimaryTimeoutMs = 500
 
 export interface DatabaseConnection {
   readonly client: Client
   readonly socket: Socket
-  /** Closes its socket at once, and its statements are rejected; so does the signal that `connect` got. */
+  /** Closes the socket at once, and the statements are rejected. The signal of `connect` does the same. */
   destroy(): void
 }
 
@@ -50,7 +50,7 @@ async function connectWith(
   signal.throwIfAborted()
   let socket = new Socket()
   const destroy = () => socket.destroy()
-  signal.addEventListener('abort', destroy)
+  const removeListener = onAbort(signal, destroy)
   const timer = setTimeout(() => socket.destroy(new Error('timeout expired')), connectTimeoutMs)
   try {
     const { name, port } = host
@@ -58,18 +58,25 @@ async function connectWith(
     await emitted(socket, 'connect')
     if (tls) socket = await encrypt(socket, tls)
     const client = createClient(database, host, socket)
-    // The statements of a lost connection are rejected; `end` tells those who wait for nothing.
+    // The driver rejects the statements of a lost connection, and then emits `end`.
     client.on('error', destroy)
-    client.once('end', () => signal.removeEventListener('abort', destroy))
+    client.once('end', removeListener)
     await client.connect()
     return { client, socket, destroy }
   } catch (error) {
-    signal.removeEventListener('abort', destroy)
+    removeListener()
     destroy()
     throw error
   } finally {
     clearTimeout(timer)
   }
+}
+
+/** Returns the function that removes the listener. Any number of connections listen to a signal. */
+function onAbort(signal: AbortSignal, listener: () => void): () => void {
+  setMaxListeners(0, signal)
+  signal.addEventListener('abort', listener)
+  return () => signal.removeEventListener('abort', listener)
 }
 
 /** Rejects when the socket fails or is closed before. */
@@ -87,7 +94,7 @@ async function encrypt(socket: Socket, tls: ConnectionOptions): Promise<Socket> 
   socket.write(sslRequest)
   const answer = `${await emitted(socket, 'data')}`
   if (answer === 'N') throw new Error('The server does not support TLS: set ?sslmode=disable')
-  // More than a byte would be read as if it had been encrypted.
+  // Bytes after the answer would be read as if they had been encrypted.
   if (answer !== 'S') throw new ProtocolError('The server does not begin TLS as PostgreSQL does')
   const encrypted = startTls({ ...tls, socket })
   await emitted(encrypted, 'secureConnect')
@@ -126,16 +133,14 @@ function tlsOptions({ name }: Host, { tls: { mode, ca } }: DatabaseSettings): Co
 
 /** Runs `use` with a signal that is aborted by `stop`, and when `use` has ended. */
 async function withSignal<T>(stop: AbortSignal, use: (end: AbortController) => Promise<T>): Promise<T> {
+  stop.throwIfAborted()
   const end = new AbortController()
-  // Each attempt to connect listens for it.
-  setMaxListeners(0, end.signal)
   const abort = () => end.abort()
-  stop.addEventListener('abort', abort)
-  if (stop.aborted) abort()
+  const removeListener = onAbort(stop, abort)
   try {
     return await use(end)
   } finally {
-    stop.removeEventListener('abort', abort)
+    removeListener()
     abort()
   }
 }
@@ -169,7 +174,7 @@ export const withConnection = <T>(
 export const endClient = (client: Client) =>
   Promise.race([client.end(), sleep(endTimeoutMs, undefined, { ref: false })])
 
-/** Commits what `run` did, or nothing. Throws OutcomeUnknownError where it is not known which. The time limit is that of a statement. */
+/** Commits what `run` did, or nothing; throws OutcomeUnknownError where that is not known. The time limit is for each statement. */
 export async function inTransaction<T>(
   client: Client,
   run: () => Promise<T>,

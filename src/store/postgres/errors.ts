@@ -4,7 +4,7 @@ import { UnavailableError } from '../store.ts'
 import { ProtocolError } from './stream.ts'
 import { type DatabaseSettings, describeDatabase } from './url.ts'
 
-/** The server answers, but its items must not be written: a standby, a read-only database, a superseded primary. */
+/** The server answers, but must not be written to: a standby, a read-only database or a superseded primary. */
 export class ReadOnlyError extends UnavailableError {}
 
 /** The SQLSTATE of an error that the server reported. Its texts, severity included, are in the server's language. */
@@ -25,36 +25,36 @@ export const mayBeRetried = (error: unknown) => isConflict(error) || isReadOnlyT
  * connection, the statement that was to prepare it has failed, or a table was altered.
  */
 export const isNameError = (error: unknown) =>
-  isMisnamed(error) || (error as Partial<DatabaseError> | null)?.routine === 'RevalidateCachedQuery'
-
-const isMisnamed = hasState(/^(?:26000|42P05)$/)
+  /^(?:26000|42P05)$/.test(sqlStateOf(error) ?? '') ||
+  (error instanceof DatabaseError && error.routine === 'RevalidateCachedQuery')
 
 /**
- * The server reported an error and did not end the session, as it does with connection exceptions and shutdowns. An
- * internal error is what pgpool-II reports when it has lost its server.
+ * The server has reported the error and keeps the session, unlike with connection exceptions and shutdowns. pgpool-II
+ * reports an internal error when it has lost its server.
  */
-export const leavesConnectionUsable = (error: unknown) => leavesSession(error) || isLostNode(error)
-
 const leavesSession = hasState(/^(?!08|25P0[34]|57P|XX000)./)
-const isConnectionException = hasState(/^08/)
 
-/** A distributed database has lost the connection to the node that has the rows; other rows can be reached. */
-const isLostNode = (error: unknown) => isConnectionException(error) && (error as DatabaseError).severity === 'ERROR'
+/** A distributed database reports a connection exception where it has lost a node: other rows can be reached. */
+export const leavesConnectionUsable = (error: unknown) =>
+  leavesSession(error) || (error instanceof DatabaseError && /^08/.test(error.code ?? '') && error.severity === 'ERROR')
 
 /** The statement may have been executed: statement_completion_unknown, or a connection was lost. */
-export const isOutcomeUnknown = (error: unknown) =>
-  sqlStateOf(error) === '40003' || isConnectionException(error) || !leavesSession(error)
+export const isOutcomeUnknown = (error: unknown) => sqlStateOf(error) === '40003' || !leavesSession(error)
 
-/** The server responds, but accepts no further connection; one that starts or stops has no other connections, either. */
-export const isRefusal = (error: unknown) => error instanceof ProtocolError || hasOtherStateThanStop(error)
-
-const hasOtherStateThanStop = hasState(/^(?!57)./)
+/** The server responds, but accepts no further connection. While it starts or stops (57), it has no others, either. */
+export const isRefusal = (error: unknown) => error instanceof ProtocolError || /^(?!57)./.test(sqlStateOf(error) ?? '')
 
 /** The server lacks disk space or memory, cannot read its files, or has found them damaged. */
 export const isStorageError = hasState(/^(?:53[12]|58|XX00[12])/)
 
 /** A table, column or schema is missing: another version of the program has other tables. */
 export const isMissing = hasState(/^(?:42P01|42703|3F000)$/)
+
+/** Another transaction holds a lock. */
+export const isLocked = hasState(/^55P03$/)
+
+/** A lock was not available in time. */
+export const isLockTimeout = hasState(/^(?:55P03|57014)$/)
 
 /** A number is greater than its type holds. */
 export const isOutOfRange = hasState(/^22003$/)
@@ -72,17 +72,14 @@ export const isSettingError = hasState(/^(?:28|3D|42)/)
 const unavailableClasses = /^(?:08|25|26|40|53|57|58|XX)/
 
 /** Every error that is not a bug in the statement becomes UnavailableError. */
-export function toStoreError(error: unknown): unknown {
-  const sqlState = sqlStateOf(error)
+export function toStoreError(error: unknown): Error {
   if (error instanceof StartError || error instanceof UnavailableError) return error
-  if (sqlState && !unavailableClasses.test(sqlState) && !isMissing(error)) return error
+  if (error instanceof DatabaseError && error.code && !unavailableClasses.test(error.code) && !isMissing(error))
+    return error
   return new UnavailableError(`${reasonOf(error)}.`, { cause: error })
 }
 
-/**
- * Of the errors of all hosts (AggregateError), the one to report: wrong settings, then servers that answer, then those
- * that do not.
- */
+/** Which of the errors of all hosts is reported: wrong settings first, then servers that answer, then those that do not. */
 export function mainError(error: unknown): unknown {
   if (!(error instanceof AggregateError)) return error
   const errors: unknown[] = error.errors
@@ -128,6 +125,10 @@ export function describeDatabaseError(
       return `The database does not exist (${where}): ${reason} Create it, or set another one in --database-url.`
     case '42501':
       return `Missing privilege (${where}): ${reason} Grant it, or start the service once with a role that has it.`
+    case '2BP01':
+      return `Tables of an older version cannot be deleted (${where}): ${reason} Drop what was made for them, such as views, and start the service again.`
+    case '55P03':
+      return `The tables are in use (${where}): ${reason} Wait for the end of the other program, such as a backup, or end it, and try again.`
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
       return `Unknown host (${where}). Check --database-url.`

@@ -2,9 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from 'pg'
 import { StartError } from '../../common/start-error.ts'
 import { inTransaction, statementTimeoutMs } from './connection.ts'
-import { isConflict, isMissing, isUnsupported, sqlStateOf } from './errors.ts'
-import { prepared, type TablesVersion } from './pool.ts'
+import { isConflict, isLocked, isLockTimeout, isMissing, isUnsupported, sqlStateOf } from './errors.ts'
+import type { TablesVersion } from './pool.ts'
 import { type Tables, tablesOf } from './snapshots.ts'
+import { prepared } from './statements.ts'
 
 /** The SQL expression of a table of a version. */
 type TableOf = (name: string) => string
@@ -128,7 +129,9 @@ export async function prepareTables(
   if (encoding !== 'UTF8')
     throw new StartError(`The database encoding is ${encoding}. Use a database with encoding UTF8.`)
   return retryRaces(async () => {
-    const { oldest, newest } = await readVersions(client, schema).catch(async (error: unknown) => {
+    const versions = await readVersions(client, schema).catch(async (error: unknown) => {
+      // Another instance migrates them: `migrate` waits for it.
+      if (migrates && isLockTimeout(error)) return undefined
       if (!isMissing(error)) throw error
       // "create schema if not exists" needs the privilege to create schemas even when the schema exists.
       const existing = await client.query('select 1 from pg_catalog.pg_namespace where nspname = $1', [schema])
@@ -136,6 +139,8 @@ export async function prepareTables(
       await client.query(`create table if not exists "${schema}".version (version integer primary key)`)
       return readVersions(client, schema)
     })
+    if (!versions) return 'old'
+    const { oldest, newest } = versions
     assertSupported(schema, newest)
     if (newest > 0 && newest < schemaVersion && !migrates)
       throw new StartError(
@@ -187,8 +192,17 @@ export const migrate = (
   makeDefaultSpace: (client: Client) => Promise<void>,
 ): Promise<void> =>
   retryRaces(async () => {
-    let { newest: version } = await readVersions(client, schema)
-    for (const step of steps.slice(version - 1)) await takeStep(client, schema, step, ++version)
+    const { newest } = await waitForVersions(client, schema)
+    for (const [index, step] of steps.entries()) {
+      const version = index + 1
+      if (version < newest) continue
+      try {
+        await takeStep(client, schema, step, version + 1)
+      } catch (error) {
+        // Another instance has taken the step while this one waited for the tables.
+        if (!isLockTimeout(error) || (await waitForVersions(client, schema)).newest === version) throw error
+      }
+    }
     // Where tables are made one by one, an instance that comes late makes empty ones of a version in between.
     for (const name of steps.flatMap(({ replaces }) => replaces.flatMap((old) => [retired(old), old])))
       await client.query(`drop table if exists "${schema}".${name}`)
@@ -236,9 +250,10 @@ async function takeStep(client: Client, schema: string, step: Step, version: num
 /** Databases that cannot lock a table commit before DDL: there the statements are executed one by one. */
 async function canLock(client: Client, schema: string): Promise<boolean> {
   try {
-    await inTransaction(client, () => client.query(`lock table "${schema}".version in access exclusive mode`))
+    await inTransaction(client, () => client.query(`lock table "${schema}".version in access exclusive mode nowait`))
     return true
   } catch (error) {
+    if (isLocked(error)) return true
     if (isUnsupported(error)) return false
     throw error
   }
@@ -247,6 +262,17 @@ async function canLock(client: Client, schema: string): Promise<boolean> {
 /** Locks out other instances: their insert waits for this one and then fails. */
 const insertVersion = (client: Client, schema: string, version: number) =>
   client.query(`insert into "${schema}".version values ($1)`, [version])
+
+/** Waits as long as another instance migrates. */
+const waitForVersions = (client: Client, schema: string) =>
+  inTransaction(
+    client,
+    async () => {
+      await client.query('set local lock_timeout = 0')
+      return readVersions(client, schema)
+    },
+    moveTimeoutMs,
+  )
 
 /** 0: there is none. Of two, the older one was left by a migration that has not ended. */
 async function readVersions(client: Client, schema: string): Promise<{ oldest: number; newest: number }> {

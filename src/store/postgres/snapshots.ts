@@ -9,7 +9,7 @@ import {
   type SpaceSummary,
   startingStateOf,
 } from '../store.ts'
-import type { SqlParameters } from './pool.ts'
+import type { SqlParameters } from './statements.ts'
 
 export const tablesOf = (table: (name: string) => string) => ({
   /** A row for each collection of a space that was written to, with its last place. */
@@ -19,7 +19,7 @@ export const tablesOf = (table: (name: string) => string) => ({
 
 export type Tables = ReturnType<typeof tablesOf>
 
-/** The column that finds a document: a number is its place. */
+/** The column with the key of a document: a number is its place. */
 export const keyColumnOf = ({ isNumbered }: CollectionType) => (isNumbered ? 'place' : 'key')
 
 /** A key as it is stored: it can be longer than an index entry allows. */
@@ -65,8 +65,8 @@ export function startingRows(type: CollectionType, space: string): SqlParameters
 }
 
 /**
- * Exactly the documents of the snapshots in their spaces. A collection that a snapshot lacks stays as it is. Documents
- * that stay are updated, never deleted.
+ * Stores exactly the documents of the snapshots in their spaces. A collection that a snapshot lacks stays as it is. A
+ * document that exists is updated.
  */
 export async function replaceItems(
   client: Client,
@@ -74,8 +74,8 @@ export async function replaceItems(
   types: readonly CollectionType[],
   snapshots: Snapshots,
   version: string,
-  deletesOthers: boolean,
-): Promise<void> {
+  deletesOthers = false,
+): Promise<'replaced'> {
   const { collections, documents } = tables
   if (deletesOthers)
     for (const table of [documents, collections])
@@ -93,9 +93,8 @@ export async function replaceItems(
       [spaces],
     )
     const last = new Map<string, bigint>(rows.map((row) => [row.space, BigInt(row.last)]))
-    for (const batch of batchesOf(replaced, ({ space, snapshot }) =>
-      rowsOf(type, space, snapshot.documents, last.get(space)),
-    ))
+    const inserted = replaced.flatMap(({ space, snapshot }) => rowsOf(type, space, snapshot.documents, last.get(space)))
+    for (const batch of batchesOf(inserted))
       await client.query(
         `${insertRows(tables, type)}
           on conflict (space, collection, ${keyColumnOf(type)}) do update set place = excluded.place,
@@ -113,30 +112,27 @@ export async function replaceItems(
       [spaces, replaced.map(({ space, snapshot }) => `${lastPlaceOf(type, snapshot, last.get(space))}`)],
     )
   }
+  return 'replaced'
 }
 
-/** PostgreSQL ends a transaction while it waits for a long statement: many documents are sent in several. */
+/** Many documents take several statements: PostgreSQL would end the transaction while it waits for a long one. */
 const batchLength = 2 ** 20
 
-function* batchesOf<Source>(sources: readonly Source[], read: (source: Source) => readonly Row[]): Iterable<Row[]> {
+function* batchesOf(rows: readonly Row[]): Iterable<Row[]> {
   let batch: Row[] = []
   let length = 0
-  for (const source of sources)
-    for (const row of read(source)) {
-      batch.push(row)
-      length += row[3].length
-      if (length < batchLength) continue
-      yield batch
-      batch = []
-      length = 0
-    }
+  for (const row of rows) {
+    batch.push(row)
+    length += row[3].length
+    if (length < batchLength) continue
+    yield batch
+    batch = []
+    length = 0
+  }
   if (batch.length > 0) yield batch
 }
 
-/** Until the end of the transaction, each statement sees the same. */
-export const onlyRead = (client: Client) => client.query('set transaction isolation level repeatable read, read only')
-
-/** The documents of this space, or of all. */
+/** Reads the documents of this space, or of all. */
 export async function readItems(
   client: Client,
   { collections, documents }: Tables,
@@ -144,9 +140,8 @@ export async function readItems(
   space: string | undefined,
 ): Promise<Snapshots> {
   const select = async (columns: string, table: string, order: string) => {
-    const where = space === undefined ? '' : 'where space = $1'
-    const parameters = space === undefined ? [] : [space]
-    return (await client.query(`select ${columns} from ${table} ${where} order by ${order}`, parameters)).rows
+    const text = `select ${columns} from ${table} where $1::text is null or space = $1 order by ${order}`
+    return (await client.query(text, [space ?? null])).rows
   }
   const snapshots = new Map<string, Record<string, CollectionSnapshot & { readonly documents: Document[] }>>()
   const typeOf = new Map(types.map((type) => [type.name, type]))

@@ -4,9 +4,9 @@ import {
   hashEtag,
   joinParts,
   KnownLists,
-  ListReads,
   LongReads,
   lengthOf,
+  listReads,
   maxWholeBytes,
   partBytes,
 } from '../list-reads.ts'
@@ -20,29 +20,26 @@ import {
   jsonOf,
   type ListRepresentation,
   type PersistentSpaces,
-  type ReplaceOutcome,
-  type Snapshots,
   startingStateOf,
-  versionsIn,
 } from '../store.ts'
 import { createBatches } from './batches.ts'
 import { findPrimary, selectIfSupported, statementTimeoutMs, withConnection } from './connection.ts'
 import { isOutOfRange } from './errors.ts'
 import { findTables, migrate, moveTimeoutMs, prepareTables, tablesVersion } from './migrations.ts'
-import { oneAtMost, Pool, type PoolOptions, type PreparedStatement, prepared, type SqlParameters } from './pool.ts'
+import { Pool, type PoolOptions } from './pool.ts'
 import {
   deleteSpace,
   hashOf,
   keyColumnOf,
   listSpaces,
   makeCollection,
-  onlyRead,
   readItems,
   replaceItems,
   startingRows,
   type Tables,
   tablesOf,
 } from './snapshots.ts'
+import { oneAtMost, type PreparedStatement, prepared, type SqlParameters } from './statements.ts'
 
 export { describeDatabaseError } from './errors.ts'
 
@@ -63,10 +60,10 @@ export async function postgresSpaces(
   types: readonly CollectionType[],
 ): Promise<PersistentSpaces> {
   const { database, notice, random } = options
-  // Random, so that none is used twice, whatever was imported, reset or restored, by whichever instance.
-  const newVersion = () => Math.floor(random() * 2 ** 52)
+  // Random, so that no version is used twice, even by several instances or after items were imported, reset or restored.
+  const newVersion = () => `${Math.floor(random() * 2 ** 52)}`
   const tables = tablesOf((name) => `"${schema}".${name}`)
-  /** The database may be older than one of the types. */
+  /** At every start, because the database may be older than one of the types. */
   const makeDefaultSpace = async (client: Client) => {
     for (const type of types) await client.query(makeCollection(tables, type), startingRows(type, defaultSpace))
   }
@@ -91,14 +88,7 @@ export async function postgresSpaces(
     )
   const pool = new Pool(options, primary, tablesVersion(schema))
 
-  const replaceAll: Context['replaceAll'] = (snapshots, isChanged, timeoutMs, deletesOthers = false) =>
-    pool.transaction(async (client) => {
-      if (await isChanged?.(client)) return 'changed'
-      await replaceItems(client, tables, types, snapshots, `${newVersion()}`, deletesOthers)
-      return 'replaced'
-    }, timeoutMs)
-
-  const context = { pool, tables, longReads: new LongReads(), newVersion, replaceAll }
+  const context = { pool, tables, longReads: new LongReads(), newVersion }
   const collections = new Map(types.map((type) => [type.name, openType(context, type)]))
   return {
     collection(name, space) {
@@ -108,7 +98,11 @@ export async function postgresSpaces(
     },
     listSpaces: () => pool.transaction((client) => listSpaces(client, tables)),
     deleteSpace: (name) => pool.transaction((client) => deleteSpace(client, tables, name)),
-    importItems: (snapshots, deletesOthers) => replaceAll(snapshots, undefined, moveTimeoutMs, deletesOthers),
+    importItems: (snapshots, deletesOthers) =>
+      pool.transaction(
+        (client) => replaceItems(client, tables, types, snapshots, newVersion(), deletesOthers),
+        moveTimeoutMs,
+      ),
     close: () => pool.close(),
     ping: () => pool.check(),
   }
@@ -123,7 +117,8 @@ export async function exportItems(
   const pool = new Pool(options, await findPrimary(options.database, 0, stop))
   try {
     return await pool.transaction(async (client) => {
-      await onlyRead(client)
+      // Each statement sees the same.
+      await client.query('set transaction isolation level repeatable read, read only')
       return readItems(client, await findTables(client, schema), types, space)
     }, moveTimeoutMs)
   } finally {
@@ -138,26 +133,20 @@ interface Context {
   readonly pool: Pool
   readonly tables: Tables
   readonly longReads: LongReads
-  newVersion(): number
-  /** Stores exactly these documents, unless `isChanged` finds in the same transaction that they are not to be replaced. */
-  replaceAll(
-    snapshots: Snapshots,
-    isChanged: ((client: Client) => Promise<boolean>) | undefined,
-    timeoutMs?: number,
-    deletesOthers?: boolean,
-  ): Promise<ReplaceOutcome>
+  newVersion(): string
 }
 
 interface NewDocument {
   readonly key: string | undefined
   readonly item: object
+  readonly version: string
   /** Its JSON; after the number where it gets one. */
   readonly content: string
 }
 
 /** The documents of a type in all spaces. */
 function openType(
-  { pool, tables, longReads, newVersion, replaceAll }: Context,
+  { pool, tables, longReads, newVersion }: Context,
   type: CollectionType,
 ): (space: string) => Collection {
   const { name, keyMember, isNumbered, startingDocuments, serialize } = type
@@ -211,7 +200,7 @@ function openType(
   const update = prepared('update', `update ${documents} set content = $4, version = $5 where ${isMatched}`)
   const remove = prepared('delete', `delete from ${documents} where ${isMatched}`)
   const known = new KnownLists<string>()
-  const lists = new ListReads({
+  const list = listReads({
     read: readList,
     // A list that was never read here may be short: it does not wait for others.
     isLong: (space) => (known.get(space)?.bytes ?? 0) > maxWholeBytes,
@@ -221,7 +210,7 @@ function openType(
   const isWritten = async (space: string): Promise<boolean> =>
     space === defaultSpace || (await pool.query(selectWritten, [space])).rows[0].written
 
-  /** In one text where the list was short when it was read last. */
+  /** Returns one text where the list was short when it was read last, else parts. */
   async function selectJson(space: string, isWanted: () => boolean): Promise<string | readonly Buffer[]> {
     if ((known.get(space)?.bytes ?? Number.POSITIVE_INFINITY) > maxWholeBytes) {
       const { rows } = await pool.query(selectParts, [space], undefined, isWanted)
@@ -238,14 +227,15 @@ function openType(
       typeof json === 'string' ? [json.length, listEtag(json)] : [lengthOf(json), await hashEtag(json)]
     const last = known.get(space)
     const shared = last?.version === etag ? last.buffers?.deref() : undefined
-    const buffers = bytes < minSharedBytes ? undefined : (shared ?? toBuffers(json))
+    const buffers =
+      bytes < minSharedBytes ? undefined : (shared ?? (typeof json === 'string' ? [Buffer.from(json)] : json))
     known.set(space, etag, bytes, buffers)
     return { json: buffers ?? json, etag }
   }
 
   /**
-   * Locks all documents and compares the entity tag of their list. The list is read before: PostgreSQL has no timeout for
-   * a client that does not read, and would keep the lock.
+   * Locks all documents and compares the entity tag of their list. The list is read before the lock: PostgreSQL has no
+   * timeout for a client that does not read, and would keep the lock.
    */
   async function isChanged(client: Client, space: string, ifMatch: readonly string[]): Promise<boolean> {
     const { json, written } = (await client.query(selectList.text, [space])).rows[0]
@@ -261,34 +251,31 @@ function openType(
   }
 
   const createOne = createBatches<NewDocument, Awaited<ReturnType<StoredCollection['create']>>>(pool, {
-    keyOf: ({ key }) => key,
     lengthOf: ({ content }) => content.length,
     async create(space, created, isWanted) {
       const count = created.length
-      const firstVersion = newVersion()
-      const versions = created.map((_, index) => `${firstVersion + index}`)
       const keys = created.map(({ key }) => (key === undefined ? null : hashOf(key)))
+      const versions = created.map(({ version }) => version)
       const parameters = [space, count, keys, versions, created.map(({ content }) => content)]
       const min = space === defaultSpace && isNumbered ? count : 0
       const attempt = async () => (await pool.query(create, parameters, [min, count], isWanted)).rows
       try {
         let rows = await attempt()
-        // All keys are in use, or nobody had written.
+        // All keys are in use, or the collection did not exist.
         if (rows.length === 0 && space !== defaultSpace) {
-          if (!(await isWritten(space))) return created.map(() => undefined)
+          if (!(await isWritten(space))) return () => undefined
           rows = await attempt()
         }
         const places = new Map<string, string>(rows.map(({ version, place }) => [version, place]))
-        return created.map(({ key: given, item }, index) => {
-          const version = versions[index] as string
+        return ({ key: itemKey, item, version }) => {
           const place = places.get(version)
-          if (place === undefined) return given === undefined ? undefined : 'in-use'
-          const key = given ?? place
+          if (place === undefined) return itemKey === undefined ? undefined : 'in-use'
+          const key = itemKey ?? place
           return { key, json: jsonOf(type, key, item), etag: etagOf(version) }
-        })
+        }
       } catch (error) {
         // A4: there is no next number.
-        if (isOutOfRange(error) && count === 1) return ['item-limit']
+        if (isOutOfRange(error) && count === 1) return () => 'item-limit'
         throw error
       }
     },
@@ -302,8 +289,8 @@ function openType(
   }
 
   /**
-   * Changes the document that has the key and one of the entity tags. Where there is none, the reason is that of a later
-   * moment, at which the request would have changed nothing, either: versions are never used again.
+   * Changes the document that has the key and one of the entity tags. Where there is none, another statement finds out
+   * why. A change between the two makes no difference: no version is used twice.
    */
   async function change<Changed>(
     changed: Changed,
@@ -313,7 +300,8 @@ function openType(
     ifMatch: IfMatch,
     values: SqlParameters = [],
   ) {
-    const versions = ifMatch ? `{${versionsIn(ifMatch)}}` : null
+    // A longer number is no version, and too large for a bigint.
+    const versions = ifMatch?.flatMap((etag) => /^"(\d{1,18})"$/.exec(etag)?.[1] ?? []) ?? null
     const { rowCount } = await pool.query(statement, [space, storedKey(key), versions, ...values])
     if (rowCount === 1) return changed
     return ifMatch && (await read(space, key)) !== 'not-found' ? 'changed' : 'not-found'
@@ -321,22 +309,24 @@ function openType(
 
   const stored = (space: string): StoredCollection => ({
     isWritten: () => isWritten(space),
-    list: (reader) => lists.list(space, reader),
+    list: (reader) => list(space, reader),
     get: (key) => read(space, key),
     create(item, key) {
       const content = `${isNumbered ? '' : '{'}${serialize(item)}}`
-      return createOne(space, { key, item, content })
+      return createOne(space, { key, item, version: newVersion(), content })
     },
     async update(key, item, ifMatch) {
-      const version = `${newVersion()}`
+      const version = newVersion()
       const values = [jsonOf(type, key, item), version]
       return change({ etag: etagOf(version) }, update, space, key, ifMatch, values)
     },
     delete: (key, ifMatch) => change('deleted' as const, remove, space, key, ifMatch),
-    replaceAll(documents, ifMatch) {
-      const snapshot = { [name]: { documents, lastNumber: '0' } }
-      return replaceAll(new Map([[space, snapshot]]), ifMatch && ((client) => isChanged(client, space, ifMatch)))
-    },
+    replaceAll: (documents, ifMatch) =>
+      pool.transaction(async (client) => {
+        if (ifMatch && (await isChanged(client, space, ifMatch))) return 'changed'
+        const snapshots = new Map([[space, { [name]: { documents, lastNumber: '0' } }]])
+        return replaceItems(client, tables, [type], snapshots, newVersion())
+      }),
     async make(write) {
       await pool.query(make, startingRows(type, space), [0, startingDocuments.length])
       return write()
@@ -346,5 +336,3 @@ function openType(
 }
 
 const listEtag = (json: string) => `"${createHash('sha256').update(json).digest('base64url')}"`
-
-const toBuffers = (json: string | readonly Buffer[]) => (typeof json === 'string' ? [Buffer.from(json)] : json)

@@ -66,21 +66,19 @@ export class DriverStream extends Duplex {
 }
 
 function toProtocolError(cause: Error): ProtocolError {
-  const { message } = cause
-  return message.startsWith('Unknown authentication')
-    ? new ProtocolError('The server requires an unsupported authentication method: set scram-sha-256 in pg_hba.conf', {
-        cause,
-      })
-    : new ProtocolError(`${notPostgres} (${message})`, { cause })
+  const message = cause.message.startsWith('Unknown authentication')
+    ? 'The server requires an unsupported authentication method: set scram-sha-256 in pg_hba.conf'
+    : `${notPostgres} (${cause.message})`
+  return new ProtocolError(message, { cause })
 }
 
 const notPostgres = "The server does not speak PostgreSQL's protocol"
-/** As in libpq: a longer message of any other type means that the server does not speak this protocol. */
+const headBytes = 5
+/** As in libpq: only these types have longer messages. */
 const maxShortLength = 30_000
-const longTypes = Buffer.from('TDENA')
+const longTypes = 'TDENA'
 /** PostgreSQL makes no longer message. */
 const maxLength = 2 ** 30
-const headBytes = 5
 /** AuthenticationOk, CommandComplete, EmptyQueryResponse and ErrorResponse. */
 const readyAfter = 'RCIE'
 
@@ -94,45 +92,44 @@ class MessageCheck {
   readonly #head = Buffer.alloc(headBytes)
   #receivedHeadBytes = 0
   #missingBodyBytes = 0
-  /** The last two bytes of the body, of an empty one neither of them zero. */
+  /** The last two bytes of the body; 0xffff where it is empty. */
   #lastBytes = 0
   /** Whether ReadyForQuery may come: after authentication, a result or an error, once. */
   #mayBeReady = false
 
   /** Throws a ProtocolError. A message may come in several parts. */
   receive(data: Buffer): void {
-    let at = 0
-    while (at < data.length)
-      if (this.#receivedHeadBytes < headBytes) this.#receiveHead(data[at++] as number)
-      else at = this.#receiveBody(data, at)
+    for (let at = 0; at < data.length; ) {
+      if (this.#receivedHeadBytes < headBytes) {
+        this.#head[this.#receivedHeadBytes++] = data.readUInt8(at++)
+        if (this.#receivedHeadBytes < headBytes) continue
+        this.#beginBody()
+      }
+      const end = Math.min(data.length, at + this.#missingBodyBytes)
+      this.#missingBodyBytes -= end - at
+      for (at = Math.max(at, end - 2); at < end; at++)
+        this.#lastBytes = ((this.#lastBytes << 8) | data.readUInt8(at)) & 0xffff
+      if (this.#missingBodyBytes === 0) this.#endMessage()
+    }
   }
 
-  #receiveHead(byte: number): void {
-    this.#head[this.#receivedHeadBytes++] = byte
-    if (this.#receivedHeadBytes < headBytes) return
+  get #type(): string {
+    return String.fromCharCode(this.#head.readUInt8())
+  }
+
+  #beginBody(): void {
     const length = this.#head.readUInt32BE(1)
-    const max = longTypes.includes(this.#head[0] as number) ? maxLength : maxShortLength
-    if (length < 4 || length > max) throw new ProtocolError(notPostgres)
+    if (length < 4 || length > (longTypes.includes(this.#type) ? maxLength : maxShortLength))
+      throw new ProtocolError(notPostgres)
     this.#missingBodyBytes = length - 4
     this.#lastBytes = length === 4 ? 0xffff : 0
-    if (length === 4) this.#endMessage()
-  }
-
-  /** Returns where the next message begins. */
-  #receiveBody(data: Buffer, start: number): number {
-    const end = Math.min(data.length, start + this.#missingBodyBytes)
-    this.#missingBodyBytes -= end - start
-    for (let at = Math.max(start, end - 2); at < end; at++)
-      this.#lastBytes = ((this.#lastBytes << 8) | (data[at] as number)) & 0xffff
-    if (this.#missingBodyBytes === 0) this.#endMessage()
-    return end
   }
 
   #endMessage(): void {
-    const type = String.fromCharCode(this.#head[0] as number)
+    const type = this.#type
     // Each field ends with a zero byte, and the last one is followed by another.
     if ((type === 'E' || type === 'N') && this.#lastBytes !== 0) throw new ProtocolError(notPostgres)
-    // The driver would take it for the end of the next statement, and give it the result of another.
+    // The driver would take the message for the end of the next statement, and give it the result of another.
     if (type === 'Z' && !this.#mayBeReady) throw new ProtocolError(notPostgres)
     if (type === 'Z') this.#mayBeReady = false
     else if (readyAfter.includes(type)) this.#mayBeReady = true

@@ -18,13 +18,13 @@ export interface Host {
   readonly port: number
 }
 
+const modes = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'] as const
+
 interface Tls {
-  readonly mode: 'disable' | 'prefer' | 'require' | 'verify-ca' | 'verify-full'
+  readonly mode: (typeof modes)[number]
   /** CA certificates, PEM; undefined: the default CAs of Node. */
   readonly ca: string | undefined
 }
-
-const modes: readonly Tls['mode'][] = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full']
 
 export const databaseUrlFormat =
   'a URL such as postgres://user:password@host:5432/database, special characters percent-encoded, hosts separated by ' +
@@ -38,28 +38,27 @@ export function readDatabaseUrl(url: string): DatabaseSettings | undefined {
   try {
     const hosts = authority.split(',').map(readHost)
     const tls = readTls(new URLSearchParams(query))
-    if (!tls || hosts.includes(undefined)) return undefined
-    return { hosts: hosts as Host[], user: decode(user), password: decode(password), name: decode(name), tls }
+    return { hosts, user: decode(user), password: decode(password), name: decode(name), tls }
   } catch {
-    // Malformed percent-encoding, or sslrootcert is unreadable.
+    // Also malformed percent-encoding, and an sslrootcert that is unreadable.
     return undefined
   }
 }
 
 const decode = (text: string | undefined) => (text ? decodeURIComponent(text) : undefined)
 
-function readHost(text: string): Host | undefined {
+function readHost(text: string): Host {
   const [, address, name, port = '5432'] = /^(?:\[([\da-f:.]+)\]|([^:[\]]*))(?::(\d{1,5}))?$/i.exec(text) ?? []
-  if ((address ?? name) === undefined || Number(port) < 1 || Number(port) > 65535) return undefined
-  return { name: address ?? (decodeURIComponent(name ?? '') || 'localhost'), port: Number(port) }
+  if ((address ?? name) === undefined || Number(port) < 1 || Number(port) > 65535) throw new Error('Not a host')
+  return { name: address ?? decode(name) ?? 'localhost', port: Number(port) }
 }
 
-function readTls(parameters: URLSearchParams): Tls | undefined {
+function readTls(parameters: URLSearchParams): Tls {
   const { sslmode = 'disable', sslrootcert, ...others } = Object.fromEntries(parameters)
-  const mode = modes.find((one) => one === sslmode)
-  if (!mode || Object.keys(others).length > 0) return undefined
+  const mode = modes.find((known) => known === sslmode)
+  if (!mode || Object.keys(others).length > 0) throw new Error('Not a parameter')
   const ca = sslrootcert === undefined ? undefined : readFileSync(sslrootcert, 'utf8')
-  if (ca !== undefined && !ca.includes('-----BEGIN CERTIFICATE-----')) return undefined
+  if (ca !== undefined && !ca.includes('-----BEGIN CERTIFICATE-----')) throw new Error('Not a certificate')
   // As in libpq, a CA file makes `require` verify the certificate.
   return { mode: mode === 'require' && ca ? 'verify-ca' : mode, ca }
 }

@@ -73,7 +73,7 @@ export class DataFile {
 
   /** Throws a StartError when the file cannot be used. */
   constructor(path: string, { access, migrates, monotonicNow, notice, initialize }: OpenOptions) {
-    // The lock and the files of SQLite stand beside the file itself, whatever links lead to it.
+    // The lock and the other files of SQLite are beside the file itself, not beside a link to it.
     this.path = realFile(path)
     checkFile(this.path, access)
     this.#lock = access === 'exclusive' ? lockFile(this.path) : undefined
@@ -106,7 +106,7 @@ export class DataFile {
     this.#placeCheck = setInterval(() => {
       if (this.isInPlace()) return
       clearInterval(this.#placeCheck)
-      // The process with exclusive access speaks for its workers, too.
+      // One line is enough: worker processes have shared access.
       if (access === 'exclusive')
         notice(
           `The data file ${this.path} was deleted, moved or replaced while the service runs. Writes are rejected. The items can be read until the service stops: save them, stop it, and start it again.`,
@@ -115,7 +115,7 @@ export class DataFile {
     this.#placeCheck.unref()
   }
 
-  /** Executes any number of statements. */
+  /** Executes one or more statements. */
   exec(sql: string): void {
     translateErrors(() => this.#connection.exec(sql), this.path, this.#connection)
   }
@@ -154,7 +154,7 @@ export class DataFile {
     }
   }
 
-  /** Begins to read (deferred) or to write (immediate), and rolls back what is refused or throws. */
+  /** Begins to read (deferred) or to write (immediate), and rolls back where the operation is refused or throws. */
   transaction<T>(kind: 'deferred' | 'immediate', execute: () => T): T {
     this.exec(`begin ${kind}`)
     try {
@@ -169,9 +169,9 @@ export class DataFile {
     }
   }
 
-  /** Reads the items of one moment. `pause` lets others read and write. Called again only after the last call has ended. */
+  /** Reads the items of one moment. Others read and write during `pause`. The next call begins when this one has ended. */
   readSnapshot<T>(read: (prepare: Prepare, pause: Pause) => Promise<T>): Promise<T> {
-    // Nothing is written any more, and only this connection still has the file.
+    // Another connection could not open the file; and nothing is written to it any more.
     if (!this.isInPlace())
       return read(
         (sql) => this.prepare(sql),
@@ -246,7 +246,7 @@ export class DataFile {
   }
 }
 
-/** The caller has begun a write transaction. */
+/** Is called within a write transaction. */
 function migrate(file: DataFile, initialize: (file: DataFile) => void): void {
   const version = versionOf(file)
   if (version === fileVersion) return
@@ -390,6 +390,11 @@ function translateErrors<T>(execute: () => T, file: string, connection: Libsql.D
       throw new UnavailableError(
         `The data file ${file} is damaged: ${message}. Stop the service and restore a backup.`,
         { cause },
+      )
+    // A connection that only reads cannot roll back what a killed process has left.
+    if (code === 'SQLITE_READONLY_ROLLBACK')
+      throw new StartError(
+        `A write to the data file ${file} was interrupted. Start todo-service serve with it once: that undoes this write.`,
       )
     if (bugs.test(code)) throw cause
     if (code.startsWith('SQLITE_BUSY'))

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import Libsql from 'libsql'
 import { WithdrawnError } from '../store.ts'
 
-/** Waits so that other requests are served. */
+/** Lets other requests be served. */
 export type Pause = () => Promise<void>
 
 /**
@@ -13,7 +13,7 @@ export class LongReader {
   readonly connection: Libsql.Database = new Libsql(':memory:')
   #isReading = false
 
-  /** Called again only after the last call has ended. */
+  /** The next call begins when this one has ended. */
   async read<T>(path: string, read: (pause: Pause) => Promise<T>): Promise<T> {
     this.connection.exec(`attach '${path.replaceAll("'", "''")}' as file`)
     this.connection.exec('begin')

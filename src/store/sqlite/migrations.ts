@@ -45,7 +45,8 @@ const spaces: Step = {
     items_b: `select '' as space, place, id, name, notes, done from named_items`,
     spaces: `
       select '' as space,
-        (select ifnull(max(seq), 0) from sqlite_sequence where name = 'numbered_items') as last_id,
+        (select max(ifnull(max(seq), 0), (select ifnull(max(id), 0) from numbered_items))
+          from sqlite_sequence where name = 'numbered_items') as last_id,
         (select ifnull(max(seq), 0) from sqlite_sequence where name = 'named_items') as last_place,
         (select version from lists where profile = 'a') as version_a,
         (select version from lists where profile = 'b') as version_b`,

@@ -1,10 +1,10 @@
 import { Failures, type Notice } from '../notices.ts'
 
 const repeatIntervalMs = 1_000
-/** A list can take seconds to read, in which no request is served. */
+/** A list can take seconds to read, and no request is served meanwhile: repetitions take a twentieth of the time. */
 const pausePerMs = 20
 
-/** A read that has failed is repeated until it succeeds: another one may not need what is damaged. */
+/** A read that has failed is repeated until it succeeds: that another read succeeds says nothing about a damaged page. */
 export function readFailures(notice: Notice, monotonicNow: () => number) {
   const failures = new Failures('Reads', notice)
   let timer: NodeJS.Timeout | undefined

@@ -1,4 +1,4 @@
-import { joinParts, KnownLists, ListReads, LongReads, lengthOf, maxWholeBytes, partBytes } from '../list-reads.ts'
+import { joinParts, KnownLists, LongReads, lengthOf, listReads, maxWholeBytes, partBytes } from '../list-reads.ts'
 import { StartingCollection, type StoredCollection } from '../starting.ts'
 import {
   type Awaitable,
@@ -37,22 +37,19 @@ export function sqliteSpaces(
   { random, ...options }: SqliteOptions,
 ): SqliteSpaces {
   let isWriting = false
-  const execute = <Outcome>(operation: () => Outcome): Outcome => {
-    isWriting = true
-    try {
-      return file.write(operation)
-    } finally {
-      isWriting = false
-    }
+  const write: Write = (operation, committed) => {
+    if (isWriting) return operation()
+    return queue.run(() => {
+      isWriting = true
+      try {
+        const outcome = file.write(operation)
+        if (!isRefusal(outcome)) committed?.()
+        return outcome
+      } finally {
+        isWriting = false
+      }
+    })
   }
-  const write: Write = (operation, committed) =>
-    isWriting
-      ? operation()
-      : queue.run(() => {
-          const outcome = execute(operation)
-          if (!isRefusal(outcome)) committed?.()
-          return outcome
-        })
   const context = { write, random, longReads: new LongReads() }
   const openCollections = (file: DataFile) => new Map(types.map((type) => [type.name, openType(file, type, context)]))
   const initialize = (file: DataFile) => {
@@ -66,7 +63,7 @@ export function sqliteSpaces(
   const selectSpaces = file.prepare(`
     select space, json_group_object(collection, ${count}) from collections group by space order by space`)
   const selectCount = file.prepare(`select ifnull(sum(${count}), 0) from collections where collection = ?`)
-  // First the collections: then no trigger has anything to count.
+  // The collections first: without them, the triggers of the documents find nothing to count.
   const removals = ['collections', 'documents'].map((table) => file.prepare(`delete from ${table} where space = ?`))
 
   function collectionOf(name: string) {
@@ -109,7 +106,7 @@ export function sqliteSpaces(
   }
 }
 
-/** Executes an operation in the transaction that has begun, or in a new one, maybe later. */
+/** Executes an operation in the transaction that has begun. Without one it begins one, maybe later. */
 type Write = <Outcome>(operation: () => Outcome, committed?: () => void) => Awaitable<Outcome>
 
 interface Context {
@@ -119,11 +116,11 @@ interface Context {
 }
 
 const maxSkippedSpaces = 10_000
-/** The lists that were read last. */
+/** Lists that were read last stay in memory up to this size in all. */
 const maxKeptBytes = 16 * 2 ** 20
-/** Of a list that is read at once. */
+/** A list with more items is read in parts. */
 const maxWholeItems = 10_000
-/** Of a part. It grows: to find out how long documents are, SQLite reads them. */
+/** How many items the next part may have: SQLite reads documents to find out how long they are. */
 const [minPartItems, maxPartItems] = [16, 1_024]
 const partsAtOnce = maxWholeBytes / partBytes
 /** Lower than every place. */
@@ -188,13 +185,13 @@ function openType(file: DataFile, type: CollectionType, { write, random, longRea
   const startingEtag = etagOf(startingVersion)
   const startingList = { json: startingJson, etag: startingEtag }
   const known = new KnownLists<SqlValue>(maxKeptBytes)
-  const lists = new ListReads({ read: readLong, isLong: () => true, longReads })
+  const listLong = listReads({ read: readLong, isLong: () => true, longReads })
   const skipped = new Set<string>()
 
   /** Entity tags are versions: those of another space or another file differ. */
   const newVersion = () => Math.floor(random() * 2 ** 48)
 
-  /** They may have the same version: each has entity tags of its own. */
+  /** All documents may get the same version: only entity tags of one document are compared. */
   function insertAll(space: string, documents: readonly Document[], version: SqlValue): void {
     for (const [index, { key, json, secret }] of documents.entries())
       insert.run([space, isNumbered ? key : index + 1, isNumbered ? null : key, version, json, secret])
@@ -245,12 +242,12 @@ function openType(file: DataFile, type: CollectionType, { write, random, longRea
   function list(space: string, reader?: Reader): Awaitable<ListRepresentation> {
     const last = known.get(space)
     const kept = last?.buffers?.deref()
-    if (!kept && last && last.bytes > maxWholeBytes) return lists.list(space, reader)
+    if (!kept && last && last.bytes > maxWholeBytes) return listLong(space, reader)
     const row = selectList.get([space, (kept && last?.version) ?? null])
     if (!row) return startingList
     const [version = null, json] = row
     if (kept && json === null) return representation(version, kept)
-    return Buffer.isBuffer(json) ? remember(space, version, [json]) : lists.list(space, reader)
+    return Buffer.isBuffer(json) ? remember(space, version, [json]) : listLong(space, reader)
   }
 
   function remember(space: string, version: SqlValue, buffers: readonly Buffer[]): ListRepresentation {
@@ -281,7 +278,7 @@ function openType(file: DataFile, type: CollectionType, { write, random, longRea
     })
   }
 
-  /** Whether there is the document, and with none of the entity tags. */
+  /** Whether the document exists and has none of the entity tags. */
   function isChanged(space: string, key: string, ifMatch: IfMatch): boolean {
     const row = ifMatch && selectOne.get([space, key])
     return row !== undefined && !ifMatch?.includes(etagOf(`${row[1]}`))
@@ -326,8 +323,9 @@ function openType(file: DataFile, type: CollectionType, { write, random, longRea
       make: <Outcome>(operation: () => Awaitable<Outcome>) =>
         write(() => {
           make(space)
-          // Within this transaction nothing waits.
-          return operation() as Outcome
+          const outcome = operation()
+          if (outcome instanceof Promise) throw new Error('Nothing waits within a transaction.')
+          return outcome
         }),
     }
   }

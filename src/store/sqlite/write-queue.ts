@@ -25,7 +25,7 @@ export function writeQueue(timeoutMs: number, monotonicNow: () => number, failur
     return error
   }
 
-  /** Is called again as long as writes wait; `busy` is why. */
+  /** Is called again as long as writes wait; they are rejected with `busy`. */
   function executeWaiting(busy: BusyError): void {
     const startedAt = monotonicNow()
     for (let first = waiting[0]; first; first = waiting[0]) {
