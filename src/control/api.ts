@@ -79,7 +79,6 @@ export function controlApi(settings: ControlSettings, spaces: SpaceList): Api {
  */
 export const controlAccess: DispatchHooks = {
   headers: { 'x-content-type-options': 'nosniff', 'cross-origin-resource-policy': 'same-origin' },
-  findFault: () => undefined,
   isExempt: ({ isLocal }) => isLocal,
   findAccessError(context) {
     const { request, isPage } = context

@@ -21,7 +21,7 @@ import {
 import { controlPattern, problem } from './faults.ts'
 import { JournalBudget } from './journal.ts'
 import { type SpaceUse, spaceName } from './schema.ts'
-import { ControlledSpace, type ControlSettings, type SpaceSettings } from './space.ts'
+import { ControlledSpace, type ControlSettings, RequestRecord, type SpaceSettings } from './space.ts'
 
 const spaceHeader = 'x-todo-space'
 const spacePrefix = /^\/(?:~|%7e)([^/?]*)/i
@@ -44,7 +44,7 @@ export class Control implements HttpHandler {
   readonly #handlers: Readonly<Record<'service' | 'control', ApiHandler>>
   readonly #sweep: NodeJS.Timeout
   #opened = 0
-  /** False if no fault closes connections; while it is true, `closesConnections` has to look at the faults. */
+  /** False if no fault closes connections; while it is true, `#closesConnections` has to look at the faults. */
   #mayCloseConnections = false
   readonly #idleClosers: (() => void)[] = []
 
@@ -58,7 +58,7 @@ export class Control implements HttpHandler {
       budget: new JournalBudget(),
       onFaultsChange: () => {
         this.#mayCloseConnections = true
-        if (this.closesConnections) for (const closeIdle of this.#idleClosers) closeIdle()
+        if (this.#closesConnections) for (const closeIdle of this.#idleClosers) closeIdle()
       },
     }
     this.defaultSpace = this.#create(defaultSpace)
@@ -73,21 +73,22 @@ export class Control implements HttpHandler {
         verifyToken: endedWithSpace(settings.verifyToken, deletionsOf),
         space: this.defaultSpace,
         hooks: {
-          findFault: (context, route) => spaceOf(context).faults.find(context, route),
+          intercept: (context, route, next) => spaceOf(context).intercept(context, route, next),
+          send: (context, response) => this.#send(context, response),
           begin: (context) => (isEntered(context.space) ? context.space.record(context) : undefined),
           // A request that was rejected before it entered its space is recorded in the default space, with that name.
           beginLate: (context) => this.defaultSpace.record(context),
         },
         enterSpace: (context) => {
           const refused = this.#enter(context)
-          if (!refused) context.record ??= spaceOf(context).record(context)
+          if (!refused) context.recorder ??= spaceOf(context).record(context)
           return refused
         },
       }),
       control: httpHandler(controlled, {
         ...settings,
         space: this.defaultSpace,
-        hooks: controlAccess,
+        hooks: { ...controlAccess, send: (context, response) => this.#send(context, response) },
         cors: [],
         reportOrigin: () => {},
         maxBodyBytes: options.maxBodyBytes,
@@ -134,18 +135,7 @@ export class Control implements HttpHandler {
     this.#handlers.service.malformed(status, reason, client)
   }
 
-  /**
-   * Whether a fault of any space closes connections: connections must not be reused then, because a browser repeats a
-   * request if a reused connection closes without a response. Browsers share connections among spaces.
-   */
-  get closesConnections(): boolean {
-    this.#mayCloseConnections &&= [this.defaultSpace, ...this.#spaces.values()].some(
-      ({ faults }) => faults.closesConnections,
-    )
-    return this.#mayCloseConnections
-  }
-
-  onClosesConnections(closeIdle: () => void): void {
+  onCloseIdle(closeIdle: () => void): void {
     this.#idleClosers.push(closeIdle)
   }
 
@@ -158,6 +148,26 @@ export class Control implements HttpHandler {
   #create(name: string): ControlledSpace {
     const instance = `${this.#options.instance}-${++this.#opened}`
     return new ControlledSpace(name, instance, this.#options.itemsOf(name), this.#shared)
+  }
+
+  /**
+   * Whether a fault of any space closes connections: connections must not be reused then, because a browser repeats a
+   * request if a reused connection closes without a response. Browsers share connections among spaces.
+   */
+  get #closesConnections(): boolean {
+    this.#mayCloseConnections &&= [this.defaultSpace, ...this.#spaces.values()].some(
+      ({ faults }) => faults.closesConnections,
+    )
+    return this.#mayCloseConnections
+  }
+
+  #send(context: RequestContext, response: Response): Response {
+    const { request, recorder } = context
+    const sent = this.#closesConnections ? { ...response, closesConnection: true } : response
+    if (recorder instanceof RequestRecord && recorder.fault)
+      return recorder.sendWithFault(sent, recorder.fault, this.#options.held)
+    request.respond(sent)
+    return sent
   }
 
   #countFaults(): number {

@@ -1,11 +1,12 @@
 import { isObject } from '../common/json.ts'
 import { memberCheck } from '../common/schema.ts'
 import { challengeExpired } from '../http/auth.ts'
-import type { AppliedFault, RequestContext } from '../http/context.ts'
+import type { RequestContext } from '../http/context.ts'
 import type { Api } from '../http/dispatch.ts'
 import { type ErrorCode, Rejection } from '../http/errors.ts'
 import type { Response } from '../http/response.ts'
 import { decode, errorCodesOf, type Route } from '../http/router.ts'
+import type { AppliedFault } from './effects.ts'
 import { type ActiveFault, type Fault, type FlagFault, faultMembers, maxWaitSeconds } from './schema.ts'
 
 export interface FaultSettings {

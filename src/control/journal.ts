@@ -2,6 +2,7 @@ import { StringDecoder } from 'node:string_decoder'
 import type { RequestContext } from '../http/context.ts'
 import { isPreflight } from '../http/cors.ts'
 import { byteLengthOf, type Response } from '../http/response.ts'
+import type { AppliedFault } from './effects.ts'
 import type { ControlEvent, ItemChange, JournalEntry, JournalQuery, Message, Mistake } from './schema.ts'
 
 /** What the journal stores of a request. Time and messages are formatted when a client reads them, which is rare. */
@@ -17,6 +18,8 @@ interface Recorded {
   readonly number: number
   /** Undefined once the request has ended. */
   context: RequestContext | undefined
+  /** The faults and preferences that apply to the request. */
+  fault: AppliedFault | undefined
   isRemoved: boolean
   /** The id of the last `request` event about this entry; 0 before the first. */
   eventId: number
@@ -164,6 +167,7 @@ export class Journal {
       bytes: 0,
       number: ++this.#budget.lastNumber,
       context,
+      fault: undefined,
       isRemoved: false,
       eventId: 0,
       itemEventId: 0,
@@ -200,7 +204,7 @@ export class Journal {
       milliseconds: Math.round(10 * milliseconds) / 10,
       ...rules,
       ...(members && { errors: members }),
-      ...faultOf(context),
+      ...faultOf(entry),
     }
     entry.request = { ...entry.request, body: firstBytes(context.bodyBytes) }
     const hasBody = sent && context.method !== 'HEAD'
@@ -336,17 +340,17 @@ function firstBytes(body: Response['body'] | Buffer): RecordedMessage['body'] {
   return Buffer.concat(body, Math.min(maxBodyBytes + 1, byteLengthOf(body)))
 }
 
-function faultOf({ fault }: RequestContext): Pick<JournalEntry, 'fault' | 'faultIds'> | undefined {
+function faultOf({ fault }: Pick<Recorded, 'fault'>): Pick<JournalEntry, 'fault' | 'faultIds'> | undefined {
   if (!fault?.description) return undefined
   const { description, faultIds } = fault
   return faultIds.length > 0 ? { fault: description, faultIds } : { fault: description }
 }
 
-const toEntry = ({ id, time, shown, request, response, context }: Recorded): JournalEntry => ({
+const toEntry = ({ id, time, shown, request, response, context, fault }: Recorded): JournalEntry => ({
   id,
   time: time.toISOString(),
   ...shown,
-  ...(context && faultOf(context)),
+  ...(context && faultOf({ fault })),
   request: toMessage(context ? { ...request, body: firstBytes(context.bodyBytes) } : request),
   response: toMessage(response),
 })

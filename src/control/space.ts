@@ -1,12 +1,14 @@
 import type { NamedSchema } from '../common/schema.ts'
 import type { VerifyToken } from '../http/auth.ts'
-import type { RequestContext } from '../http/context.ts'
+import type { RequestContext, RequestRecorder } from '../http/context.ts'
 import { describeBlocked } from '../http/cors.ts'
-import type { Api, DispatchSettings } from '../http/dispatch.ts'
+import type { Api, DispatchHooks, DispatchSettings } from '../http/dispatch.ts'
 import type { Ending, Space } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
+import type { Route } from '../http/router.ts'
 import type { Collection, CollectionType, Document, IfMatch, ReplaceOutcome } from '../store/store.ts'
 import type { Codes } from './codes.ts'
+import { type AppliedFault, delay, type HeldMemory, sendWithFault } from './effects.ts'
 import { type FaultSettings, Faults } from './faults.ts'
 import { itemChange, Journal, type JournalBudget, type RequestOutcome, type RulesOf, Use } from './journal.ts'
 import type { ItemChange, ProfileInfo, SpaceMode } from './schema.ts'
@@ -57,6 +59,8 @@ export interface ControlSettings {
   readonly instance: string
   readonly newToken: SignToken | undefined
   readonly codes: Codes
+  /** The memory of delayed requests and of responses that clients read slowly. */
+  readonly held: HeldMemory
 }
 
 /** What the spaces of a profile share. */
@@ -126,53 +130,114 @@ export class ControlledSpace implements Space {
     this.#items.dispose()
   }
 
-  /** Adds the request to the journal, and logs it when it has ended. The returned function takes its response. */
-  record(context: RequestContext): NonNullable<RequestContext['record']> {
-    const { api, settings } = this.#shared
+  /** Adds the request to the journal, and logs it when it has ended. */
+  record(context: RequestContext): RequestRecord {
+    return new RequestRecord(this, context, this.#shared)
+  }
+
+  /** Delays the handler of a request, or responds in its place, as faults and preferences demand. */
+  intercept(context: RequestContext, route: Route, next: Parameters<Intercept>[2]): void {
+    const fault = this.faults.find(context, route)
+    if (!fault) {
+      next()
+      return
+    }
+    const proceed = (remaining: AppliedFault) => {
+      const { outcome } = remaining
+      recordOf(context).fault = remaining
+      recordOf(context).isReset = outcome === 'reset'
+      next(typeof outcome === 'object' || outcome === 'reset' ? outcome : undefined)
+    }
+    if (fault.delayMs === 0) {
+      proceed(fault)
+      return
+    }
+    recordOf(context).fault = fault
+    const size = { bodyBytes: context.bodyBytes?.length ?? 0, isRead: route.method === 'GET' }
+    delay(context.request, fault, size, this.#shared.held, proceed)
+  }
+}
+
+type Intercept = NonNullable<DispatchHooks['intercept']>
+
+/** What becomes of a request: its entry in the journal, and its line in the log when it has ended. */
+export class RequestRecord implements RequestRecorder {
+  isReset = false
+  #fault: AppliedFault | undefined
+  #sent: Response | undefined
+  #item: ItemChange | undefined
+  #hasEnded = false
+  readonly #space: ControlledSpace
+  readonly #context: RequestContext
+  readonly #entry: ReturnType<Journal['begin']>
+
+  constructor(space: ControlledSpace, context: RequestContext, { api, settings }: SpaceSettings) {
     const { monotonicNow, log } = settings
-    const entry = this.journal.begin(context)
-    let sent: Response | 'reset' | undefined
-    let item: ItemChange | undefined
-    let hasEnded = false
+    this.#space = space
+    this.#context = context
+    this.#entry = space.journal.begin(context)
     context.request.onEnd((how) => {
-      hasEnded = true
+      this.#hasEnded = true
       const milliseconds = monotonicNow() - context.startedAt
-      const outcome = outcomeOf(context, sent, how, milliseconds)
+      const outcome = this.#outcomeOf(how, milliseconds)
       const { state, status, reason } = outcome
       log.request(api.name, context, { status: status ?? state, reason }, milliseconds)
-      const response = sent === 'reset' ? undefined : sent
-      if (entry) this.journal.end(entry, response, item ? { ...outcome, item } : outcome, milliseconds)
+      const item = this.#item && { item: this.#item }
+      if (this.#entry) space.journal.end(this.#entry, this.#sent, { ...outcome, ...item }, milliseconds)
     })
-    return (outcome) => {
-      sent = outcome
-      if (outcome === 'reset') return
-      item = itemChange(context, outcome)
-      this.hasChanged ||= item !== undefined
-      // The client left before the response, so the entry has ended without the changed item.
-      if (item && hasEnded && entry) this.journal.changed(entry, item)
+  }
+
+  get fault(): AppliedFault | undefined {
+    return this.#fault
+  }
+
+  set fault(fault: AppliedFault) {
+    this.#fault = fault
+    if (this.#entry) this.#entry.fault = fault
+  }
+
+  /** Sends the response with the effects of the fault, and returns it as the journal shows it. */
+  sendWithFault(response: Response, fault: AppliedFault, held: HeldMemory): Response {
+    const sent = sendWithFault(this.#context.request, response, fault, held)
+    this.fault = sent.fault
+    return sent.response
+  }
+
+  takeResponse(response: Response): void {
+    const item = itemChange(this.#context, response)
+    this.#sent = response
+    this.#item = item
+    this.#space.hasChanged ||= item !== undefined
+    // The client left before the response, so the entry has ended without the changed item.
+    if (item && this.#hasEnded && this.#entry) this.#space.journal.changed(this.#entry, item)
+  }
+
+  #outcomeOf(how: Ending, milliseconds: number): RequestOutcome {
+    const { blockedOrigin } = this.#context
+    const [response, fault] = [this.#sent, this.#fault]
+    const seconds = `${Number((milliseconds / 1000).toPrecision(2))} s`
+    if (how === 'aborted') {
+      const missed = response ? `, before the end of the response (${response.status})` : ''
+      return { state: how, status: null, reason: `The client closed the connection after ${seconds}${missed}.` }
+    }
+    const cause = response || this.isReset ? fault?.simulatedBy : undefined
+    const simulated = cause !== undefined && { reason: `simulated by ${cause}`, isSimulated: true as const }
+    if (response && (how === 'sent' || fault?.outcome === 'truncate')) {
+      const { status } = response
+      const reason = [response.reason, blockedOrigin && describeBlocked(blockedOrigin)].filter(Boolean).join(' ')
+      return { state: 'sent', status, ...(reason && { reason }), ...(blockedOrigin && { blockedOrigin }), ...simulated }
+    }
+    return {
+      state: 'closed',
+      status: null,
+      reason: `The service closed the connection after ${seconds}.`,
+      ...simulated,
     }
   }
 }
 
-function outcomeOf(
-  context: RequestContext,
-  sent: Response | 'reset' | undefined,
-  how: Ending,
-  milliseconds: number,
-): RequestOutcome {
-  const { fault, blockedOrigin } = context
-  const response = sent === 'reset' ? undefined : sent
-  const seconds = `${Number((milliseconds / 1000).toPrecision(2))} s`
-  if (how === 'aborted') {
-    const missed = response ? `, before the end of the response (${response.status})` : ''
-    return { state: how, status: null, reason: `The client closed the connection after ${seconds}${missed}.` }
-  }
-  const cause = sent && fault?.simulatedBy
-  const simulated = cause !== undefined && { reason: `simulated by ${cause}`, isSimulated: true as const }
-  if (response && (how === 'sent' || fault?.outcome === 'truncate')) {
-    const { status } = response
-    const reason = [response.reason, blockedOrigin && describeBlocked(blockedOrigin)].filter(Boolean).join(' ')
-    return { state: 'sent', status, ...(reason && { reason }), ...(blockedOrigin && { blockedOrigin }), ...simulated }
-  }
-  return { state: 'closed', status: null, reason: `The service closed the connection after ${seconds}.`, ...simulated }
+/** Requests to a profile are recorded before they are handled. */
+export function recordOf({ recorder }: RequestContext): RequestRecord {
+  if (!(recorder instanceof RequestRecord)) throw new Error('The request is not recorded.')
+  return recorder
 }

@@ -1,24 +1,11 @@
-import type { Rejection } from './errors.ts'
 import { clientAddress, isLoopbackHost, type ProxyTrust, trustedOrigin } from './proxy.ts'
 import type { Claims, HandlerInput, Request, Space } from './request.ts'
 import type { Response } from './response.ts'
 import type { Route } from './router.ts'
 
-/** The delay, the rate and the failure that faults and `Prefer` demand for a request, in development. */
-export interface AppliedFault {
-  readonly delayMs: number
-  /** The rate at which the body of the response is sent. */
-  readonly bytesPerSecond: number | undefined
-  /** What happens to the request. `lost`: the handler runs, but its response is not sent. */
-  readonly outcome: Rejection | Response | 'reset' | 'truncate' | 'lost' | 'none'
-  /** The value of the header Preference-Applied; empty if no preference was applied. */
-  readonly applied: string
-  /** Describes all faults and preferences that were applied, for the journal. */
-  readonly description: string
-  /** The ids of the faults that were applied. */
-  readonly faultIds: readonly number[]
-  /** Describes the fault or preference that the outcome comes from; undefined if the outcome is `none`. */
-  readonly simulatedBy: string | undefined
+/** Takes the response of a request, in development. */
+export interface RequestRecorder {
+  takeResponse(response: Response): void
 }
 
 export interface ContextSettings {
@@ -50,13 +37,10 @@ export class RequestContext implements HandlerInput<unknown, Readonly<Record<str
   hasAllMembers = false
   /** Whether the request is for a page or one of its files. */
   isPage = false
-  /** The faults and preferences that apply to the request. */
-  fault: AppliedFault | undefined
   caller: Claims | undefined
   /** The origin of the page that sent the request, if CORS does not let it read the response. */
   blockedOrigin: string | undefined
-  /** Development: records the response, or that the connection is reset instead. */
-  record: ((outcome: Response | 'reset') => void) | undefined
+  recorder: RequestRecorder | undefined
   /** The authority of a target in absolute form, which replaces Host (RFC 9112, 3.2.2). */
   readonly targetAuthority: string | undefined
   readonly pathPrefix: string

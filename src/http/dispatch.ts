@@ -1,12 +1,12 @@
 import type { Log } from '../log.ts'
 import { UnavailableError, WithdrawnError } from '../store/store.ts'
 import { authenticate, type VerifyToken } from './auth.ts'
-import { type AppliedFault, type ContextSettings, RequestContext } from './context.ts'
+import { type ContextSettings, RequestContext, type RequestRecorder } from './context.ts'
 import { allowsOtherOrigins, type CorsPolicy, isOriginAllowed, withCors } from './cors.ts'
 import { closesConnection, describeError, Rejection } from './errors.ts'
 import { isJson, parseJson } from './json-body.ts'
 import { isAuthority } from './proxy.ts'
-import type { Delay, Request, Space } from './request.ts'
+import type { Request, Space } from './request.ts'
 import { empty, type Response, withHeaders } from './response.ts'
 import { type Match, nearestPath, type Route, router } from './router.ts'
 
@@ -54,15 +54,17 @@ export interface DispatchSettings extends ContextSettings {
 export interface DispatchHooks {
   /** Every response gets these. */
   readonly headers?: Readonly<Record<string, string>>
-  /** Called before the handler. */
-  findFault(context: RequestContext, route: Route): AppliedFault | undefined
   /**
-   * Called when the head was read. Returns a function that gets the response before it is sent, or `reset` if the connection
-   * is reset instead. The request is logged when it has ended.
+   * Called before the handler. Calls `next` once, at once or later: without a result if the handler is to run, otherwise
+   * with what happens in its place.
    */
-  begin?(context: RequestContext): RequestContext['record']
+  intercept?(context: RequestContext, route: Route, next: (result?: Response | Rejection | 'reset') => void): void
+  /** Sends a response, and returns it as it is recorded. */
+  send?(context: RequestContext, response: Response): Response
+  /** Called when the head was read. The request is logged by the recorder, when it has ended. */
+  begin?(context: RequestContext): RequestRecorder | undefined
   /** Called in place of `begin` where a request is recorded only once its response is known. */
-  beginLate?: DispatchHooks['begin']
+  beginLate?(context: RequestContext): RequestRecorder
   /** Why the client may not use this API; undefined where it may. */
   findAccessError?(context: RequestContext): Rejection | undefined
   /** Whether a client needs no token for a route that requires one. */
@@ -75,10 +77,8 @@ export interface HttpHandler {
   dispatch(request: Request): void
   /** Called for bytes that are no HTTP request, which the server answers itself. */
   malformed(status: number, reason: string, client: string): void
-  /** Development: while it is true, each response closes its connection, so that the next request comes on a new one. */
-  readonly closesConnections?: boolean
-  /** Development: `closeIdle` is called when that begins. It closes the idle connections of browsers. */
-  onClosesConnections?(closeIdle: () => void): void
+  /** Development: calls `closeIdle` when idle connections of browsers must be closed. */
+  onCloseIdle?(closeIdle: () => void): void
 }
 
 export interface ApiHandler extends HttpHandler {
@@ -95,6 +95,8 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
   const isObserved = log.showsRequests || observe !== undefined || hooks !== undefined
   const findMatch = router(api.routes)
   const hasCors = allowsOtherOrigins(cors)
+  const send = hooks?.send ?? sendResponse
+  const handle = hooks?.intercept ? intercepted(hooks.intercept) : execute
 
   /*
    * The life of a request, top to bottom. Results are passed on by callback, not by `await`: with items in memory a request
@@ -105,7 +107,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     const match = findMatch(context.path)
     const route = typeof match === 'object' ? match.resource.methods.get(request.method) : undefined
     context.route = route
-    context.record = hooks?.begin?.(context)
+    context.recorder = hooks?.begin?.(context)
     const early = responseToHead(context, match)
     if (early || !route || typeof match !== 'object') finish(context, early ?? unknownPath(context))
     else if (!route.secured || hooks?.isExempt?.(context)) readInput(context, route, match.segment)
@@ -162,7 +164,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     }
     if (route.readBody && !isJson(request.header('content-type')))
       finish(context, new Rejection('media-type-unsupported', undefined, describeType(request)))
-    else if (!route.readBody && !request.hasBody) execute(context, route)
+    else if (!route.readBody && !request.hasBody) handle(context, route)
     // A request takes effect only once it is complete, so an unexpected body is read, too.
     else
       request.readBody(route.maxBodyBytes ?? maxBodyBytes, (bytes) => {
@@ -174,19 +176,12 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
         if (body instanceof Rejection) finish(context, body)
         else {
           if (body) context.body = body
-          execute(context, route)
+          handle(context, route)
         }
       })
   }
 
   function execute(context: RequestContext, route: Route): void {
-    if (hooks && !context.fault) {
-      context.fault = hooks.findFault(context, route)
-      if (context.fault) {
-        executeWithFault(context, route, context.fault)
-        return
-      }
-    }
     let outcome: unknown
     try {
       outcome = route.execute(context)
@@ -205,24 +200,18 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     else finishWithOutcome(context, route, outcome)
   }
 
-  function executeWithFault(context: RequestContext, route: Route, fault: AppliedFault): void {
-    const { delayMs, outcome } = fault
-    if (delayMs > 0) {
-      const isKept = route.method !== 'GET' && typeof outcome !== 'object' && outcome !== 'reset'
-      const done: Delay['done'] = (how) => {
-        context.fault = afterDelay(fault, how)
-        executeWithFault(context, route, context.fault)
-      }
-      context.request.delay({ delayMs, bodyBytes: context.bodyBytes?.length ?? 0, isKept, done })
-    } else if (typeof outcome === 'object') finish(context, outcome)
-    else if (outcome === 'reset') close(context, route, true)
-    else execute(context, route)
+  function intercepted(intercept: NonNullable<DispatchHooks['intercept']>): typeof execute {
+    return (context, route) =>
+      intercept(context, route, (result) => {
+        if (result === undefined) execute(context, route)
+        else if (result === 'reset') close(context, route, true)
+        else finish(context, result)
+      })
   }
 
   /** Closes or resets the connection in place of a response. */
   function close(context: RequestContext, { operation, method }: Route, withReset: boolean): void {
     observe?.(api.name, operation, method, 'closed', monotonicNow() - context.startedAt)
-    if (withReset) context.record?.('reset')
     context.request.abort(withReset)
   }
 
@@ -238,7 +227,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
 
   function finish(context: RequestContext, result: Response | Rejection): void {
     const { route } = context
-    context.record ??= hooks?.beginLate?.(context)
+    context.recorder ??= hooks?.beginLate?.(context)
     let response = result instanceof Rejection ? errorResponse(result, context) : result
     if (route?.secured) response = withHeaders(response, { 'cache-control': 'no-store' })
     if (hsts && context.origin.isSecure)
@@ -249,31 +238,16 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     if (origin !== undefined && !isOriginAllowed(origin, cors) && !isOwnOrigin(origin, context)) {
       context.blockedOrigin = origin
       // What is recorded has the reason in its own line of the log.
-      if (!context.record) reportOrigin(origin)
+      if (!context.recorder) reportOrigin(origin)
     }
     if (hooks?.headers) response = withHeaders(response, hooks.headers)
     if (date !== undefined) response = withHeaders(response, { date })
-    if (context.fault) response = applyFault(context, context.fault, response)
-    else context.request.respond(response)
+    response = send(context, response)
     if (!isObserved) return
     const milliseconds = monotonicNow() - context.startedAt
     observe?.(api.name, route?.operation ?? 'none', context.request.method, response.status, milliseconds)
-    if (context.record) context.record(response)
+    if (context.recorder) context.recorder.takeResponse(response)
     else log.request(api.name, context, response, milliseconds)
-  }
-
-  function applyFault(context: RequestContext, fault: AppliedFault, response: Response): Response {
-    const { request } = context
-    const isTruncated = fault.outcome === 'truncate'
-    const hasBody = response.body && request.method !== 'HEAD'
-    // Where there is no body to truncate, the response is lost.
-    const outcome = isTruncated && !hasBody ? 'lost' : fault.outcome
-    const bytesPerSecond = fault.bytesPerSecond ?? (isTruncated ? Number.POSITIVE_INFINITY : undefined)
-    context.fault = { ...fault, outcome }
-    const applied = fault.applied ? withHeaders(response, { 'preference-applied': fault.applied }) : response
-    if (outcome === 'lost') request.abort(false)
-    else request.respond(hasBody ? { ...applied, isTruncated, bytesPerSecond } : applied)
-    return applied
   }
 
   function errorResponse(error: Rejection, context: RequestContext): Response {
@@ -293,7 +267,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     dispatch,
     reject(request, response) {
       const context = new RequestContext(request, settings, monotonicNow())
-      context.record = hooks?.begin?.(context)
+      context.recorder = hooks?.begin?.(context)
       finish(context, response)
     },
     malformed(status, reason, client) {
@@ -303,12 +277,9 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
   }
 }
 
-/** What is left of a fault when its delay has ended. */
-function afterDelay(fault: AppliedFault, how: Parameters<Delay['done']>[0]): AppliedFault {
-  if (how === 'over') return { ...fault, delayMs: 0 }
-  const reason = 'the requests that are delayed take too much memory'
-  const outcome = how === 'ended' ? 'reset' : new Rejection('overloaded', undefined, reason)
-  return { ...fault, delayMs: 0, outcome, simulatedBy: undefined }
+function sendResponse({ request }: RequestContext, response: Response): Response {
+  request.respond(response)
+  return response
 }
 
 function describeType(request: Request): string {

@@ -5,17 +5,6 @@ import type { Response } from './response.ts'
 /** `sent`: the response was passed on to be sent. `aborted`: the client closed the connection; `closed`: we did. */
 export type Ending = 'sent' | 'aborted' | 'closed'
 
-/** How long a request is to wait before it is handled, in development. */
-export interface Delay {
-  readonly delayMs: number
-  /** How much memory the body of the request takes. */
-  readonly bodyBytes: number
-  /** Whether the request is handled even if the client leaves in the meantime. */
-  readonly isKept: boolean
-  /** Called once: `over` after `delayMs`, or before with `ended` if the client leaves, `no-memory` if too many wait. */
-  done(how: 'over' | 'ended' | 'no-memory'): void
-}
-
 /** A request, independent of the runtime: only `server/` knows which one received it. */
 export interface Request {
   readonly method: string
@@ -42,7 +31,6 @@ export interface Request {
   readonly isAborted: boolean
   /** Development: calls `ended` once, when the request has ended. */
   onEnd(ended: (how: Ending) => void): void
-  delay(delay: Delay): void
   /** Closes the connection without a response, or resets it. */
   abort(withReset: boolean): void
 }
@@ -76,3 +64,7 @@ export interface HandlerInput<Id, Body> {
   readonly query: string
   readonly request: Pick<Request, 'header' | 'isAborted'>
 }
+
+/** How many characters the head of a request has. */
+export const headLengthOf = ({ target, rawHeaders }: Pick<Request, 'target' | 'rawHeaders'>) =>
+  rawHeaders.reduce((sum, { length }) => sum + length, target.length)

@@ -5,10 +5,8 @@ export interface Response {
   readonly headers?: Readonly<Record<string, string>> | undefined
   /** A text, bytes in several buffers, or a stream. */
   readonly body?: string | readonly Buffer[] | Stream | undefined
-  /** Development: the rate at which a body that is not a stream is sent. */
-  readonly bytesPerSecond?: number | undefined
-  /** Development: half of the body is sent, then the connection is closed. */
-  readonly isTruncated?: boolean | undefined
+  /** The length of a stream, if it is known. */
+  readonly contentLength?: number | undefined
   readonly closesConnection?: boolean | undefined
   /** Why the request was rejected, for the journal. */
   readonly error?: Rejection | undefined
@@ -49,11 +47,11 @@ export const noContent: Response = { status: 204 }
 
 /** Returns a copy with more headers. Copying member by member is several times faster than a spread. */
 export function withHeaders(response: Response, more: Readonly<Record<string, string>>): Response {
-  const { status, body, bytesPerSecond, isTruncated, closesConnection, error, reason } = response
+  const { status, body, contentLength, closesConnection, error, reason } = response
   const headers: Record<string, string> = {}
   for (const name in response.headers) headers[name] = response.headers[name] as string
   for (const name in more) headers[name] = more[name] as string
-  const copy = { status, headers, body, bytesPerSecond, isTruncated, closesConnection, error, reason }
+  const copy = { status, headers, body, contentLength, closesConnection, error, reason }
   return copy satisfies Record<keyof Response, unknown>
 }
 

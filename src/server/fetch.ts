@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority } from '../http/proxy.ts'
-import type { Delay, Ending, Request } from '../http/request.ts'
+import type { Ending, Request } from '../http/request.ts'
 import { buffersOf, byteLengthOf, jsonType, noContent, piecesOf, type Response, type Stream } from '../http/response.ts'
 import type { HeldMemory, MemoryHolder } from './held-memory.ts'
 import { runtime } from './runtime.ts'
-import { atRate, type Listening, type ServerContext, type ServerState, shutDown, type Turns, wait } from './server.ts'
+import { type Listening, type ServerContext, type ServerState, shutDown, type Turns } from './server.ts'
 import { Upload } from './uploads.ts'
 
 type FetchResponse = globalThis.Response
@@ -28,8 +28,6 @@ const pieceBytes = 64 * 1024
 /** Longer bodies are received piece by piece: what has been received of others cannot be discarded on Deno. */
 const maxWholeUploadBytes = 16 * 1024
 const piecesPerTurn = 16
-/** A response is cut off when its first half has been sent. */
-const truncateAfterMs = 50
 /** In Deno, a response takes a microsecond less if it gets its headers one by one. */
 const isDeno = runtime.name === 'Deno'
 /** On shutdown, bodies that are being received are looked for at this interval. */
@@ -180,10 +178,6 @@ export abstract class FetchRequest implements Request {
     })
   }
 
-  delay(delay: Delay): void {
-    wait(this, delay, this.server.held)
-  }
-
   /** The first time counts: Deno aborts the signal after a response, too. */
   #end(how: Ending): void {
     const ended = this.#ended
@@ -205,40 +199,33 @@ export abstract class FetchRequest implements Request {
   }
 
   /** Whether the body is sent as the client reads it. */
-  #isStreamed({ body = '', isTruncated, bytesPerSecond }: Response): boolean {
-    if (typeof body === 'function' || bytesPerSecond !== undefined) return true
-    return this.method !== 'HEAD' && !isTruncated && isLong(body)
+  #isStreamed({ body = '' }: Response): boolean {
+    return typeof body === 'function' || (this.method !== 'HEAD' && isLong(body))
   }
 
   #toFetch(response: Response): FetchResponse {
-    const { isDraining, handler } = this.server
-    const isLast = this.isLast || isDraining || handler.closesConnections
+    const isLast = this.isLast || this.server.isDraining
     if (response === noContent && !isLast) return noContentResponse
-    const { status, headers, body = '', isTruncated = false, bytesPerSecond, closesConnection } = response
+    const { status, headers, body = '', closesConnection } = response
     let content: string | Buffer | ReadableStream | null = null
-    let contentLength: string | undefined
+    let { contentLength } = response
     if (typeof body === 'function') {
       this.onStream()
-      if (this.method !== 'HEAD') content = toReadable(body, () => {})
-    } else if (bytesPerSecond !== undefined) {
-      this.onStream()
-      const pieces = atRate(body, isTruncated, bytesPerSecond, this.server.held)
-      content = toReadable(pieces, (how) => this.#end(how), isTruncated)
-      contentLength = `${byteLengthOf(body)}`
+      if (this.method !== 'HEAD') content = toReadable(body, (how) => this.#end(how))
     } else if (body.length > 0) {
       // Over HTTP/2, Deno would send the body in response to HEAD, too.
-      if (this.method === 'HEAD') contentLength = `${byteLengthOf(body)}`
+      if (this.method === 'HEAD') contentLength = byteLengthOf(body)
       else if (isLong(body)) {
         const buffers = buffersOf(body)
         // Bun leaves it out.
-        contentLength = `${byteLengthOf(buffers)}`
+        contentLength = byteLengthOf(buffers)
         content = streamOf(buffers, this.server.held, (how) => this.#end(how))
       } else content = this.#contentOf(body, headers?.['content-type'] === jsonType)
     }
     const setsHeaders = headers !== undefined && (status === 200 || isDeno)
     const result = new Response(content, setsHeaders || !headers ? { status } : { status, headers })
     if (setsHeaders) for (const name in headers) result.headers.set(name, headers[name] as string)
-    if (contentLength !== undefined) result.headers.set('content-length', contentLength)
+    if (contentLength !== undefined) result.headers.set('content-length', `${contentLength}`)
     // Bun leaves it out.
     if (this.method === 'HEAD' && !headers?.date) result.headers.set('date', this.server.now().toUTCString())
     if (closesConnection || isLast) result.headers.set('connection', 'close')
@@ -325,7 +312,7 @@ function streamOf(buffers: readonly Buffer[], held: HeldMemory, ended: (how: End
 /** Errors are without a reason, which the runtimes would print. */
 const failingStream = () => new ReadableStream({ start: (controller) => controller.error() })
 
-function toReadable(stream: Stream, ended: (how: Ending) => void, isTruncated = false): ReadableStream {
+function toReadable(stream: Stream, ended: (how: Ending) => void): ReadableStream {
   const encoder = new TextEncoder()
   let events: ReturnType<typeof stream> | undefined
   let isOpen = true
@@ -350,11 +337,8 @@ function toReadable(stream: Stream, ended: (how: Ending) => void, isTruncated = 
             return !isFull
           },
           () => {
-            if (isTruncated) setTimeout(destroy, truncateAfterMs)
-            else {
-              if (isOpen) controller.close()
-              close('sent')
-            }
+            if (isOpen) controller.close()
+            close('sent')
           },
           destroy,
         )

@@ -10,10 +10,10 @@ import { createServer as createTlsServer, TLSSocket } from 'node:tls'
 import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority, unmapped } from '../http/proxy.ts'
-import type { Delay, Ending, Request } from '../http/request.ts'
+import { type Ending, headLengthOf, type Request } from '../http/request.ts'
 import { buffersOf, byteLengthOf, piecesOf, type Response, type Stream } from '../http/response.ts'
 import type { Credentials } from './dev-certificate.ts'
-import { atRate, headBytesOf, type ServerContext, type ServerState, shutDown, wait } from './server.ts'
+import { type ServerContext, type ServerState, shutDown } from './server.ts'
 import { Upload } from './uploads.ts'
 
 /** B11: an id of 1,024 characters has up to twelve bytes each when percent-encoded. */
@@ -85,11 +85,22 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
     serve(socket)
   })
   tls?.on('tlsClientError', (_error, socket) => socket.destroy())
-  let onLastClosed = () => {}
+  const onAllClosed: (() => void)[] = []
   let isDestroyed = false
-  handler.onClosesConnections?.(() => {
+  handler.onCloseIdle?.(() => {
     for (const connection of connections.values()) if (connection.isBrowser) connection.closeIfIdle(false)
   })
+
+  /** With TLS, a connection closes after its socket. */
+  const areAllClosed = () => sockets.size === 0 && connections.size === 0
+  const closed = () => {
+    if (areAllClosed()) for (const resolve of onAllClosed.splice(0)) resolve()
+  }
+  const untilAllClosed = () =>
+    new Promise<void>((resolve) => {
+      onAllClosed.push(resolve)
+      closed()
+    })
 
   function accept(socket: Socket): void {
     if (isDestroyed || load.connections >= limits.maxConnections + maxSurplusConnections) {
@@ -103,7 +114,7 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
     socket.once('close', () => {
       load.connections--
       sockets.delete(socket)
-      if (sockets.size === 0) onLastClosed()
+      closed()
     })
     if (tls) {
       // Otherwise a client that leaves before the end of the handshake would go unnoticed until its timeout.
@@ -119,6 +130,7 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
     socket.once('close', () => {
       connection.closed()
       connections.delete(socket)
+      closed()
     })
     // node:http listens to errors from the first packet on.
     // After an attempt to renegotiate, Node leaves the connection open.
@@ -149,25 +161,23 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
     isDestroyed = true
     for (const socket of sockets) socket.destroy()
     clearInterval(checkTimer)
+    await untilAllClosed()
   }
 
   return {
     accept,
     close: (stopListening) =>
       shutDown(state, {
-        isQuiet: () => sockets.size === 0,
+        isQuiet: areAllClosed,
         stopListening,
         async stop() {
-          const closed = new Promise<void>((resolve) => {
-            onLastClosed = resolve
-          })
           const unusedTimer = setInterval(() => {
             // With TLS, a connection without a handshake.
             for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy()
             for (const connection of connections.values()) connection.closeIfIdle(true)
           }, unusedIntervalMs)
           for (const connection of connections.values()) connection.closeIfIdle(false)
-          if (sockets.size > 0) await closed
+          await untilAllClosed()
           clearInterval(unusedTimer)
           clearInterval(checkTimer)
         },
@@ -458,7 +468,7 @@ class ClientConnection {
 }
 
 /** The memory of a request that waits. */
-const sizeOf = (request: NodeRequest) => requestOverheadBytes + headBytesOf(request)
+const sizeOf = (request: NodeRequest) => requestOverheadBytes + headLengthOf(request)
 
 /** Headers that may occur once: with two of them, two servers could disagree about which one counts. */
 const singletons = ['host', 'expect', 'if-match', 'content-type', 'authorization', 'if-none-match', 'content-length']
@@ -625,15 +635,14 @@ class NodeRequest implements Request {
       // A header with a character that Node does not send.
       incoming.socket.destroy()
     }
-    connection.responded(this, typeof response.body === 'function' || response.bytesPerSecond !== undefined)
+    connection.responded(this, typeof response.body === 'function')
   }
 
   /** Whether no other request can follow on this connection. */
   #isLast(response: Response, isIncomplete: boolean): boolean {
     const connection = this.#connection
     if (response.closesConnection === true || connection.isSurplus) return true
-    const { isDraining, handler } = connection.state
-    if ((isDraining || handler.closesConnections) && !connection.hasWaiting) return true
+    if (connection.state.isDraining && !connection.hasWaiting) return true
     // Node cannot keep an HTTP/1.0 connection open after a response without Content-Length.
     if (this.isHttp10) return true
     // The client may send the body, or not.
@@ -657,35 +666,28 @@ class NodeRequest implements Request {
     })
   }
 
-  delay(delay: Delay): void {
-    wait(this, delay, this.#connection.state.held)
-  }
-
   abort(withReset: boolean): void {
     this.#connection.abort(withReset)
   }
 
   /** Writes the response, and ends it, if `discards` after the rest of the body. */
   #write(response: Response, closesConnection: boolean, discards: boolean): void {
-    const { status, headers, body = '', isTruncated = false, bytesPerSecond } = response
+    const { status, headers, body = '', contentLength } = response
     const { outgoing } = this
     const list: string[] = []
     for (const name in headers) list.push(name, headers[name] as string)
     if (closesConnection) list.push('connection', 'close')
     if (typeof body === 'function') {
+      if (contentLength !== undefined) list.push('content-length', `${contentLength}`)
       outgoing.writeHead(status, list)
       if (this.method === 'HEAD') outgoing.end()
-      else this.#writeStream(body, false)
+      else this.#writeStream(body)
       return
     }
     if (status !== 204 && status !== 304) {
       const length = typeof body === 'string' ? Buffer.byteLength(body) : byteLengthOf(body)
       list.push('content-length', `${length}`)
       outgoing.writeHead(status, list)
-      if (bytesPerSecond !== undefined) {
-        this.#writeStream(atRate(body, isTruncated, bytesPerSecond, this.#connection.state.held), isTruncated)
-        return
-      }
       if (length > writeSizeBytes) {
         this.#writeInPieces(buffersOf(body), discards)
         return
@@ -704,17 +706,13 @@ class NodeRequest implements Request {
     else outgoing.end()
   }
 
-  #writeStream(stream: Stream, isTruncated: boolean): void {
+  #writeStream(stream: Stream): void {
     const { outgoing } = this
-    const destroy = () => {
-      outgoing.destroy()
-    }
     outgoing.flushHeaders()
     const { onDrain, onClose } = stream(
       (data) => !outgoing.writableEnded && outgoing.write(data),
-      // What was written is flushed first.
-      () => (isTruncated ? outgoing.write('', destroy) : outgoing.end()),
-      destroy,
+      () => outgoing.end(),
+      () => outgoing.destroy(),
     )
     outgoing.on('drain', onDrain)
     outgoing.once('close', onClose)

@@ -1,7 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { HttpHandler } from '../http/dispatch.ts'
-import type { Delay, Request } from '../http/request.ts'
-import { buffersOf, byteLengthOf, type Stream } from '../http/response.ts'
 import type { Credentials } from './dev-certificate.ts'
 import { HeldMemory } from './held-memory.ts'
 import type { OverloadMonitor } from './overload.ts'
@@ -73,78 +71,9 @@ export class Turns {
   }
 }
 
-export const headBytesOf = ({ target, rawHeaders }: Request) =>
-  rawHeaders.reduce((sum, { length }) => sum + length, target.length)
-
-/** Objects of a delayed request, those of its connection included. */
-const delayedOverheadBytes = 16_000
-
-export function wait(request: Request, { delayMs, bodyBytes, isKept, done }: Delay, held: HeldMemory): void {
-  let isDone = false
-  const end = (how: Parameters<typeof done>[0]) => {
-    if (isDone) return
-    isDone = true
-    clearTimeout(timer)
-    held.release(holder)
-    done(how)
-  }
-  const holder = { destroy: () => end('no-memory') }
-  // It must not keep a process from ending.
-  const timer = setTimeout(end, delayMs, 'over').unref()
-  if (!isKept) request.onEnd(() => end('ended'))
-  held.add(holder, delayedOverheadBytes + headBytesOf(request) + bodyBytes)
-}
-
-/** Bodies at a rate are sent in pieces of this duration. */
-const pieceSeconds = 0.1
-
-/** The body, or the first half of it, at a rate; a client that reads more slowly determines it. */
-export const atRate =
-  (body: string | readonly Buffer[], isTruncated: boolean, bytesPerSecond: number, held: HeldMemory): Stream =>
-  (send, end, destroy) => {
-    const buffers = buffersOf(body)
-    const holder = { destroy }
-    let unsentBytes = byteLengthOf(buffers) >> (isTruncated ? 1 : 0)
-    let index = 0
-    let start = 0
-    let timer: NodeJS.Timeout
-    const pieceLength = () => Math.min(Math.ceil(pieceSeconds * bytesPerSecond), unsentBytes)
-    function sendPiece(): void {
-      let isDrained = true
-      for (let length = pieceLength(); length > 0; ) {
-        const buffer = buffers[index] as Buffer
-        const part = buffer.subarray(start, start + length)
-        isDrained = send(part)
-        length -= part.length
-        unsentBytes -= part.length
-        start += part.length
-        if (start < buffer.length) continue
-        start = 0
-        index++
-      }
-      if (unsentBytes === 0) end()
-      else if (isDrained) wait()
-    }
-    function wait(): void {
-      // It must not keep a process from ending.
-      timer = setTimeout(sendPiece, (1000 * pieceLength()) / bytesPerSecond).unref()
-    }
-    held.addBuffers(holder, buffers)
-    wait()
-    return {
-      onDrain() {
-        if (unsentBytes > 0) wait()
-      },
-      onClose() {
-        clearTimeout(timer)
-        held.release(holder)
-      },
-    }
-  }
-
 /** An address without a host is every interface; one with credentials is for HTTPS. */
 export interface Address {
-  /** Of whom: several may ask for any free port. */
+  /** Which profile: tells two apart that ask for port 0. */
   readonly name: string
   readonly host: string | undefined
   readonly port: number

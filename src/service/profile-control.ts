@@ -4,6 +4,7 @@ import { rules as contractRules } from '../common/rules.ts'
 import type { Config } from '../config/config.ts'
 import { createCodes } from '../control/codes.ts'
 import { Control } from '../control/control.ts'
+import type { HeldMemory } from '../control/effects.ts'
 import { Faults, faultErrors } from '../control/faults.ts'
 import type { ServiceInfo } from '../control/schema.ts'
 import type { SpaceItems } from '../control/space.ts'
@@ -19,6 +20,7 @@ interface ControlledService {
   /** Whether a space that no profile uses any more is deleted with its items. */
   readonly hasTemporarySpaces: boolean
   readonly serviceInfo: () => ServiceInfo
+  readonly held: HeldMemory
 }
 
 export type CreateControl = (
@@ -38,6 +40,7 @@ export function controlFactory({
   spaces,
   hasTemporarySpaces,
   serviceInfo,
+  held,
 }: ControlledService): CreateControl {
   const controls: Control[] = []
   /** How many profiles use a space. */
@@ -118,6 +121,7 @@ export function controlFactory({
       newToken: newPageToken,
       // Neither --seed nor --now has an effect on codes: a code must be unpredictable, and expire.
       codes: createCodes({ randomInt, now: () => new Date(), monotonicNow: settings.monotonicNow }),
+      held,
     })
     controls.push(control)
     return control

@@ -98,6 +98,7 @@ async function startParts(options: ServiceOptions, parts: StartedParts): Promise
   const newToken: NewToken | undefined = devKey && (async (request) => (await signDevToken(devKey.key, request)).token)
   const startedAt = new Date().toISOString()
   const spaces = metrics?.spaces ?? stores
+  const context = createServerContext(options, parts)
   // Imported here, because production does not load this code.
   const createControl =
     config.control &&
@@ -106,6 +107,7 @@ async function startParts(options: ServiceOptions, parts: StartedParts): Promise
       control: config.control,
       spaces,
       hasTemporarySpaces: stores.kind === 'memory' && config.spaces === 'path',
+      held: context.held,
       serviceInfo: () => ({
         version,
         startedAt,
@@ -119,7 +121,7 @@ async function startParts(options: ServiceOptions, parts: StartedParts): Promise
     spaces,
     createControl,
     appSettings: appSettings(options, stores, tokens, { newPageToken: newToken, observe: metrics?.observe }),
-    serverContext: createServerContext(options, parts),
+    serverContext: context,
     credentials: config.https && (config.https.credentials ?? (await devCertificate(directory, new Date()))),
     listen: worker ? (await import('../server/handover.ts')).primaryListener(worker) : listenHere,
   }

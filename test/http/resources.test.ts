@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { EventEmitter, once } from 'node:events'
 import { createServer } from 'node:net'
 import { suite, type TestContext, test } from 'node:test'
+import { delay } from '../../src/control/effects.ts'
 import type { HttpHandler } from '../../src/http/dispatch.ts'
 import type { Request } from '../../src/http/request.ts'
 import { noContent } from '../../src/http/response.ts'
 import { HeldMemory, type MemoryHolder } from '../../src/server/held-memory.ts'
 import { nodeServer } from '../../src/server/node.ts'
-import { wait } from '../../src/server/server.ts'
 import { Upload, Uploads } from '../../src/server/uploads.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { listen } from '../support/listen.ts'
@@ -160,12 +160,21 @@ suite('bodies that are being received', () => {
 })
 
 suite('a delayed request', () => {
+  const noFault = {
+    bytesPerSecond: undefined,
+    outcome: 'none',
+    applied: '',
+    description: '',
+    faultIds: [],
+    simulatedBy: undefined,
+  } as const
+
   /** Delays requests, each by a second; `endings` has how each delay has ended. */
   function delayed(t: TestContext) {
     t.mock.timers.enable({ apis: ['setTimeout'] })
     const held = new HeldMemory(100_000)
     const endings: string[] = []
-    const delay = (headBytes: number, bodyBytes = 0, isKept = false) => {
+    const start = (headBytes: number, bodyBytes = 0, isKept = false) => {
       let leave = () => {}
       const index = endings.push('') - 1
       const request = {
@@ -175,25 +184,25 @@ suite('a delayed request', () => {
           leave = ended
         },
       } as unknown as Request
-      const done = (how: string) => {
-        endings[index] += how
-      }
-      wait(request, { delayMs: 1_000, bodyBytes, isKept, done }, held)
+      const fault = { ...noFault, delayMs: 1_000 }
+      delay(request, fault, { bodyBytes, isRead: !isKept }, held, ({ outcome }) => {
+        endings[index] += outcome === 'none' ? 'over' : outcome === 'reset' ? 'ended' : 'no-memory'
+      })
       return () => leave()
     }
-    return { endings, delay }
+    return { endings, start }
   }
 
   test('counts with its head, its body and 16 kB: beyond the limit the oldest ends', (t) => {
-    const { endings, delay } = delayed(t)
-    for (const [headBytes, bodyBytes] of [[30_000], [0, 30_000], [0]] as const) delay(headBytes, bodyBytes)
+    const { endings, start } = delayed(t)
+    for (const [headBytes, bodyBytes] of [[30_000], [0, 30_000], [0]] as const) start(headBytes, bodyBytes)
     assert.deepEqual(endings, ['no-memory', '', ''])
   })
 
   test('that ended as its client has left no longer counts, and none ends twice', (t) => {
-    const { endings, delay } = delayed(t)
-    delay(0)()
-    const leave = delay(80_000)
+    const { endings, start } = delayed(t)
+    start(0)()
+    const leave = start(80_000)
     assert.deepEqual(endings, ['ended', ''])
     t.mock.timers.tick(1_000)
     leave()
@@ -201,8 +210,8 @@ suite('a delayed request', () => {
   })
 
   test('that is kept does not end when its client leaves', (t) => {
-    const { endings, delay } = delayed(t)
-    delay(0, 0, true)()
+    const { endings, start } = delayed(t)
+    start(0, 0, true)()
     assert.deepEqual(endings, [''])
     t.mock.timers.tick(1_000)
     assert.deepEqual(endings, ['over'])
