@@ -13,6 +13,7 @@ import { startEngineProxy } from '../support/engine-proxy.ts'
 import { escapedText, fileOfVersion2, itemsOfAda, itemsOfVersion2 } from '../support/file-of-version-2.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { Instance } from '../support/instance.ts'
+import { startOldWriters } from '../support/old-writers.ts'
 import { message, readMessages } from '../support/postgres-messages.ts'
 import { databaseOfVersion2 } from '../support/postgres-version-2.ts'
 import { openSql, type Sql } from '../support/sql.ts'
@@ -60,13 +61,13 @@ const openOld = (file: string) => openFile(file, startingWith({ a: [], b: [] }),
 
 const engines = ['PostgreSQL', 'an engine that commits before DDL'] as const
 
-/** A database of version 1. The program connects to `url`, where the engine is less than PostgreSQL by a proxy. */
-async function databaseOf(t: TestContext, engine: (typeof engines)[number]) {
+/** A database of an older version. The program connects to `url`, where the engine is less than PostgreSQL by a proxy. */
+async function databaseOf(t: TestContext, engine: (typeof engines)[number], version: 1 | 2 = 1) {
   const { url: target } = await newDatabase()
   const { port } = await sharedPostgres()
   const sql = openSql(target)
   cleanUp(t, () => sql.end())
-  await sql.unsafe(databaseOfVersion1)
+  await sql.unsafe(version === 1 ? databaseOfVersion1 : databaseOfVersion2)
   const proxy = engine === 'PostgreSQL' ? undefined : await startEngineProxy(t, port)
   return { sql, target, proxy, url: proxy ? target.replace(`:${port}/`, `:${proxy.port}/`) : target }
 }
@@ -74,43 +75,6 @@ async function databaseOf(t: TestContext, engine: (typeof engines)[number]) {
 async function tablesIn(sql: Sql, schema = 'todo'): Promise<string[]> {
   const tables = await sql`select tablename from pg_tables where schemaname = ${schema} order by tablename`
   return tables.map(({ tablename }) => tablename)
-}
-
-/** Clients that write as instances of version 1 do, each until its first error. */
-function startOldWriters(t: TestContext, url: string) {
-  const acknowledged = { a: new Map<string, string>(), b: new Map<string, string>() }
-  let count = 0
-  const writers = Array.from({ length: 4 }, async (_, writer) => {
-    const sql = openSql(url)
-    cleanUp(t, () => sql.end())
-    for (let round = 0; ; round++) {
-      const name = `${writer}-${round}`
-      const [created] = await sql`
-        insert into todo.numbered_items (name, is_complete, version) select ${name}::text, false, 1::bigint
-        from todo.version where version = 1 for share returning id`
-      assert.ok(!acknowledged.a.has(created?.id), 'an id was assigned twice')
-      acknowledged.a.set(created?.id, name)
-      const [updated] = await sql`
-        update todo.numbered_items set name = ${`${name} changed`} where id = ${created?.id} returning id`
-      assert.equal(updated?.id, created?.id)
-      acknowledged.a.set(created?.id, `${name} changed`)
-      await sql`
-        insert into todo.named_items (key, id, name, notes, done)
-        select sha256(${name}::text::bytea), ${name}::text, ${name}::text, 'n', false
-        from todo.version where version = 1 for share on conflict (key) do nothing`
-      acknowledged.b.set(name, name)
-      count += 3
-    }
-  }).map((writer) => writer.catch((error: Error) => error))
-  return {
-    async untilAcknowledged(writes: number) {
-      while (count < writes) await Promise.race([...writers, new Promise(setImmediate)])
-    },
-    async untilRefused() {
-      for (const error of await Promise.all(writers)) assert.equal(Object(error).code, '42P01', `${error}`)
-      return acknowledged
-    },
-  }
 }
 
 /** Forwards so many statements, and closes the connection of the next one, as when its client is killed. */
@@ -132,7 +96,7 @@ async function startCuttingProxy(t: TestContext, targetPort: number, statements:
   return { port: (listener.address() as AddressInfo).port, isCut: () => left < 0 }
 }
 
-suite('items of version 1 are all there, in the default space', () => {
+suite('items of an older version are all there, those of version 1 in the default space', () => {
   test('in a file', async (t) => {
     const file = fileOf(t)
     const opened = openOld(file)
@@ -185,6 +149,19 @@ suite('items of version 1 are all there, in the default space', () => {
     await assertUsable(opened)
   })
 
+  test('in a file, which another program writes: the start waits, and then leaves it as it is', async (t) => {
+    const file = fileOf(t, fileOfVersion2)
+    const db = new Libsql(file)
+    cleanUp(t, () => db.close())
+    db.exec("begin immediate; update items_a set name = 'written' where space = 'ada'")
+    assert.throws(() => openOld(file), /is locked by another process/)
+    db.exec('commit')
+    const { spaces, close } = openOld(file)
+    cleanUp(t, close)
+    assert.match(await listIn(storesIn(spaces, 'ada').a), /written/)
+    assert.throws(() => db.exec("update items_a set name = 'lost'"), /no such table/)
+  })
+
   for (const engine of engines) {
     test(`in ${engine}, where three instances start at once`, async (t) => {
       const { sql, url, proxy } = await databaseOf(t, engine)
@@ -194,24 +171,25 @@ suite('items of version 1 are all there, in the default space', () => {
       assert.deepEqual(await tablesIn(sql), ['collections', 'documents', 'version'])
     })
 
-    test(`in ${engine}, with all that instances of version 1 write until they get errors`, async (t) => {
-      const { sql, url, target } = await databaseOf(t, engine)
-      await sql.unsafe('truncate todo.numbered_items, todo.named_items')
-      const old = startOldWriters(t, target)
-      await old.untilAcknowledged(200)
-      const { a, b, exportItems } = await openPostgres(t, url)
-      const acknowledged = await old.untilRefused()
-      const { a: itemsOfA, b: itemsOfB } = await exportItems()
-      const stored = new Map(itemsOfA.items.map(({ id, name }) => [id, name]))
-      assert.equal(stored.size, itemsOfA.items.length)
-      for (const [id, name] of acknowledged.a) assert.equal(stored.get(id), name, `item ${id} of Profile A`)
-      const names = new Map(itemsOfB.items.map(({ id, name }) => [id, name]))
-      for (const [id, name] of acknowledged.b) assert.equal(names.get(id), name, `item ${id} of Profile B`)
-      const created = await a.create({ name: 'next', isComplete: false })
-      assert.ok(typeof created === 'object')
-      for (const id of [...stored.keys(), ...acknowledged.a.keys()]) assert.ok(BigInt(id) < BigInt(created.id))
-      assert.equal(typeof (await b.create({ id: 'last', name: 'n', notes: 'o', done: false })), 'object')
-    })
+    for (const version of [1, 2] as const)
+      test(`in ${engine}, with all that instances of version ${version} write until they get errors`, async (t) => {
+        const { sql, url, target } = await databaseOf(t, engine, version)
+        const old = startOldWriters(t, target, version)
+        await old.untilAcknowledged(200)
+        const { a, b, exportItems } = await openPostgres(t, url)
+        const acknowledged = await old.untilRefused()
+        const { a: itemsOfA, b: itemsOfB } = await exportItems()
+        const stored = new Map(itemsOfA.items.map(({ id, name }) => [id, name]))
+        assert.equal(stored.size, itemsOfA.items.length)
+        for (const [id, name] of acknowledged.a) assert.equal(stored.get(id), name, `item ${id} of Profile A`)
+        const names = new Map(itemsOfB.items.map(({ id, name }) => [id, name]))
+        for (const [id, name] of acknowledged.b) assert.equal(names.get(id), name, `item ${id} of Profile B`)
+        const created = await a.create({ name: 'next', isComplete: false })
+        assert.ok(typeof created === 'object')
+        for (const id of [...stored.keys(), ...acknowledged.a.keys()]) assert.ok(BigInt(id) < BigInt(created.id))
+        assert.equal(typeof (await b.create({ id: 'last', name: 'n', notes: 'o', done: false })), 'object')
+        assert.deepEqual(await tablesIn(sql), ['collections', 'documents', 'version'])
+      })
 
     test(`in ${engine}, also after a start that was killed, whichever statement was the last`, async (t) => {
       const { sql, url } = await databaseOf(t, engine)
