@@ -120,16 +120,13 @@ function createClient(database: DatabaseSettings, host: Host, socket: Socket): C
   })
 }
 
-function tlsOptions({ name }: Host, { tls: { mode, ca } }: DatabaseSettings): ConnectionOptions {
-  const isVerified = mode === 'verify-ca' || mode === 'verify-full'
-  return {
-    host: name,
-    ...(ca !== undefined && { ca }),
-    ...(isIP(name) === 0 && { servername: name }),
-    ...(mode !== 'verify-full' && { checkServerIdentity: () => undefined }),
-    rejectUnauthorized: isVerified,
-  }
-}
+const tlsOptions = ({ name }: Host, { tls: { mode, ca } }: DatabaseSettings): ConnectionOptions => ({
+  host: name,
+  ca,
+  servername: isIP(name) === 0 ? name : undefined,
+  ...(mode !== 'verify-full' && { checkServerIdentity: () => undefined }),
+  rejectUnauthorized: mode === 'verify-ca' || mode === 'verify-full',
+})
 
 /** Runs `use` with a signal that is aborted by `stop`, and when `use` has ended. */
 async function withSignal<T>(stop: AbortSignal, use: (end: AbortController) => Promise<T>): Promise<T> {
@@ -158,11 +155,7 @@ export const withConnection = <T>(
     const timer = setTimeout(() => end.abort(late), timeoutMs)
     try {
       const { client, socket } = await connect(database, host, end.signal)
-      try {
-        return await use(client, socket)
-      } finally {
-        await endClient(client)
-      }
+      return await use(client, socket).finally(() => endClient(client))
     } catch (error) {
       throw end.signal.reason === late && !(error instanceof OutcomeUnknownError) ? late : error
     } finally {
@@ -180,23 +173,19 @@ export async function inTransaction<T>(
   run: () => Promise<T>,
   timeoutMs = statementTimeoutMs,
 ): Promise<T> {
+  const settings = `set local idle_in_transaction_session_timeout = ${idleTimeoutMs}; set local statement_timeout = ${timeoutMs}`
   await client.query('begin')
-  let result: T
-  try {
-    await client.query(
-      `set local idle_in_transaction_session_timeout = ${idleTimeoutMs}; set local statement_timeout = ${timeoutMs}`,
-    )
-    result = await run()
-  } catch (error) {
-    await client.query('rollback').catch(() => {})
-    throw error
-  }
-  try {
-    await client.query('commit')
-  } catch (error) {
-    if (!isOutcomeUnknown(error)) throw error
-    throw new OutcomeUnknownError('The connection was lost during the commit.', { cause: error })
-  }
+  const result = await client
+    .query(settings)
+    .then(run)
+    .catch(async (error: unknown) => {
+      await client.query('rollback').catch(() => {})
+      throw error
+    })
+  await client.query('commit').catch((cause: unknown) => {
+    if (!isOutcomeUnknown(cause)) throw cause
+    throw new OutcomeUnknownError('The connection was lost during the commit.', { cause })
+  })
   return result
 }
 

@@ -234,11 +234,8 @@ export class Pool {
 
   /** Another version of the program has migrated the tables, or somebody has deleted them. */
   async #onMissing(call: QueryCall, error: Error): Promise<void> {
-    let reason = error
-    if (call.statement !== this.#version?.select)
-      await this.check().catch((found: Error) => {
-        reason = found
-      })
+    const checked = call.statement === this.#version?.select ? undefined : this.check()
+    const reason = (await checked?.catch((found: Error) => found)) ?? error
     this.#failuresOf(call).failed(reason.message)
     this.reject(call, reason)
   }

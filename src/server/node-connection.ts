@@ -1,0 +1,301 @@
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
+import { Socket } from 'node:net'
+import { TLSSocket } from 'node:tls'
+import type { ErrorCode } from '../http/errors.ts'
+import { unmapped } from '../http/proxy.ts'
+import { type Ending, headLengthOf } from '../http/request.ts'
+import type { Response } from '../http/response.ts'
+import { NodeRequest, type NodeServerState } from './node-request.ts'
+import { writeResponse } from './node-response.ts'
+import type { Upload } from './uploads.ts'
+
+/**
+ * Requests that wait for the ones in front of them, or that come in one packet. Clients that pipeline send a handful; Node
+ * parses what it receives, whatever waits, so a connection with more is closed.
+ */
+export const maxPipelinedRequests = 100
+/** The memory of a request that waits, besides its head. */
+const requestOverheadBytes = 2_000
+/** An unread body up to this size is read, so that the connection can be kept. */
+const maxDrainedBytes = 64 * 1024
+/** A client has this time to read an error response before the connection is destroyed. */
+const closeTimeoutMs = 1_000
+export const checkIntervalMs = 1_000
+
+/** Bytes that are no HTTP request: the response to them, what happens to a body of which they are part, and for the log. */
+interface Failure {
+  readonly status: number
+  readonly code: ErrorCode
+  readonly reason: string
+}
+
+/**
+ * - `unused`: nothing was received yet.
+ * - `idle`: no request is handled. A head, or a rejected body, may be being received.
+ * - `handling`: a request has no response yet.
+ * - `writing`: the client has not read a large response, or a stream, to its end.
+ * - `closed`: no request is handled any more, and nothing but the error response to malformed bytes is written.
+ */
+type State = 'unused' | 'idle' | 'handling' | 'writing' | 'closed'
+
+/**
+ * A client's connection. Node emits pipelined requests as it parses them; here each is handled when the one before it has
+ * its response, and none behind a response that closes the connection.
+ */
+export class ClientConnection {
+  readonly shared: NodeServerState
+  readonly #socket: Socket
+  /** Whether it is beyond the limit of connections: its requests get 503. */
+  readonly #isSurplus: boolean
+  #state: State = 'unused'
+  /** Whether the last response, which may not be sent yet, closes the connection. */
+  #isLast = false
+  readonly #queue: NodeRequest[] = []
+  /** `socket.bytesRead` when the last head or body was complete; another value means that a head has begun. */
+  #requestBytes = 0
+  /** Requests received since `#requestBytes` changed: those of one packet. */
+  #packetRequests = 0
+  /** How many checks in a row have found a head that is not complete. */
+  #headChecks = 0
+  /** The count at the last check; -1 before the first one. */
+  #sentBytes = -1
+  #idleMs = 0
+  /** The request that was handled last, or is being handled. */
+  #last: NodeRequest | undefined
+  /** Whether the last request came from a browser, where `#last` is gone. */
+  #isBrowser = false
+  /** What is wrong with the bytes behind the requests in the queue: they are not parsed. */
+  #failure: Failure | undefined
+  upload: Upload | undefined
+  /** Called when the connection closes: for responses that have not been sent by then, in development. */
+  #unsent: Set<(how: Ending) => void> | undefined
+
+  constructor(socket: Socket, shared: NodeServerState, isSurplus: boolean) {
+    this.#socket = socket
+    this.shared = shared
+    this.#isSurplus = isSurplus
+  }
+
+  /** The first packet was received. */
+  begin(): void {
+    this.#state = 'idle'
+  }
+
+  get bodyError(): ErrorCode | undefined {
+    return this.#failure?.code
+  }
+
+  /** Whether no further request is handled. */
+  get #isClosing(): boolean {
+    return this.#isLast || this.#state === 'closed'
+  }
+
+  get #isBusy(): boolean {
+    return this.#state === 'handling' || this.#state === 'writing'
+  }
+
+  receive(incoming: IncomingMessage, outgoing: ServerResponse, expectsContinue: boolean): void {
+    const { bytesRead } = this.#socket
+    // Requests of one packet are received at the same count of bytes.
+    this.#packetRequests = bytesRead === this.#requestBytes ? this.#packetRequests + 1 : 0
+    this.#requestBytes = bytesRead
+    if (this.#packetRequests > maxPipelinedRequests) this.destroy()
+    if (this.#isClosing) return
+    const overloadReason = this.#isSurplus
+      ? 'the limit of connections is reached (--max-connections)'
+      : this.shared.overload.reason
+    const request = new NodeRequest(incoming, outgoing, this, overloadReason, expectsContinue)
+    if (this.#state === 'idle' && this.#queue.length === 0) this.#handle(request)
+    else this.#enqueue(request)
+  }
+
+  #enqueue(request: NodeRequest): void {
+    this.#queue.push(request)
+    if (this.#queue.length > maxPipelinedRequests) this.destroy()
+    else this.shared.held.add(this, sizeOf(request))
+  }
+
+  #handle(request: NodeRequest): void {
+    this.#last = request
+    this.#state = 'handling'
+    const { overload, handler } = this.shared
+    overload.load.received++
+    overload.load.inFlight++
+    handler.dispatch(request)
+  }
+
+  /** Handles what waits behind a request that has its response. */
+  readonly #handleNext = (): void => {
+    if (this.#isClosing || this.#isBusy) return
+    const request = this.#queue.shift()
+    if (request) {
+      this.shared.held.remove(this, sizeOf(request))
+      this.#handle(request)
+    } else if (this.#failure) this.#respondToFailure(this.#failure)
+  }
+
+  respond(request: NodeRequest, response: Response): void {
+    const isIncomplete = request.hasBody && !request.incoming.complete
+    const closesConnection = this.#closesAfter(request, response, isIncomplete)
+    if (closesConnection) this.#isLast = true
+    const discardsBody = isIncomplete && closesConnection && !this.#failure
+    this.shared.overload.load.inFlight--
+    // An idle connection must not keep the body of its last request.
+    this.upload = undefined
+    if (this.#socket.destroyed) return
+    try {
+      writeResponse({ request, response, closesConnection, discardsBody }, this.shared.held, this)
+    } catch {
+      // A header with a character that Node does not send.
+      this.#socket.destroy()
+    }
+    this.#responded(request, typeof response.body === 'function')
+  }
+
+  /** Whether no other request can follow on this connection. */
+  #closesAfter(request: NodeRequest, response: Response, isIncomplete: boolean): boolean {
+    if (response.closesConnection === true || this.#isSurplus) return true
+    if (this.shared.isDraining && this.#queue.length === 0) return true
+    // Node cannot keep an HTTP/1.0 connection open after a response without Content-Length.
+    if (request.isHttp10) return true
+    // The client may send the body, or not.
+    if (request.expectsContinue) return true
+    // What is left of the body would take too long to read.
+    return isIncomplete && (request.isChunked || request.contentLength > maxDrainedBytes)
+  }
+
+  /** The request has its response, which may not be sent yet. */
+  #responded({ incoming, outgoing, hasBody }: NodeRequest, isStream: boolean): void {
+    if (hasBody) {
+      if (incoming.complete) this.#requestBytes = this.#socket.bytesRead
+      else
+        incoming.once('end', () => {
+          this.#requestBytes = this.#socket.bytesRead
+        })
+    }
+    if (outgoing.writableNeedDrain || isStream) {
+      // Until the client has read this response, the next request waits unhandled: a queued request is smaller.
+      this.#state = 'writing'
+      const bytes = this.#socket.writableLength
+      this.shared.held.add(this, bytes)
+      outgoing.once('close', () => {
+        this.shared.held.remove(this, bytes)
+        if (this.#state === 'writing') this.#state = 'idle'
+        this.#handleNext()
+      })
+      return
+    }
+    this.#state = 'idle'
+    // Not at once: many pipelined requests with responses at once would nest as many calls.
+    if (this.#queue.length > 0 || this.#failure) queueMicrotask(this.#handleNext)
+  }
+
+  /** Closes the connection without a response to the current request. */
+  abort(withReset: boolean): void {
+    this.shared.overload.load.inFlight--
+    this.#state = 'closed'
+    // Responses before this one are sent by then.
+    setImmediate(() => {
+      // Only TCP has a reset: neither TLS nor a stream in the process.
+      if (withReset && this.#socket instanceof Socket && !(this.#socket instanceof TLSSocket))
+        this.#socket.resetAndDestroy()
+      else this.#socket.destroy()
+    })
+  }
+
+  destroy(): void {
+    this.#state = 'closed'
+    this.#socket.destroy()
+  }
+
+  /** The peer is gone. */
+  closed(): void {
+    this.#state = 'closed'
+    this.shared.held.release(this)
+    this.upload?.settle('request-incomplete')
+    const isByClient = this.#socket.readableEnded || this.#socket.errored
+    for (const lost of this.#unsent ?? []) lost(isByClient ? 'aborted' : 'closed')
+  }
+
+  onEnd({ incoming, outgoing }: NodeRequest, ended: (how: Ending) => void): void {
+    if (incoming.socket.closed) {
+      // Asynchronously, so that the caller has returned first.
+      queueMicrotask(() => ended('aborted'))
+      return
+    }
+    this.#unsent ??= new Set()
+    const unsent = this.#unsent
+    unsent.add(ended)
+    outgoing.once('finish', () => {
+      // Node emits it for what it could not write, too.
+      if (!incoming.socket.destroyed && unsent.delete(ended)) ended('sent')
+    })
+  }
+
+  /** The bytes on the connection are no HTTP request, or were not received in time. */
+  fail(failure: Failure): void {
+    if (this.#isClosing || this.#failure) return
+    this.#failure = failure
+    this.#socket.pause()
+    if (this.#last?.incoming.complete === false) this.upload?.settle(failure.code)
+    if (this.#queue.length === 0) this.#handleNext()
+  }
+
+  #respondToFailure({ status, reason }: Failure): void {
+    this.#state = 'closed'
+    const { incoming, outgoing } = this.#last ?? {}
+    // The rest of a body whose request has its response already.
+    if (incoming?.complete === false) {
+      this.#socket.destroy()
+      return
+    }
+    this.shared.handler.malformed(status, reason, unmapped(this.#socket.remoteAddress ?? ''))
+    const respond = () => {
+      this.#socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
+      const timer = setTimeout(() => this.#socket.destroy(), closeTimeoutMs)
+      this.#socket.once('close', () => clearTimeout(timer))
+    }
+    // Node sends pipelined responses one after the other.
+    if (outgoing && !outgoing.writableFinished) outgoing.once('finish', respond)
+    else respond()
+  }
+  /** Called at an interval; Node's own timeouts would set a timer for each response. */
+  check(): void {
+    if (this.#last?.outgoing.writableFinished && this.#last.incoming.complete) {
+      this.#isBrowser = this.isBrowser
+      this.#last = undefined
+    }
+    const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, stalledTimeoutMs } = this.shared.limits
+    this.#headChecks = this.#isReceivingHead ? this.#headChecks + 1 : 0
+    if ((this.#headChecks - 1) * checkIntervalMs >= Math.min(headersTimeoutMs, requestTimeoutMs))
+      this.fail({ status: 408, code: 'request-timeout', reason: 'the request was not received in time' })
+    const { bytesWritten, writableLength } = this.#socket
+    const sentBytes = bytesWritten - writableLength
+    const isIdle = sentBytes === this.#sentBytes && (writableLength > 0 || !this.#isBusy)
+    this.#sentBytes = sentBytes
+    this.#idleMs = isIdle ? this.#idleMs + checkIntervalMs : 0
+    if (this.#idleMs >= (writableLength > 0 ? stalledTimeoutMs : keepAliveTimeoutMs)) this.#socket.destroy()
+  }
+
+  /** A connection begins with a head. */
+  get #isReceivingHead(): boolean {
+    if (this.#isBusy || this.#last?.incoming.complete === false) return false
+    if (this.#requestBytes === 0) return true
+    // Over TLS, a head that was read waits while Node has paused the parser.
+    return this.#socket.bytesRead !== this.#requestBytes && !this.#socket.isPaused()
+  }
+
+  get isBrowser(): boolean {
+    return this.#last ? this.#last.header('user-agent')?.startsWith('Mozilla/') === true : this.#isBrowser
+  }
+
+  /** Closes the connection between two requests, or on shutdown before the first one, which may be on its way. */
+  closeIfIdle(alsoUnused: boolean): void {
+    const { bytesRead, writableLength } = this.#socket
+    const isSent = !this.#last?.outgoing.writableLength && writableLength === 0
+    const isBetween = this.#requestBytes > 0 && bytesRead === this.#requestBytes
+    if (!this.#isBusy && isSent && (isBetween || (alsoUnused && this.#state === 'unused'))) this.#socket.destroy()
+  }
+}
+
+const sizeOf = (request: NodeRequest) => requestOverheadBytes + headLengthOf(request)

@@ -1,0 +1,196 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { ErrorCode } from '../http/errors.ts'
+import { isAuthority } from '../http/proxy.ts'
+import type { Ending, Request } from '../http/request.ts'
+import type { Response } from '../http/response.ts'
+import type { ServerState } from './server.ts'
+import { Upload } from './uploads.ts'
+
+/** Each header costs more than its bytes. */
+export const maxHeaders = 200
+/** Rejected bodies are discarded up to these limits, so that the client can read the response. */
+const maxDiscardedBytes = 32 * 2 ** 20
+const discardTimeoutMs = 5_000
+const discardIdleTimeoutMs = 2_000
+
+export interface NodeServerState extends ServerState {
+  /** The Host of the last request: nearly every request names the same one. */
+  lastHost: string | undefined
+}
+
+/** The connection of a request, which handles one request after the other. */
+interface Connection {
+  readonly shared: NodeServerState
+  /** The error of a body that cannot be received, because what follows on the connection is no HTTP. */
+  readonly bodyError: ErrorCode | undefined
+  /** The body that is being received. */
+  upload: Upload | undefined
+  respond(request: NodeRequest, response: Response): void
+  onEnd(request: NodeRequest, ended: (how: Ending) => void): void
+  abort(withReset: boolean): void
+}
+
+/** A request of node:http, with the ServerResponse for its response. */
+export class NodeRequest implements Request {
+  readonly incoming: IncomingMessage
+  readonly outgoing: ServerResponse
+  readonly method: string
+  readonly target: string
+  readonly protocolError: ErrorCode | undefined
+  readonly overloadReason: string | undefined
+  readonly isEncrypted: boolean
+  readonly isHttp10: boolean
+  readonly hasBody: boolean
+  /** Whether the client waits for 100 Continue. Node closes the connection after another response. */
+  expectsContinue: boolean
+  contentLength = 0
+  isChunked = false
+  readonly #connection: Connection
+
+  constructor(
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+    connection: Connection,
+    overloadReason: string | undefined,
+    expectsContinue: boolean,
+  ) {
+    this.incoming = incoming
+    this.outgoing = outgoing
+    this.#connection = connection
+    this.method = incoming.method ?? ''
+    this.target = incoming.url ?? ''
+    this.overloadReason = overloadReason
+    this.isEncrypted = connection.shared.isEncrypted
+    this.isHttp10 = incoming.httpVersionMinor === 0
+    this.expectsContinue = expectsContinue
+    this.protocolError = this.#inspectHead()
+    this.hasBody = this.contentLength > 0 || this.isChunked
+  }
+
+  #inspectHead(): ErrorCode | undefined {
+    const { httpVersionMajor, rawHeaders, headers } = this.incoming
+    let headerCount = 0
+    for (const _ in headers) headerCount++
+    let error: ErrorCode | undefined
+    if (httpVersionMajor !== 1) error = 'request-incomplete'
+    else if (rawHeaders.length > 2 * maxHeaders) error = 'headers-too-many'
+    else if (rawHeaders.length !== 2 * headerCount && isSingletonRepeated(rawHeaders)) error = 'header-repeated'
+    const { host, 'content-length': contentLength, 'transfer-encoding': coding } = headers
+    if (contentLength !== undefined) this.contentLength = Number(contentLength)
+    if (coding !== undefined) {
+      this.isChunked = true
+      // Another coding, or chunked in HTTP/1.0, is read differently by different servers (RFC 9112, 6.1).
+      if (this.isHttp10 || coding.toLowerCase() !== 'chunked') error ??= 'framing-ambiguous'
+    }
+    const { shared } = this.#connection
+    if (host === undefined ? this.isHttp10 : host === shared.lastHost) return error
+    if (host === undefined || !isAuthority(host)) return error ?? 'host-malformed'
+    shared.lastHost = host
+    return error
+  }
+
+  get remoteAddress(): string {
+    return this.incoming.socket.remoteAddress ?? ''
+  }
+
+  get localPort(): number {
+    return this.incoming.socket.localPort ?? 0
+  }
+
+  get rawHeaders(): readonly string[] {
+    return this.incoming.rawHeaders
+  }
+
+  get isAborted(): boolean {
+    return this.incoming.socket.destroyed
+  }
+
+  header(name: string): string | undefined {
+    // Only Set-Cookie, which no request has, is an array.
+    return this.incoming.headers[name] as string | undefined
+  }
+
+  readBody(limitBytes: number, done: (body: Buffer | ErrorCode) => void): void {
+    const { bodyError, shared } = this.#connection
+    const { incoming, contentLength } = this
+    if (contentLength > limitBytes) done('body-too-large')
+    else if (bodyError && !incoming.complete) done(bodyError)
+    else {
+      if (this.expectsContinue) this.outgoing.writeContinue()
+      this.expectsContinue = false
+      const upload = new Upload(shared.uploads, limitBytes, done)
+      this.#connection.upload = upload
+      if (this.isChunked) this.#receiveInTurns()
+      // Nearly every body comes in one piece.
+      let whole: Buffer | undefined
+      incoming.on('data', (piece: Buffer) => {
+        if (piece.length === contentLength) whole = piece
+        else upload.append(piece)
+      })
+      incoming.on('end', () => upload.settle(whole ?? upload.received))
+    }
+  }
+
+  /** Ends the response after the rest of the body: closing before would reset the connection, also for the response. */
+  discardBody(): void {
+    const { incoming, outgoing } = this
+    outgoing.flushHeaders()
+    let discardedBytes = 0
+    const finish = () => {
+      clearTimeout(timeout)
+      clearTimeout(idleTimeout)
+      incoming.off('data', onData).off('end', finish).off('close', finish)
+      outgoing.end()
+    }
+    const onData = (piece: Buffer) => {
+      idleTimeout.refresh()
+      discardedBytes += piece.length
+      if (discardedBytes > maxDiscardedBytes) finish()
+    }
+    const timeout = setTimeout(finish, discardTimeoutMs)
+    const idleTimeout = setTimeout(finish, discardIdleTimeoutMs)
+    if (this.isChunked && incoming.listenerCount('readable') === 0) this.#receiveInTurns()
+    incoming.on('data', onData).on('end', finish).on('close', finish)
+  }
+
+  /** Connections with a chunked body take turns: each is read again after one packet, when it is its turn. */
+  #receiveInTurns(): void {
+    const { incoming } = this
+    const { socket } = incoming
+    const { turns } = this.#connection.shared
+    let isWaiting = false
+    // Node resumes the socket whenever it wants more of the body.
+    const keepPaused = () => socket.pause()
+    incoming.on('readable', () => {
+      // It emits `data`.
+      incoming.read()
+      if (incoming.complete || isWaiting) return
+      isWaiting = true
+      socket.on('resume', keepPaused).pause()
+      turns.wait(() => {
+        isWaiting = false
+        socket.off('resume', keepPaused).resume()
+      })
+    })
+  }
+
+  respond(response: Response): void {
+    this.#connection.respond(this, response)
+  }
+
+  onEnd(ended: (how: Ending) => void): void {
+    this.#connection.onEnd(this, ended)
+  }
+
+  abort(withReset: boolean): void {
+    this.#connection.abort(withReset)
+  }
+}
+
+/** Headers that may occur once: with two of them, two servers could disagree about which one counts. */
+const singletons = ['host', 'expect', 'if-match', 'content-type', 'authorization', 'if-none-match', 'content-length']
+
+function isSingletonRepeated(rawHeaders: readonly string[]): boolean {
+  const names = rawHeaders.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase())
+  return singletons.some((name) => names.indexOf(name) !== names.lastIndexOf(name))
+}
