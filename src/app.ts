@@ -1,3 +1,4 @@
+import type { NewToken } from './common/token-request.ts'
 import type { VerifyToken } from './http/auth.ts'
 import { type Api, type DispatchSettings, type HttpHandler, httpHandler } from './http/dispatch.ts'
 import { healthRoutes } from './http/health.ts'
@@ -31,7 +32,7 @@ export interface AppSettings extends ApiSettings, Omit<DispatchSettings, 'space'
   /** Checks tokens for the control API, which accepts development tokens alone; undefined in production. */
   readonly verifyDevToken?: VerifyToken | undefined
   /** S5: creates the token that the Swagger page contains; undefined if the page is not served. */
-  readonly newPageToken: ((request?: { readonly scopes: readonly string[] }) => Promise<string>) | undefined
+  readonly newPageToken: NewToken | undefined
   /** Returns why the instance should get no requests; undefined if it is ready. */
   readonly unreadyReason: () => Promise<string | undefined>
 }

@@ -1,4 +1,5 @@
 /// <reference lib="esnext.disposable" preserve="true" />
+import type { TokenRequest as TokenOptions } from './common/token-request.ts'
 import { faultErrors } from './control/faults.ts'
 import { type Fault, type JournalEntry, type JournalQuery, journalQueryMembers } from './control/schema.ts'
 import { arrayReader } from './http/body-reader.ts'
@@ -8,6 +9,7 @@ import { outcomeErrors } from './profiles/profile.ts'
 import { startInProcess, unknownOptions } from './service/start.ts'
 import type { ListRepresentation, ReplaceOutcome } from './store/store.ts'
 
+export type { TokenRequest as TokenOptions } from './common/token-request.ts'
 export type { Fault, JournalEntry, JournalQuery } from './control/schema.ts'
 
 /** The items of each profile, as a test passes them to `putItems`. */
@@ -43,21 +45,6 @@ export interface StartOptions<Name extends keyof TodoItems> {
   readonly clockToleranceSeconds?: number
   /** Called with a line for each request; `console.log`, for example. Default: nothing is logged. */
   readonly log?: (line: string) => void
-}
-
-export interface TokenOptions {
-  /** Default: `developer`. */
-  readonly name?: string
-  readonly roles?: readonly string[]
-  readonly scopes?: readonly string[]
-  /** Claims to add to the token. */
-  readonly claims?: Readonly<Record<string, string>>
-  /**
-   * The token expires after this time, rounded up to a whole second of the real clock; with 0 or a negative number it
-   * has expired already. The server rejects an expired token, or does so `clockToleranceSeconds` later. Default: an
-   * hour.
-   */
-  readonly validForSeconds?: number
 }
 
 /** A space has its own items, ids, faults and requests, which no other space sees. */

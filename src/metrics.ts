@@ -5,14 +5,6 @@ import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Histogram, R
 import type { DispatchSettings } from './http/dispatch.ts'
 import type { Awaitable, Collection, Spaces } from './store/store.ts'
 
-export interface Metrics {
-  readonly observe: NonNullable<DispatchSettings['observe']>
-  /** The spaces passed in, with every store operation timed. */
-  readonly spaces: Spaces
-  /** Returns the metrics in the format of Prometheus. */
-  read(): Promise<string>
-}
-
 export type MetricsServer = Awaited<ReturnType<typeof serveMetrics>>
 
 interface MetricsSettings {
@@ -26,8 +18,11 @@ interface MetricsSettings {
 const buckets = [0.0001, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH'])
 
-/** Measures requests and store operations of this process. No label contains text that a client has sent. */
-export function createMetrics({ spaces, itemCounts, monotonicNow, isWorker }: MetricsSettings): Metrics {
+/**
+ * Measures requests and store operations of this process: those of the spaces that it returns. No label contains text
+ * that a client has sent.
+ */
+export function createMetrics({ spaces, itemCounts, monotonicNow, isWorker }: MetricsSettings) {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   const requests = new Counter({
@@ -87,17 +82,15 @@ export function createMetrics({ spaces, itemCounts, monotonicNow, isWorker }: Me
       replaceAll: (...args) => time('replaceAll', () => items.replaceAll(...args)),
     }
   }
-  return {
-    observe(profile, operation, method, status, milliseconds) {
-      requests.inc({ profile, operation, method: methods.has(method) ? method : 'other', status })
-      durations.observe({ profile, operation }, milliseconds / 1000)
-    },
-    spaces: {
-      ...spaces,
-      collection: (name, space) => timed(name, spaces.collection(name, space)),
-    },
-    read: () => registry.metrics(),
+  const observe: NonNullable<DispatchSettings['observe']> = (profile, operation, method, status, milliseconds) => {
+    requests.inc({ profile, operation, method: methods.has(method) ? method : 'other', status })
+    durations.observe({ profile, operation }, milliseconds / 1000)
   }
+  const timedSpaces: Spaces = {
+    ...spaces,
+    collection: (name, space) => timed(name, spaces.collection(name, space)),
+  }
+  return { observe, spaces: timedSpaces, read: () => registry.metrics() }
 }
 
 /** Called in the primary process: serves the metrics of all workers, added up. */

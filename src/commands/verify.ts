@@ -20,7 +20,7 @@ import {
   file,
   fileName,
   flagsOnly,
-  integerOption,
+  integerFrom,
   option,
   optionsHelp,
   toggle,
@@ -65,8 +65,8 @@ const options = {
     quick: toggle('check only what is specified, and leave out the checks that take long'),
     bail: toggle('stop at the first failure'),
     'no-shrink': toggle('report a failing sequence of operations as it was generated, with all its steps'),
-    seed: integerOption('N', 0, 2 ** 31, 'seed of the generated texts and sequences (1)'),
-    wait: integerOption('SECONDS', 0, 3600, 'wait for a server that is starting (0)'),
+    seed: integerFrom('N', 0, 2 ** 31, 'seed of the generated texts and sequences (1)'),
+    wait: integerFrom('SECONDS', 0, 3600, 'wait for a server that is starting (0)'),
     fresh: toggle('the server was started for this run and may lose its items: check what only a fresh server shows'),
     'public-url': anyText(
       'URL',
@@ -78,7 +78,7 @@ const options = {
     ),
     report: choice('FORMAT', ['pretty', 'json', 'junit', 'markdown'], 'pretty, json, junit or markdown (pretty)'),
     out: fileName('file for the report; .xml (JUnit), .json and .md choose its format (standard output)'),
-    timeout: integerOption('MS', 1, 600_000, 'response timeout in milliseconds (10000)'),
+    timeout: integerFrom('MS', 1, 600_000, 'response timeout in milliseconds (10000)'),
     insecure: toggle('accept any certificate'),
     ca: file('a readable file in PEM format', 'certificates of the authorities to trust, PEM', (pem) =>
       pem.includes('BEGIN CERTIFICATE') ? pem : undefined,

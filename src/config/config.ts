@@ -10,7 +10,7 @@ import {
   choice,
   file,
   fileName,
-  integerOption,
+  integerFrom,
   many,
   notThis,
   type Options,
@@ -45,7 +45,7 @@ const host = (help: string) =>
   option('HOST', 'a host name or an address', help, (name) =>
     /^(?:[\w.:%-]+|\[[\da-f:]+\])$/i.exec(name)?.[0].replace(/[[\]]/g, ''),
   )
-const port = (help: string, min = 0) => integerOption('N', min, 65535, help)
+const port = (help: string, min = 0) => integerFrom('N', min, 65535, help)
 const units: Record<string, number> = { k: 2 ** 10, m: 2 ** 20, g: 2 ** 30 }
 const size = (min: number, max: number, help: string) =>
   option('SIZE', `a number of bytes from ${min} to ${max}, such as 100000, 512k, 64m or 2g`, help, (text) => {
@@ -53,7 +53,7 @@ const size = (min: number, max: number, help: string) =>
     const bytes = Number(number) * (units[unit.toLowerCase()] ?? 1)
     return number !== '' && bytes >= min && bytes <= max ? bytes : undefined
   })
-const seconds = (help: string, min = 1) => integerOption('SECONDS', min, 3600, help)
+const seconds = (help: string, min = 1) => integerFrom('SECONDS', min, 3600, help)
 
 const headersTimeoutMs = 10_000
 /** A connection is closed if its client reads nothing of a response for this long. */
@@ -122,13 +122,8 @@ export const serveOptions = {
   'keep-alive-timeout': seconds('how long to keep an idle connection open (65)'),
   'drain-delay': seconds('how long to accept connections after a signal (production: 1, development: 0)', 0),
   'drain-timeout': seconds('how long to wait after that for requests in flight (10)'),
-  'max-connections': integerOption(
-    'N',
-    1,
-    1_000_000,
-    'maximum number of open connections; further ones get 503 (12000)',
-  ),
-  'max-items': integerOption('N', 1, 100_000_000, 'maximum number of items in memory, per profile (1000000)'),
+  'max-connections': integerFrom('N', 1, 1_000_000, 'maximum number of open connections; further ones get 503 (12000)'),
+  'max-items': integerFrom('N', 1, 100_000_000, 'maximum number of items in memory, per profile (1000000)'),
   'max-memory': size(
     2 ** 10,
     2 ** 40,
@@ -168,7 +163,7 @@ export const serveOptions = {
       parseFault,
     ),
   ),
-  seed: integerOption('N', 0, 2 ** 32 - 1, 'development: repeat random numbers and ids exactly (random)'),
+  seed: integerFrom('N', 0, 2 ** 32 - 1, 'development: repeat random numbers and ids exactly (random)'),
   now: option(
     'TIME',
     'a time such as 2026-01-01T00:00:00Z',

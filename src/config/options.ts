@@ -215,7 +215,7 @@ export const toggle = (help: string) => ({
   read: (text: string) => (/^(?:true|1|yes)$/i.test(text) ? true : /^(?:false|0|no)$/i.test(text) ? false : undefined),
 })
 
-export const integerOption = (takes: string, min: number, max: number, help: string) =>
+export const integerFrom = (takes: string, min: number, max: number, help: string) =>
   option(takes, `a whole number from ${min} to ${max}`, help, readInteger(min, max))
 
 export const readInteger = (min: number, max: number) => (text: string) => {

@@ -1,6 +1,6 @@
 import { isLoopbackHost } from '../http/proxy.ts'
 import { parsePublicKeys, parseSharedKey } from '../tokens/keys.ts'
-import { anyText, choice, file, integerOption, many, type Options, option, type ParsedOptions } from './options.ts'
+import { anyText, choice, file, integerFrom, many, type Options, option, type ParsedOptions } from './options.ts'
 
 export type Mode = 'development' | 'production'
 
@@ -30,7 +30,7 @@ export const tokenOptions = {
   ),
   'jwt-issuer': many(anyText('ISSUER', 'an issuer', 'accepted issuers')),
   'jwt-audience': many(anyText('AUDIENCE', 'an audience', 'accepted audiences')),
-  'jwt-clock-tolerance': integerOption('SECONDS', 0, 3600, 'accepted clock difference, for tokens of these keys (60)'),
+  'jwt-clock-tolerance': integerFrom('SECONDS', 0, 3600, 'accepted clock difference, for tokens of these keys (60)'),
 } as const satisfies Options
 
 export const bearerToken = (help: string) => ({

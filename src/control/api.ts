@@ -7,6 +7,7 @@ import {
   string,
   type ValueOf,
 } from '../common/schema.ts'
+import type { NewToken } from '../common/token-request.ts'
 import type { VerifyToken } from '../http/auth.ts'
 import { arrayReader, bodyReader } from '../http/body-reader.ts'
 import { conditionalResponse, ifMatch } from '../http/conditional.ts'
@@ -33,7 +34,7 @@ import {
   type SpaceUse,
   spaceUse,
 } from './schema.ts'
-import type { ControlledSpace, ControlSettings, SignToken } from './space.ts'
+import type { ControlledSpace, ControlSettings } from './space.ts'
 
 /** The spaces of a control, as its API reads and deletes them. */
 interface SpaceList {
@@ -342,7 +343,7 @@ const newCode = {
 const signedToken = { ...object({ token: string() }), example: { token: 'eyJhb…' } }
 
 /** The routes by which a client on another machine gets a token: for a code that a client with access has created. */
-function tokenRoutes({ codes, deletionsOf }: ControlSettings, signToken: SignToken): Route[] {
+function tokenRoutes({ codes, deletionsOf }: ControlSettings, signToken: NewToken): Route[] {
   return [
     controlRoute('createCode', 'POST', '/codes', {
       summary: 'A code for one token',

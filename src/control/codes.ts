@@ -1,13 +1,6 @@
 import { createHash } from 'node:crypto'
 import { rateLimiter } from '../http/rate-limit.ts'
 
-interface CodeSettings {
-  /** Returns an unpredictable whole number from 0 to below `max`. */
-  randomInt(max: number): number
-  now(): Date
-  monotonicNow(): number
-}
-
 /** The alphabet lacks 0, O, 1, I and L, which look alike. */
 const alphabet = '23456789ABCDEFGHJKMNPQRSTUVWXYZ'
 const codeLength = 10
@@ -20,7 +13,12 @@ const maxWrongPerSecond = 10
 export type Codes = ReturnType<typeof createCodes>
 
 /** Codes that a user types or scans on another machine, where each is exchanged for one token. */
-export function createCodes({ randomInt, now, monotonicNow }: CodeSettings) {
+export function createCodes(
+  /** Returns an unpredictable whole number from 0 to below `max`. */
+  randomInt: (max: number) => number,
+  now: () => Date,
+  monotonicNow: () => number,
+) {
   /** The keys are hashes of codes, so that the time of a lookup tells nothing about a code. */
   const codes = new Map<string, { readonly space: string; readonly expiresAt: number }>()
   const allowWrong = rateLimiter(maxWrongPerSecond, monotonicNow)

@@ -1,4 +1,5 @@
 import type { NamedSchema } from '../common/schema.ts'
+import type { NewToken } from '../common/token-request.ts'
 import type { VerifyToken } from '../http/auth.ts'
 import type { RequestContext, RequestRecorder } from '../http/context.ts'
 import { describeBlocked } from '../http/cors.ts'
@@ -12,13 +13,6 @@ import { type AppliedFault, delay, type HeldMemory, sendWithFault } from './effe
 import { type FaultSettings, Faults } from './faults.ts'
 import { itemChange, Journal, type JournalBudget, type RequestOutcome, type RulesOf, Use } from './journal.ts'
 import type { ItemChange, ProfileInfo, SpaceMode } from './schema.ts'
-
-/** Creates a development token. */
-export type SignToken = (request?: {
-  readonly scopes: readonly string[]
-  readonly claims?: Readonly<Record<string, string>>
-  readonly validForSeconds?: number
-}) => Promise<string>
 
 /** The items of a space as long as its journal and its faults are kept. */
 export interface SpaceItems {
@@ -57,7 +51,7 @@ export interface ControlSettings {
   readonly info: () => ProfileInfo
   /** An id that is new with each start of the service. */
   readonly instance: string
-  readonly newToken: SignToken | undefined
+  readonly newToken: NewToken | undefined
   readonly codes: Codes
   /** The memory of delayed requests and of responses that clients read slowly. */
   readonly held: HeldMemory
@@ -145,7 +139,6 @@ export class ControlledSpace implements Space {
     const proceed = (remaining: AppliedFault) => {
       const { outcome } = remaining
       recordOf(context).fault = remaining
-      recordOf(context).isReset = outcome === 'reset'
       next(typeof outcome === 'object' || outcome === 'reset' ? outcome : undefined)
     }
     if (fault.delayMs === 0) {
@@ -162,7 +155,6 @@ type Intercept = NonNullable<DispatchHooks['intercept']>
 
 /** What becomes of a request: its entry in the journal, and its line in the log when it has ended. */
 export class RequestRecord implements RequestRecorder {
-  isReset = false
   #fault: AppliedFault | undefined
   #sent: Response | undefined
   #item: ItemChange | undefined
@@ -220,7 +212,8 @@ export class RequestRecord implements RequestRecorder {
       const missed = response ? `, before the end of the response (${response.status})` : ''
       return { state: how, status: null, reason: `The client closed the connection after ${seconds}${missed}.` }
     }
-    const cause = response || this.isReset ? fault?.simulatedBy : undefined
+    const isReset = fault?.outcome === 'reset' && fault.delayMs === 0
+    const cause = response || isReset ? fault?.simulatedBy : undefined
     const simulated = cause !== undefined && { reason: `simulated by ${cause}`, isSimulated: true as const }
     if (response && (how === 'sent' || fault?.outcome === 'truncate')) {
       const { status } = response
@@ -237,7 +230,7 @@ export class RequestRecord implements RequestRecorder {
 }
 
 /** Requests to a profile are recorded before they are handled. */
-export function recordOf({ recorder }: RequestContext): RequestRecord {
+function recordOf({ recorder }: RequestContext): RequestRecord {
   if (!(recorder instanceof RequestRecord)) throw new Error('The request is not recorded.')
   return recorder
 }

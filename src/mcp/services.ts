@@ -19,6 +19,8 @@ export interface ServiceSettings {
 }
 
 export interface ServiceConnection {
+  /** The URL without a space. */
+  readonly url: string
   readonly service: ControlClient
   /** The base URL for clients, with the prefix of the space. */
   readonly baseUrl: string
@@ -57,14 +59,14 @@ export class Services {
       const named = space ?? (this.#owned.has(url) ? ownSpace : undefined)
       const sent = urls.length > 0 ? token : undefined
       const service = await connectControl(url, { space: named, token: sent, tokenCommand })
-      return { service, baseUrl: named === undefined ? url : `${url}/~${named}`, isStartedHere, note }
+      return { url, service, baseUrl: named === undefined ? url : `${url}/~${named}`, isStartedHere, note }
     }
     // An agent may also change the items of a space that it names.
     const mayUse = ({ service, baseUrl }: ServiceConnection) =>
       use === 'read' || !service.isPersistent || baseUrl.includes('/~')
-    const withOwnSpace = async (url: string, connection: ServiceConnection) => {
+    const withOwnSpace = async (connection: ServiceConnection) => {
       if (mayUse(connection)) return connection
-      const { service } = connection
+      const { url, service } = connection
       const keeps = `${service.name} keeps its items: ${service.store}.`
       if (service.spaces !== 'path')
         throw new ControlError(`${keeps} It has no spaces by path: ask the user to start one that keeps none.`)
@@ -74,14 +76,12 @@ export class Services {
     if (profile === undefined) {
       const [url, ...others] = urls
       if (url === undefined || others.length > 0) throw new ControlError('The argument profile is missing: use a or b.')
-      return withOwnSpace(url, await connectTo(url, false))
+      return withOwnSpace(await connectTo(url, false))
     }
     if (urls.length > 0) {
-      const connections = await Promise.allSettled(
-        urls.map(async (url) => ({ url, connection: await connectTo(url, false) })),
-      )
+      const connections = await Promise.allSettled(urls.map((url) => connectTo(url, false)))
       for (const { value } of connections.filter((result) => result.status === 'fulfilled'))
-        if (value.connection.service.profile === profile) return withOwnSpace(value.url, value.connection)
+        if (value.service.profile === profile) return withOwnSpace(value)
       for (const { reason } of connections.filter((result) => result.status === 'rejected')) throw reason
       throw new ControlError(`${profiles[profile].title} is not served at ${urls.join(', ')}: add its URL with --url.`)
     }

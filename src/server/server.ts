@@ -115,7 +115,7 @@ export async function shutDown(state: ServerState, server: Stoppable): Promise<v
   const { drainDelayMs, drainTimeoutMs } = state.limits
   state.isDraining = true
   const timer = new AbortController()
-  const timeout = sleep(drainDelayMs + maxGraceMs + drainTimeoutMs, undefined, timer)
+  const timeout = sleep(drainDelayMs + maxGraceMs + drainTimeoutMs, undefined, { signal: timer.signal })
   await Promise.race([drain(drainDelayMs, server), timeout.then(() => server.destroy())])
   timer.abort()
   await timeout.catch(() => {})

@@ -120,7 +120,7 @@ export function controlFactory({
       instance: randomUUID(),
       newToken: newPageToken,
       // Neither --seed nor --now has an effect on codes: a code must be unpredictable, and expire.
-      codes: createCodes({ randomInt, now: () => new Date(), monotonicNow: settings.monotonicNow }),
+      codes: createCodes(randomInt, () => new Date(), settings.monotonicNow),
       held,
     })
     controls.push(control)

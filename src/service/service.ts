@@ -1,6 +1,7 @@
 import type { Worker } from 'node:cluster'
 import { type AppSettings, collectionsOf } from '../app.ts'
 import { StartError } from '../common/start-error.ts'
+import type { NewToken } from '../common/token-request.ts'
 import type { Config } from '../config/config.ts'
 import { originReporter } from '../http/cors.ts'
 import { rateLimiter } from '../http/rate-limit.ts'
@@ -18,8 +19,8 @@ import { readStartingItems } from './items-file.ts'
 import { findOpenFiles } from './private-files.ts'
 import { type RunningProfile, type StartedProfile, startProfile } from './profile-server.ts'
 import { controlBodyBytes, type OpenSpaces, openStores } from './stores.ts'
-import { createTokenVerification, type DevTokenRequest, type DevTokenSettings, signDevToken } from './tokens.ts'
-import type { CommandWith } from './unusable-ports.ts'
+import { createTokenVerification, type DevTokenSettings, signDevToken } from './tokens.ts'
+import { type CommandWith, explainUnusablePorts, whenServed } from './unusable-ports.ts'
 
 export interface ServiceOptions extends DevTokenSettings {
   readonly config: Config
@@ -37,8 +38,6 @@ export interface ServiceOptions extends DevTokenSettings {
   /** The profiles to serve; default: Profile A and Profile B. */
   readonly profiles?: Readonly<Record<ProfileName, Profile>>
 }
-
-export type NewToken = (request?: DevTokenRequest) => Promise<string>
 
 export interface Service extends Pick<RunningProfile, 'close' | 'destroy'>, Pick<OpenSpaces, 'isInPlace'> {
   readonly startMessage: StartMessage
@@ -209,7 +208,7 @@ async function describeProfiles(
   if (unusable.length === 0) return started.map(urlsOf)
   const running = started.flatMap((profile) => profile.running ?? [])
   const used = running.flatMap(({ urls }) => urls.urls.map((url) => Number(new URL(url).port)))
-  const { reasons, advice } = await (await import('./unusable-ports.ts')).explainUnusablePorts(unusable, {
+  const { reasons, advice } = await explainUnusablePorts(unusable, {
     host,
     used: metricsPort === undefined ? used : [...used, metricsPort],
     // Worker 1 has already printed the command.
@@ -238,10 +237,7 @@ async function startMetrics(
   const isWorker = worker !== undefined
   const metrics = createMetrics({ spaces: stores, itemCounts: stores.counts, monotonicNow, isWorker })
   if (isWorker) return { ...metrics, server: undefined }
-  const server = await serveMetrics(metrics.read, port, host).catch(async (error) => {
-    throw await (await import('./unusable-ports.ts')).explainMetricsPort(error, config, commandWith)
-  })
-  return { ...metrics, server }
+  return { ...metrics, server: await whenServed(serveMetrics(metrics.read, port, host), config, commandWith) }
 }
 
 /** B12: warns if production does not redirect plain HTTP. */

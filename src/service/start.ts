@@ -1,12 +1,13 @@
 import { isDate } from 'node:util/types'
 import { profiles } from '../app.ts'
 import { StartError } from '../common/start-error.ts'
+import type { NewToken } from '../common/token-request.ts'
 import { readConfig } from '../config/config.ts'
 import type { Control } from '../control/control.ts'
 import { readableLog } from '../log.ts'
 import { createClock } from './clock.ts'
 import type { RunningProfile } from './profile-server.ts'
-import { type NewToken, startService } from './service.ts'
+import { startService } from './service.ts'
 
 /**
  * Starts a service in development mode with items in memory. Uses the development key in the directory; without one, a

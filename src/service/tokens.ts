@@ -3,7 +3,7 @@ import type { TokenSettings } from '../config/token-options.ts'
 import { isLoopbackHost } from '../http/proxy.ts'
 import { devTokenIssuer, readOrCreateDevKey } from '../tokens/dev-key.ts'
 import { createRemoteKeys } from '../tokens/remote-keys.ts'
-import { signToken, type TokenRequest } from '../tokens/sign.ts'
+import { type SignRequest, signToken } from '../tokens/sign.ts'
 import type { TrustedIssuer } from '../tokens/verify.ts'
 import { sendRequest } from './client.ts'
 
@@ -53,14 +53,12 @@ const noKeyNote =
 
 export { maxValidForSeconds } from '../tokens/sign.ts'
 
-export type DevTokenRequest = Omit<TokenRequest, 'id'>
-
 /** Signs a development token with a random id and the times of the real clock. */
-export const signDevToken = (key: KeyObject, request: DevTokenRequest = {}) =>
+export const signDevToken = (key: KeyObject, request: Omit<SignRequest, 'id'> = {}) =>
   signToken({ ...request, id: randomBytes(4).toString('hex') }, key, new Date())
 
 /** Creates a token that every service of this user accepts in development mode; returns a message if it cannot. */
-export async function createDevToken(directory: string | undefined, request: DevTokenRequest) {
+export async function createDevToken(directory: string | undefined, request: Omit<SignRequest, 'id'>) {
   const { key, storeError } = await readOrCreateDevKey(directory, randomBytes)
   if (storeError === undefined) return signDevToken(key, request)
   return `${storeError}, so no service would accept the token: free disk space or make the directory writable, or set XDG_CONFIG_HOME to another one for this command and the service.`

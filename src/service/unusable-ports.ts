@@ -59,18 +59,19 @@ export async function explainUnusablePorts(
   }
 }
 
-/** Returns an error that says why metrics cannot be served, and what to do. */
-export async function explainMetricsPort(
-  { code, message }: NodeJS.ErrnoException,
+/** Waits until metrics are served. If they cannot be, throws a `StartError` that says why, and what to do. */
+export const whenServed = <Server>(
+  serving: Promise<Server>,
   { metricsPort: port = 0, metricsHost: host }: Config,
   commandWith: CommandWith,
-): Promise<StartError> {
-  if (code !== 'EADDRINUSE' && code !== 'EACCES')
-    return new StartError(`Metrics cannot be served on ${host} port ${port}: ${message}.`)
-  const unusable = { port, isHttps: false, flag: 'metrics-port', needsPrivileges: code === 'EACCES' }
-  const { reasons, advice } = await explainUnusablePorts([unusable], { host, used: [], commandWith })
-  return new StartError(`Port ${reasons}. ${advice}`)
-}
+): Promise<Server> =>
+  serving.catch(async ({ code, message }: NodeJS.ErrnoException) => {
+    if (code !== 'EADDRINUSE' && code !== 'EACCES')
+      throw new StartError(`Metrics cannot be served on ${host} port ${port}: ${message}.`)
+    const unusable = { port, isHttps: false, flag: 'metrics-port', needsPrivileges: code === 'EACCES' }
+    const { reasons, advice } = await explainUnusablePorts([unusable], { host, used: [], commandWith })
+    throw new StartError(`Port ${reasons}. ${advice}`)
+  })
 
 async function explain(
   unusable: UnusablePort,

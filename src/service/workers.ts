@@ -7,6 +7,7 @@ import type { MetricsServer } from '../metrics.ts'
 import { Handover } from '../server/handover.ts'
 import type { ServiceOptions } from './service.ts'
 import { openPlace } from './stores.ts'
+import { whenServed } from './unusable-ports.ts'
 
 interface WorkerOptions extends Pick<ServiceOptions, 'config' | 'log' | 'clock' | 'stop' | 'commandWith'> {
   /** How many processes serve. */
@@ -38,10 +39,10 @@ export async function serveInWorkers(options: WorkerOptions): Promise<boolean> {
   let isStarted = false
   let isInPlace = true
   try {
-    if (port !== undefined)
-      metrics = await (await import('../metrics.ts')).serveWorkerMetrics(port, host).catch(async (error) => {
-        throw await (await import('./unusable-ports.ts')).explainMetricsPort(error, config, commandWith)
-      })
+    if (port !== undefined) {
+      const { serveWorkerMetrics } = await import('../metrics.ts')
+      metrics = await whenServed(serveWorkerMetrics(port, host), config, commandWith)
+    }
     isStarted = await runWorkers(options, metrics?.url)
     isInPlace = file?.isInPlace() ?? true
   } finally {

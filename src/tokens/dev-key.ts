@@ -9,27 +9,21 @@ export const devTokenDefaults = { issuer: 'todo-service', audiences: ['todo-item
 /** The name of the file of the development key in the configuration directory. */
 export const devKeyFile = 'development-key'
 
-export interface DevKey {
-  readonly key: KeyObject
-  /** Why the key could not be stored, so that no other process has it; without a full stop. */
-  readonly storeError: string | undefined
-}
-
 /**
  * Returns the key that signs development tokens. It is created on first use and then shared by all commands of this
  * user. Without a directory, it is a new key each time.
  */
-export async function readOrCreateDevKey(
-  directory: string | undefined,
-  random: (size: number) => Buffer,
-): Promise<DevKey> {
+export async function readOrCreateDevKey(directory: string | undefined, random: (size: number) => Buffer) {
   const create = () => random(32).toString('base64')
   const isValid = (base64: string) => Buffer.from(base64, 'base64').length === 32
   const stored = await readOrCreate(directory, devKeyFile, create, isValid).catch((error: Error) => error)
   const isStored = typeof stored === 'string'
   return {
     key: createSecretKey(Buffer.from(isStored ? stored : create(), 'base64')),
-    // After the first comma, the message of a file system error has the system call and the path.
+    /**
+     * Why the key could not be stored, so that no other process has it; without a full stop. After the first comma, the
+     * message of a file system error has the system call and the path.
+     */
     storeError: isStored
       ? undefined
       : `Cannot store the development key in ${directory} (${stored.message.split(',', 1)})`,

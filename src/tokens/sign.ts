@@ -1,19 +1,12 @@
 import type { KeyObject } from 'node:crypto'
+import type { TokenRequest } from '../common/token-request.ts'
 import { devTokenDefaults } from './dev-key.ts'
 
-export interface TokenRequest {
+export interface SignRequest extends TokenRequest {
   readonly id: string
-  /** Default: `developer`. */
-  readonly name?: string
-  readonly roles?: readonly string[]
-  readonly scopes?: readonly string[]
-  /** Claims to add to the token. */
-  readonly claims?: Readonly<Record<string, string>>
   /** The defaults of issuer and audiences are those that a service in development mode accepts. */
   readonly issuer?: string
   readonly audiences?: readonly string[]
-  /** Rounded up to a whole second of the clock; with 0 or less, the token has already expired. Default: an hour. */
-  readonly validForSeconds?: number
 }
 
 /** Ten years, in seconds. */
@@ -24,7 +17,7 @@ export const maxValidForSeconds = 3650 * 86_400
  * may be behind. Throws an error if `validForSeconds` is not valid.
  */
 export async function signToken(
-  request: TokenRequest,
+  request: SignRequest,
   key: KeyObject,
   now: Date,
 ): Promise<{ token: string; claims: { exp: number; iat: number } }> {

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test'
 import {
   anyText,
   flagsOnly,
-  integerOption,
+  integerFrom,
   many,
   type Options,
   option,
@@ -13,8 +13,8 @@ import {
 } from '../../src/config/options.ts'
 
 const options = {
-  port: integerOption('N', 0, 9, ''),
-  'drain-delay': integerOption('SECONDS', 0, 9, ''),
+  port: integerFrom('N', 0, 9, ''),
+  'drain-delay': integerFrom('SECONDS', 0, 9, ''),
   cors: many(anyText('ORIGIN', 'an origin', '')),
   hsts: toggle(''),
   ...flagsOnly({ output: { ...anyText('FILE', 'a file name', ''), short: 'o' } }),

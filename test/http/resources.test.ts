@@ -2,12 +2,14 @@ import assert from 'node:assert/strict'
 import { EventEmitter, once } from 'node:events'
 import { createServer } from 'node:net'
 import { suite, type TestContext, test } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { delay } from '../../src/control/effects.ts'
 import type { HttpHandler } from '../../src/http/dispatch.ts'
 import type { Request } from '../../src/http/request.ts'
 import { noContent } from '../../src/http/response.ts'
 import { HeldMemory, type MemoryHolder } from '../../src/server/held-memory.ts'
 import { nodeServer } from '../../src/server/node.ts'
+import { Turns } from '../../src/server/server.ts'
 import { Upload, Uploads } from '../../src/server/uploads.ts'
 import { cleanUp } from '../support/cleanup.ts'
 import { listen } from '../support/listen.ts'
@@ -216,4 +218,20 @@ suite('a delayed request', () => {
     t.mock.timers.tick(1_000)
     assert.deepEqual(endings, ['over'])
   })
+})
+
+test('callbacks that take turns have a turn of the event loop each, also those that wait again', async () => {
+  const turns = new Turns()
+  const order: string[] = []
+  const again = (name: string, count: number) => () => {
+    order.push(name)
+    if (count > 1) turns.wait(again(name, count - 1))
+  }
+  turns.wait(again('a', 4))
+  turns.wait(again('b', 1))
+  for (let turn = 1; turn <= 5; turn++) {
+    await nextTurn()
+    assert.equal(order.length, turn)
+  }
+  assert.deepEqual(order, ['a', 'b', 'a', 'a', 'a'])
 })

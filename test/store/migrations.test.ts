@@ -345,6 +345,11 @@ suite('items of version 2 in PostgreSQL', () => {
     await migrating`rollback`
     const { b } = await opening
     assert.equal((await itemsIn(b)).length, 2)
+    await migrating.unsafe('begin; lock table todo.version in access exclusive mode')
+    const refused = assert.rejects(start(), /^Error: Schema todo has version 4, but this program supports/)
+    await Promise.race([refused, waits()])
+    await migrating.unsafe('update todo.version set version = 4; commit')
+    await refused
   })
 
   test('stay as they are while another program uses them for long: the start says so', async (t) => {

@@ -193,6 +193,7 @@ export const migrate = (
 ): Promise<void> =>
   retryRaces(async () => {
     const { newest } = await waitForVersions(client, schema)
+    assertSupported(schema, newest)
     for (const [index, step] of steps.entries()) {
       const version = index + 1
       if (version < newest) continue

@@ -70,7 +70,7 @@ export class Server {
     this.#events = events
   }
 
-  /** Otherwise the database may have another primary, or be down. */
+  /** False where the database may have another primary, or be down. */
   get responds(): boolean {
     return this.#state === 'prompt' || this.#state === 'slow'
   }

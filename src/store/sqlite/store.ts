@@ -122,7 +122,7 @@ const maxKeptBytes = 16 * 2 ** 20
 const maxWholeItems = 10_000
 /** How many items the next part may have: SQLite reads documents to find out how long they are. */
 const [minPartItems, maxPartItems] = [16, 1_024]
-const partsAtOnce = maxWholeBytes / partBytes
+
 /** Lower than every place. */
 const beforeAll = '-1e19'
 
@@ -272,7 +272,7 @@ function openType(file: DataFile, type: CollectionType, { write, random, longRea
         parts.push(part.get([space, begin, last])?.[0] as Buffer)
         begin = last
         limit = Math.min(maxPartItems, 2 * Number(count))
-        if (parts.length % partsAtOnce === 0) await pause()
+        await pause()
         if (!isWanted()) throw new WithdrawnError()
       }
     })
