@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { collectionsOf, profiles } from '../src/app.ts'
 import { documentsOf } from '../src/profiles/profile.ts'
-import { MemorySpaces } from '../src/store/memory.ts'
+import { memorySpaces } from '../src/store/memory.ts'
 import { postgresSpaces } from '../src/store/postgres/store.ts'
 import { readDatabaseUrl } from '../src/store/postgres/url.ts'
 import { sqliteSpaces } from '../src/store/sqlite/store.ts'
@@ -65,7 +65,7 @@ const options = { random: Math.random, monotonicNow: () => performance.now(), no
 
 async function inMemory(): Promise<void> {
   const open = (count: number) => {
-    const spaces = new MemorySpaces(types, 'bench')
+    const spaces = memorySpaces(types, 'bench')
     for (let index = 0; index < count; index++) void spaces.collection('a', `space-${index}`).replaceAll(documents)
     return spaces
   }

@@ -50,7 +50,7 @@ const allowedImports: Record<string, readonly string[]> = {
   control: ['pages', 'http', 'log.ts', 'common', 'store/store.ts'],
   pages: ['http', 'common'],
   profiles: ['http', 'common', 'store/store.ts'],
-  server: ['config-directory.ts', 'http'],
+  server: ['common', 'config-directory.ts', 'http'],
   http: ['log.ts', 'common', 'store/store.ts'],
   'metrics.ts': ['http', 'common', 'store/store.ts'],
   tokens: ['config-directory.ts', 'common'],

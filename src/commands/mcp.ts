@@ -6,7 +6,7 @@ import { anyText, flagsOnly, many, optionsHelp } from '../config/options.ts'
 import { bearerToken } from '../config/token-options.ts'
 import { configDirectory } from '../config-directory.ts'
 import { mcpServer } from '../mcp/server.ts'
-import { type ServiceSettings, Services } from '../mcp/services.ts'
+import { findServices, type ServiceSettings } from '../mcp/services.ts'
 import { tools } from '../mcp/tools.ts'
 import { defaultUrlsByProfile } from '../service/client.ts'
 import { type Command, commandLine, fail, type Process } from './command.ts'
@@ -62,7 +62,7 @@ export async function serveAgent(
   if (stdin.isTTY)
     report(`An agent starts this command and speaks to it. How: ${commandLine(process, 'mcp', '--help')}`)
   const directory = configDirectory(env)
-  const services = new Services({
+  const services = findServices({
     ...serviceSettings,
     directory,
     tokenCommand: commandLine(process, 'token', '--scope', 'control', '-o', 'token'),

@@ -36,7 +36,6 @@ export class Control implements HttpHandler {
   /** The space of requests that name none. */
   readonly defaultSpace: ControlledSpace
   readonly itemSchema: NamedSchema
-  readonly #options: ControlSettings
   readonly #shared: SpaceSettings
   /** All spaces but the default one; the least recently used comes first. */
   readonly #spaces = new Map<string, ControlledSpace>()
@@ -50,7 +49,6 @@ export class Control implements HttpHandler {
 
   constructor(options: ControlSettings) {
     const { settings, deletionsOf } = options
-    this.#options = options
     this.itemSchema = options.itemSchema
     this.#shared = {
       ...options,
@@ -118,7 +116,7 @@ export class Control implements HttpHandler {
     if (request.protocolError || name === undefined) {
       // With --spaces caller, the space is known once the token has been checked.
       const hasToken = part === 'service' || request.header('authorization') !== undefined
-      const isByToken = this.#options.spaces === 'caller' && hasToken && !request.protocolError
+      const isByToken = this.#shared.spaces === 'caller' && hasToken && !request.protocolError
       const space = isByToken ? this.#unentered(defaultSpace) : this.defaultSpace
       this.#handlers[part].dispatch(request, prefix, space)
       return
@@ -146,8 +144,8 @@ export class Control implements HttpHandler {
   }
 
   #create(name: string): ControlledSpace {
-    const instance = `${this.#options.instance}-${++this.#opened}`
-    return new ControlledSpace(name, instance, this.#options.itemsOf(name), this.#shared)
+    const instance = `${this.#shared.instance}-${++this.#opened}`
+    return new ControlledSpace(name, instance, this.#shared)
   }
 
   /**
@@ -165,7 +163,7 @@ export class Control implements HttpHandler {
     const { request, recorder } = context
     const sent = this.#closesConnections ? { ...response, closesConnection: true } : response
     if (recorder instanceof RequestRecord && recorder.fault)
-      return recorder.sendWithFault(sent, recorder.fault, this.#options.held)
+      return recorder.sendWithFault(sent, recorder.fault, this.#shared.held)
     request.respond(sent)
     return sent
   }
@@ -182,7 +180,7 @@ export class Control implements HttpHandler {
   #find(name: string): ControlledSpace | undefined {
     const space = this.#spaces.get(name)
     if (!space) return undefined
-    space.usedAt = this.#options.settings.monotonicNow()
+    space.usedAt = this.#shared.settings.monotonicNow()
     this.#spaces.delete(name)
     this.#spaces.set(name, space)
     return space
@@ -190,7 +188,7 @@ export class Control implements HttpHandler {
 
   /** Returns the error response if requests cannot name this space. */
   #findProblem(name: string, part: 'service' | 'control'): Response | undefined {
-    const { spaces } = this.#options
+    const { spaces } = this.#shared
     if (spaces === 'none') return problem(400, 'This service has no spaces: start it with --spaces path.')
     if (spaces === 'path')
       return isValid(spaceName, name)
@@ -214,14 +212,14 @@ export class Control implements HttpHandler {
     const name = context.space.name || nameByToken(context)
     if (typeof name !== 'string') return name
     if (name === defaultSpace) return this.defaultSpace
-    if (this.#options.spaces === 'path' && isFromOtherSite(context, this.#options.settings.cors))
+    if (this.#shared.spaces === 'path' && isFromOtherSite(context, this.#shared.settings.cors))
       return problem(403, 'Pages of other sites may not create a space: --cors allows their origin.')
     // Another request may have created it meanwhile.
     return this.#find(name) ?? this.#open(name, method === 'GET' || method === 'HEAD')
   }
 
   async #listSpaces(only: string | undefined): Promise<SpaceUse[]> {
-    const counts = await this.#options.countItems()
+    const counts = await this.#shared.countItems()
     const names = [...new Set([defaultSpace, ...counts.keys(), ...this.#spaces.keys()])]
     return names
       .filter((name) => only === undefined || name === only)
@@ -230,7 +228,7 @@ export class Control implements HttpHandler {
         const { lastUsed, requests = 0, rejected = 0, met = [], broken = [], mistake } = space?.journal.use ?? {}
         return {
           name,
-          items: counts.get(name) ?? this.#options.collection.startingDocuments.length,
+          items: counts.get(name) ?? this.#shared.collection.startingDocuments.length,
           ...(lastUsed && { lastUsed: lastUsed.toISOString() }),
           requests,
           rejected,
@@ -242,20 +240,24 @@ export class Control implements HttpHandler {
   }
 
   async #deleteSpace(name: string): Promise<boolean> {
-    const exists = this.#spaces.has(name) || (await this.#options.countItems()).has(name)
+    const exists = this.#spaces.has(name) || (await this.#shared.countItems()).has(name)
     if (name === defaultSpace || !exists) return false
-    await this.#options.deleteItems(name)
+    await this.#shared.deleteItems(name)
     return true
   }
 
   /** Drops faults and journal of a space. Also called when the control API of another profile has deleted the space. */
   forget(name: string): void {
     this.#spaces.get(name)?.dispose()
-    this.#spaces.delete(name)
+    if (this.#spaces.delete(name)) this.#shared.onForgotten(name)
+  }
+
+  has(name: string): boolean {
+    return this.#spaces.has(name)
   }
 
   #open(name: string, isEmpty: boolean): ControlledSpace | Response {
-    const { maxSpaces } = this.#options
+    const { maxSpaces } = this.#shared
     if (this.#spaces.size >= maxSpaces && !this.#dropOne(isEmpty))
       return problem(503, `All ${maxSpaces} spaces are in use: wait a minute.`)
     const space = this.#create(name)
@@ -266,7 +268,7 @@ export class Control implements HttpHandler {
   /** Drops the least recently used space without subscribers; with `forEmpty`, none that `keptMs` protects. */
   #dropOne(forEmpty: boolean): boolean {
     const isMissed = ({ usedAt, hasChanged }: ControlledSpace) =>
-      hasChanged && this.#options.settings.monotonicNow() - usedAt < keptMs
+      hasChanged && this.#shared.settings.monotonicNow() - usedAt < keptMs
     const found = [...this.#spaces.values()].find(
       (space) => !space.journal.hasSubscribers && (!forEmpty || !isMissed(space)),
     )
@@ -275,9 +277,9 @@ export class Control implements HttpHandler {
   }
 
   #dropExpired(): void {
-    const now = this.#options.settings.monotonicNow()
+    const now = this.#shared.settings.monotonicNow()
     for (const [name, space] of this.#spaces)
-      if (now - space.usedAt >= this.#options.spaceTtlMs && !space.journal.hasSubscribers) this.forget(name)
+      if (now - space.usedAt >= this.#shared.spaceTtlMs && !space.journal.hasSubscribers) this.forget(name)
   }
 }
 

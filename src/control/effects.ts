@@ -1,3 +1,4 @@
+import type { HeldMemory } from '../common/held-memory.ts'
 import { Rejection } from '../http/errors.ts'
 import { headLengthOf, type Request } from '../http/request.ts'
 import { buffersOf, byteLengthOf, type Response, type Stream, withHeaders } from '../http/response.ts'
@@ -17,17 +18,6 @@ export interface AppliedFault {
   readonly faultIds: readonly number[]
   /** Describes the fault or preference that the outcome comes from; undefined if the outcome is `none`. */
   readonly simulatedBy: string | undefined
-}
-
-/** Limits the memory of what waits: beyond the limit, the oldest holders are destroyed. */
-export interface HeldMemory {
-  add(holder: MemoryHolder, bytes: number): void
-  addBuffers(holder: MemoryHolder, buffers: readonly Buffer[]): void
-  release(holder: MemoryHolder): void
-}
-
-interface MemoryHolder {
-  destroy(): void
 }
 
 /** The memory of a delayed request besides its head and body, with its connection. */

@@ -208,43 +208,34 @@ export class Faults {
 
   /** Reads the preferences of a request, and ignores unknown ones (RFC 7240). */
   #preferred(header: string, context: RequestContext, route: Route): Preferred | Response {
-    const preferences = parsePreferences(header)
-    const [wait, code, connection, rate] = ['wait', 'code', 'connection', 'rate'].map((name) => preferences.get(name))
-    if (wait !== undefined && !/^\d{1,9}$/.test(wait))
-      return rejectedPreference('wait must be a whole number of seconds.')
-    const seconds = wait === undefined ? undefined : Math.min(Number(wait), maxWaitSeconds)
-    const applied = seconds === undefined ? [] : [`wait=${seconds}`]
-    let outcome: AppliedFault['outcome'] | undefined
-    let simulatedBy: string | undefined
-    if (code !== undefined && connection !== undefined)
-      return rejectedPreference('code and connection exclude each other.')
-    if (connection !== undefined) {
-      const mistake = mistakeIn('connection', connection)
-      if (mistake) return rejectedPreference(mistake)
-      outcome = connection as NonNullable<Fault['connection']>
-      simulatedBy = `Prefer: connection=${connection}`
-      applied.push(`connection=${connection}`)
-    }
-    if (code !== undefined) {
-      outcome = /^\d{3}$/.test(code) ? this.#responseWith(Number(code), context, route) : undefined
-      if (!outcome) return rejectedPreference(statusMessage(`${route.method} ${route.path}`, this.statusesOf(route)))
-      simulatedBy = `Prefer: code=${code}`
-      applied.push(`code=${code}`)
-    }
+    const { wait, code, connection, rate } = parsePreferences(header)
+    const delayMs = wait === undefined ? undefined : 1000 * Math.min(Number(wait), maxWaitSeconds)
     const bytesPerSecond = rate === undefined ? undefined : /^\d+$/.test(rate) ? Number(rate) : 0
-    if (bytesPerSecond !== undefined) {
-      const mistake = mistakeIn('bytesPerSecond', bytesPerSecond, 'rate')
-      if (mistake) return rejectedPreference(mistake)
-      applied.push(`rate=${bytesPerSecond}`)
+    const response = /^\d{3}$/.test(code ?? '') ? this.#responseWith(Number(code), context, route) : undefined
+    const mistake =
+      (wait !== undefined && !/^\d{1,9}$/.test(wait) && 'wait must be a whole number of seconds.') ||
+      (code !== undefined && connection !== undefined && 'code and connection exclude each other.') ||
+      (connection !== undefined && mistakeIn('connection', connection)) ||
+      (code !== undefined && !response && statusMessage(`${route.method} ${route.path}`, this.statusesOf(route))) ||
+      (bytesPerSecond !== undefined && mistakeIn('bytesPerSecond', bytesPerSecond, 'rate'))
+    if (mistake) return problem(400, `Prefer: ${mistake}`)
+    const failure = connection === undefined ? code && `code=${code}` : `connection=${connection}`
+    const applied = [
+      delayMs !== undefined && `wait=${delayMs / 1000}`,
+      failure,
+      bytesPerSecond !== undefined && `rate=${bytesPerSecond}`,
+    ]
+    return {
+      outcome: (connection as Fault['connection']) ?? response,
+      delayMs,
+      bytesPerSecond,
+      applied: applied.filter(Boolean).join(', '),
+      simulatedBy: failure && `Prefer: ${failure}`,
     }
-    const delayMs = seconds === undefined ? undefined : 1000 * seconds
-    return { outcome, delayMs, bytesPerSecond, applied: applied.join(', '), simulatedBy }
   }
 }
 
 type Preferred = { [Name in Exclude<keyof AppliedFault, 'description' | 'faultIds'>]: AppliedFault[Name] | undefined }
-
-const rejectedPreference = (title: string) => problem(400, `Prefer: ${title}`)
 
 const statusMessage = (operations: string, statuses: readonly number[]) =>
   `code must be a failure of ${operations}: ${statuses.join(', ')}.`
@@ -280,8 +271,8 @@ function requestsOf({ method, path }: Fault): string {
 }
 
 /** Returns preferences by name in lower case. The first wins if a name is repeated. */
-const parsePreferences = (header: string) =>
-  new Map(
+const parsePreferences = (header: string): Readonly<Partial<Record<string, string>>> =>
+  Object.fromEntries(
     [...header.matchAll(preference)]
       .reverse()
       .map(([, name = '', quoted, plain = '']) => [name.toLowerCase(), quoted ?? plain]),

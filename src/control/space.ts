@@ -1,3 +1,4 @@
+import type { HeldMemory } from '../common/held-memory.ts'
 import type { NamedSchema } from '../common/schema.ts'
 import type { NewToken } from '../common/token-request.ts'
 import type { VerifyToken } from '../http/auth.ts'
@@ -7,19 +8,20 @@ import type { Api, DispatchHooks, DispatchSettings } from '../http/dispatch.ts'
 import type { Ending, Space } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import type { Route } from '../http/router.ts'
-import type { Collection, CollectionType, Document, IfMatch, ReplaceOutcome } from '../store/store.ts'
+import {
+  type Collection,
+  type CollectionType,
+  type Document,
+  defaultSpace,
+  type IfMatch,
+  type ReplaceOutcome,
+  UnavailableError,
+} from '../store/store.ts'
 import type { Codes } from './codes.ts'
-import { type AppliedFault, delay, type HeldMemory, sendWithFault } from './effects.ts'
+import { type AppliedFault, delay, sendWithFault } from './effects.ts'
 import { type FaultSettings, Faults } from './faults.ts'
 import { itemChange, Journal, type JournalBudget, type RequestOutcome, type RulesOf, Use } from './journal.ts'
 import type { ItemChange, ProfileInfo, SpaceMode } from './schema.ts'
-
-/** The items of a space as long as its journal and its faults are kept. */
-export interface SpaceItems {
-  readonly collection: Collection
-  /** Called when the journal and the faults of the space are dropped. */
-  dispose(): void
-}
 
 /** The settings of the control of a profile. */
 export interface ControlSettings {
@@ -41,7 +43,11 @@ export interface ControlSettings {
   readonly collection: CollectionType
   /** Turns items into documents, as they are stored. */
   readonly documentsOf: (items: readonly object[]) => Document[]
-  readonly itemsOf: (space: string) => SpaceItems
+  readonly itemsOf: (space: string) => Collection
+  /** Whether a space that no profile uses any more is deleted with its items. */
+  readonly hasTemporarySpaces: boolean
+  /** Called when the journal and the faults of a space were dropped. */
+  readonly onForgotten: (space: string) => void
   /** Returns the number of items of this profile in each space that was written to. */
   readonly countItems: () => Promise<ReadonlyMap<string, number | undefined>>
   /** Deletes the space from the store; this calls `forget` in the control of each profile. */
@@ -73,14 +79,16 @@ export class ControlledSpace implements Space {
   usedAt: number
   /** Whether an item was written since the start or the last reset. */
   hasChanged = false
-  readonly #items: SpaceItems
+  /** The default space never ends, so it is opened once. */
+  readonly #always: Collection | undefined
+  #isDisposed = false
   readonly #shared: SpaceSettings
 
-  constructor(name: string, instance: string, items: SpaceItems, shared: SpaceSettings) {
+  constructor(name: string, instance: string, shared: SpaceSettings) {
     const { api, settings, budget, now, rulesOf } = shared
     this.name = name
     this.instance = instance
-    this.#items = items
+    this.#always = name === defaultSpace ? shared.itemsOf(name) : undefined
     this.#shared = shared
     this.usedAt = settings.monotonicNow()
     this.journal = new Journal(budget, now, rulesOf)
@@ -91,7 +99,10 @@ export class ControlledSpace implements Space {
   }
 
   get items(): Collection {
-    return this.#items.collection
+    const { hasTemporarySpaces, itemsOf } = this.#shared
+    // The request was delayed until its space had ended. Opening the space would create it again, and nobody uses it.
+    if (this.#isDisposed && hasTemporarySpaces) throw new UnavailableError('The space has ended.')
+    return this.#always ?? itemsOf(this.name)
   }
 
   /** Restores the items and the faults of the start, and empties the journal. */
@@ -121,7 +132,7 @@ export class ControlledSpace implements Space {
 
   dispose(): void {
     this.journal.close()
-    this.#items.dispose()
+    this.#isDisposed = true
   }
 
   /** Adds the request to the journal, and logs it when it has ended. */

@@ -28,7 +28,8 @@ export interface Route<Id = unknown, Body = Readonly<Record<string, unknown>>, O
   readonly operation: string
   /** A route without `docs` is not in the OpenAPI document. */
   readonly docs?: {
-    readonly tag: string
+    /** Default: To-do items. */
+    readonly tag?: string
     readonly summary: string
     readonly success: Success
     /** For a route without `body`, whose schema would describe the request. */

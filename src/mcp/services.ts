@@ -30,33 +30,26 @@ export interface ServiceConnection {
 }
 
 /** The services on which the tools work: those that already run, and those that are started in this process. */
-export class Services {
-  /** By base URL, the id of the last request that this session has seen. */
-  readonly lastIds = new Map<string, number>()
-  readonly #settings: ServiceSettings
-  readonly #started = new Map<ProfileName, ReturnType<typeof startInProcess>>()
+export function findServices(settings: ServiceSettings) {
+  const { urls, token, searchedUrls, directory, tokenCommand, ownSpace } = settings
+  const startedServices = new Map<ProfileName, ReturnType<typeof startInProcess>>()
   /** By profile, why a service was started although another one runs. */
-  readonly #notes = new Map<ProfileName, string>()
+  const notes = new Map<ProfileName, string>()
   /** By URL, the services in which this session has its own space. */
-  readonly #owned = new Map<string, ControlClient>()
-
-  constructor(settings: ServiceSettings) {
-    this.#settings = settings
-  }
+  const owned = new Map<string, ControlClient>()
 
   /**
    * Returns a service of the profile, which may be undefined if --url names a single one. Throws a `ControlError` if no
    * service can be used. Items in a file or a database belong to the user: a caller that changes items gets the space
    * of this session instead, or a service that is started here.
    */
-  async connect(
+  async function connect(
     profile: ProfileName | undefined,
     space: string | undefined,
     use: 'read' | 'change',
   ): Promise<ServiceConnection> {
-    const { urls, token, searchedUrls, tokenCommand, ownSpace } = this.#settings
     const connectTo = async (url: string, isStartedHere: boolean, note?: string): Promise<ServiceConnection> => {
-      const named = space ?? (this.#owned.has(url) ? ownSpace : undefined)
+      const named = space ?? (owned.has(url) ? ownSpace : undefined)
       const sent = urls.length > 0 ? token : undefined
       const service = await connectControl(url, { space: named, token: sent, tokenCommand })
       return { url, service, baseUrl: named === undefined ? url : `${url}/~${named}`, isStartedHere, note }
@@ -70,7 +63,7 @@ export class Services {
       const keeps = `${service.name} keeps its items: ${service.store}.`
       if (service.spaces !== 'path')
         throw new ControlError(`${keeps} It has no spaces by path: ask the user to start one that keeps none.`)
-      this.#owned.set(url, service)
+      owned.set(url, service)
       return connectTo(url, false, `${keeps} This is a space of your own, which is deleted with this session.`)
     }
     if (profile === undefined) {
@@ -85,7 +78,7 @@ export class Services {
       for (const { reason } of connections.filter((result) => result.status === 'rejected')) throw reason
       throw new ControlError(`${profiles[profile].title} is not served at ${urls.join(', ')}: add its URL with --url.`)
     }
-    if (!this.#started.has(profile)) {
+    if (!startedServices.has(profile)) {
       const connections = await Promise.all(
         searchedUrls[profile].map((url) => connectTo(url, false).catch(notControlled)),
       )
@@ -94,32 +87,35 @@ export class Services {
       if (use === 'read')
         throw new ControlError(`No service of ${profiles[profile].title} runs. The tool service starts one.`)
       const { name, store } = found?.service ?? {}
-      if (name) this.#notes.set(profile, `${name} keeps its items: ${store}. This one was started for this session.`)
+      if (name) notes.set(profile, `${name} keeps its items: ${store}. This one was started for this session.`)
     }
     // Another call may have started a service meanwhile.
-    const started = this.#started.get(profile) ?? startInProcess({ profile }, this.#settings.directory)
-    this.#started.set(profile, started)
+    const started = startedServices.get(profile) ?? startInProcess({ profile }, directory)
+    startedServices.set(profile, started)
     const { url } = await started.catch((cause) => {
       // Forgets the failure, so that the next call tries again.
-      this.#started.delete(profile)
+      startedServices.delete(profile)
       throw cause
     })
-    return connectTo(url, true, this.#notes.get(profile))
+    return connectTo(url, true, notes.get(profile))
   }
 
-  /** Whether the tools may send requests to a server: only on this machine, or if the user has passed it with --url. */
-  mayVerify(url: string): boolean {
-    return isLocal(url) || this.#settings.urls.some((named) => new URL(named).origin === new URL(url).origin)
-  }
-
-  async close(): Promise<void> {
-    const { ownSpace } = this.#settings
-    await Promise.allSettled([
-      ...[...this.#started.values()].map(async (started) => (await started).destroy()),
-      ...[...this.#owned.values()].map((service) => service.send('DELETE', `/spaces/${ownSpace}`)),
-    ])
+  return {
+    /** By base URL, the id of the last request that this session has seen. */
+    lastIds: new Map<string, number>(),
+    connect,
+    /** Whether the tools may send requests to a server: only on this machine, or if the user has passed it with --url. */
+    mayVerify: (url: string) => isLocal(url) || urls.some((named) => new URL(named).origin === new URL(url).origin),
+    async close(): Promise<void> {
+      await Promise.allSettled([
+        ...[...startedServices.values()].map(async (started) => (await started).destroy()),
+        ...[...owned.values()].map((service) => service.send('DELETE', `/spaces/${ownSpace}`)),
+      ])
+    },
   }
 }
+
+export type Services = ReturnType<typeof findServices>
 
 export const isLocal = (url: string) => isOriginAllowed(new URL(url).origin, 'loopback')
 

@@ -8,7 +8,8 @@ export interface Tool<Input = object> {
   readonly description: string
   readonly input: Schema<Input>
   readonly output: Schema<unknown>
-  readonly annotations: ToolAnnotations
+  /** Default: it only reads. */
+  readonly annotations?: ToolAnnotations
   /** Calls the tool. Throws an Error whose message says what to do. */
   run(input: Input, call: ToolCall): Promise<ToolResult>
 }

@@ -110,7 +110,6 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
       search: string(`Words, such as: put missing id. The ${maxFoundRules} rules that have most of them, those first.`),
     }),
     output: object({ rules: arrayOf(contractRule) }),
-    annotations: { readOnlyHint: true, openWorldHint: false },
     async run({ rules: ids, profile: name, search = '' }) {
       const words = new Set(search.toLowerCase().match(/[^\s,]+/g))
       const named = (name ? contracts[name].rules : contractRules).filter(
@@ -137,7 +136,6 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
       operations: arrayOf(object({ operation: string(), request: string(), summary: string() })),
       document: { type: 'object' },
     }),
-    annotations: { readOnlyHint: true, openWorldHint: false },
     async run({ profile: name, operation }) {
       const { paths, components, ...document } = openApiDocumentOf(name) as object as OpenApi
       const operations = Object.entries(paths).flatMap(([path, methods]) =>
@@ -281,7 +279,6 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
       },
       { more },
     ),
-    annotations: { readOnlyHint: true, openWorldHint: false },
     async run({ profile: name, space: spaceName, since = 0, before = Number.POSITIVE_INFINITY, ...input }) {
       const { id, rejected = false, preflights = id !== undefined, limit: count = 20 } = input
       const { service, baseUrl } = await services.connect(name, spaceName, 'read')
@@ -315,7 +312,6 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
       seconds: integer('How long to wait, 1 to 300; 30, where absent.', { minimum: 1, maximum: 300 }),
     }),
     output: object({ url, lastId: integer('For since.') }, { request: { type: 'object' } }),
-    annotations: { readOnlyHint: true, openWorldHint: false },
     async run({ profile: name, space: spaceName, method, path = '', since, seconds = 30 }, { signal }) {
       const { service, baseUrl } = await services.connect(name, spaceName, 'read')
       const isWanted = (entry: JournalEntry) =>
@@ -349,7 +345,6 @@ export const tools = ({ services, directory, commandLine }: ToolSettings) => [
       broken: arrayOf(contractRule),
       untouched: arrayOf(string()),
     }),
-    annotations: { readOnlyHint: true, openWorldHint: false },
     async run({ profile: name, space: spaceName }) {
       const { service, baseUrl } = await services.connect(name, spaceName, 'read')
       const used = new URL(baseUrl).pathname.replace(/^\/~?/, '')

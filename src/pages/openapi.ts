@@ -23,7 +23,7 @@ export function openApiDocument(api: Api, serverUrl: string, settings: Documente
     const { path, method } = documentedRoute
     paths[path] = { ...paths[path], [method.toLowerCase()]: operation(documentedRoute, api.errorResponse, settings) }
   }
-  const tags = [...new Set(documented.map(({ docs }) => docs?.tag))]
+  const tags = [...new Set(documented.map(tagOf))]
   return {
     openapi: '3.0.1',
     info: {
@@ -57,6 +57,8 @@ export const documentRoute = (
     execute: ({ baseUrl }) => json(200, JSON.stringify(openApiDocument(api, baseUrl, settings))),
   })
 
+const tagOf = ({ docs }: Route) => docs?.tag ?? 'To-do items'
+
 function operation(described: Route, errorResponse: Api['errorResponse'], settings: DocumentedSettings): DocumentPart {
   const { operation: operationId, method, docs, id, body, secured } = described
   const etag = method === 'GET' ? docs?.success.headers?.ETag : undefined
@@ -70,7 +72,7 @@ function operation(described: Route, errorResponse: Api['errorResponse'], settin
   return {
     operationId,
     summary: docs?.summary,
-    tags: [docs?.tag],
+    tags: [tagOf(described)],
     security: secured ? [{ bearer: [] }] : [],
     ...(parameters.length > 0 && { parameters }),
     ...(body && { requestBody: { required: true, content: { 'application/json': { schema: reference(body) } } } }),

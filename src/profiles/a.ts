@@ -5,7 +5,7 @@ import { int64 } from '../http/int64.ts'
 import { hasRetryAfter, jsonType, noContent, retryAfter } from '../http/response.ts'
 import { route } from '../http/router.ts'
 import type { CollectionType } from '../store/store.ts'
-import { etagHeader, itemsPath, itemsTag, listRoute, outcomeErrors, type Profile } from './profile.ts'
+import { etagHeader, itemsPath, listRoute, outcomeErrors, type Profile } from './profile.ts'
 
 const id: Schema<string> = { type: 'integer', format: 'int64' }
 const fields = { name: { ...nullable(string()), default: null }, isComplete: boolean() }
@@ -35,7 +35,6 @@ const routes = [
   route({
     operation: 'createItem',
     docs: {
-      tag: itemsTag,
       summary: 'Create an item; the service assigns its id',
       success: {
         status: 201,
@@ -59,7 +58,6 @@ const routes = [
     ...item,
     operation: 'getItem',
     docs: {
-      tag: itemsTag,
       summary: 'Read one item',
       success: { status: 200, description: 'The item.', body: { one: storedItem }, headers: etagHeader },
       errors: ['id-malformed', 'item-missing', 'precondition-failed', 'store-unavailable'],
@@ -72,7 +70,6 @@ const routes = [
     ...item,
     operation: 'updateItem',
     docs: {
-      tag: itemsTag,
       summary: 'Change the name and completion of an item; the full item is expected',
       success: {
         status: 204,
@@ -95,7 +92,6 @@ const routes = [
     ...item,
     operation: 'deleteItem',
     docs: {
-      tag: itemsTag,
       summary: 'Delete an item',
       success: { status: 204, description: 'The item is gone.' },
       errors: ['id-malformed', 'item-missing', 'precondition-failed', 'store-unavailable'],

@@ -11,7 +11,7 @@ import { type ErrorCode, errors, Rejection } from '../http/errors.ts'
 import { empty, json, noContent, type Response, retryAfter, text } from '../http/response.ts'
 import { route } from '../http/router.ts'
 import type { CollectionType } from '../store/store.ts'
-import { documentsOf, itemsPath, itemsTag, listRoute, outcomeErrors, type Profile } from './profile.ts'
+import { documentsOf, itemsPath, listRoute, outcomeErrors, type Profile } from './profile.ts'
 
 const maxIdLength = 1024
 
@@ -65,7 +65,6 @@ const routes = [
   route({
     operation: 'createItem',
     docs: {
-      tag: itemsTag,
       summary: 'Create an item; the client supplies its id',
       success: { status: 200, description: 'The created item.', body: { one: storedItem } },
       errors: ['id-in-use', 'store-unavailable'],
@@ -79,7 +78,6 @@ const routes = [
   route({
     operation: 'updateItem',
     docs: {
-      tag: itemsTag,
       summary: 'Replace the item that has the id in the body',
       success: { status: 204, description: 'The item is replaced.' },
       errors: ['item-missing', 'store-unavailable'],
@@ -93,7 +91,6 @@ const routes = [
   route({
     operation: 'deleteItem',
     docs: {
-      tag: itemsTag,
       summary: 'Delete an item',
       success: { status: 204, description: 'The item is gone.' },
       errors: ['id-too-long', 'item-missing', 'store-unavailable'],

@@ -11,7 +11,6 @@ import { type MetRules, samplesMet } from './samples.ts'
 export type ProfileName = 'a' | 'b'
 
 export const itemsPath = '/api/todoitems'
-export const itemsTag = 'To-do items'
 
 /** A contract for the to-do items: everything that differs between the two profiles. */
 export interface Profile {
@@ -93,7 +92,6 @@ export const listRoute = (itemSchema: NamedSchema, order: string) =>
   route({
     operation: 'listItems',
     docs: {
-      tag: itemsTag,
       summary: `List all items, in order of ${order}`,
       success: { status: 200, description: 'All items.', body: { many: itemSchema }, headers: etagHeader },
       errors: ['precondition-failed', 'store-unavailable'],

@@ -1,5 +1,6 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
+import { attempt } from '../common/attempt.ts'
 import { readOrCreate } from '../config-directory.ts'
 
 /** Both members are in PEM format. */
@@ -24,7 +25,7 @@ export async function devCertificate(directory: string | undefined, now: Date): 
     // In Deno a context can be made of anything.
     pem.includes('-----BEGIN PRIVATE KEY') &&
     readCertificate(pem) !== undefined &&
-    succeeds(() => createSecureContext({ cert: pem, key: pem })) &&
+    isUsable({ cert: pem, key: pem }) &&
     isCurrent(new X509Certificate(pem), now)
   const create = () => createCertificate(now)
   const pem = await readOrCreate(directory, devCertificateFile, create, isValid).catch(create)
@@ -69,19 +70,11 @@ export function findCredentialsError({ cert, key }: Credentials, now: Date): str
   const date = (time: Date) => time.toISOString().slice(0, 10)
   if (to <= now) return `The certificate in --tls-cert expired on ${date(to)}.`
   if (from > now) return `The certificate in --tls-cert is not valid before ${date(from)}.`
-  if (!succeeds(() => createSecureContext({ cert, key })))
-    return 'The certificates in --tls-cert cannot be used: one of them is damaged.'
+  if (!isUsable({ cert, key })) return 'The certificates in --tls-cert cannot be used: one of them is damaged.'
   return undefined
 }
 
-export const readCertificate = (pem: string) => (succeeds(() => new X509Certificate(pem)) ? pem : undefined)
-export const readPrivateKey = (pem: string) => (succeeds(() => createPrivateKey(pem)) ? pem : undefined)
+const isUsable = (credentials: Credentials) => attempt(() => createSecureContext(credentials) !== undefined, false)
 
-function succeeds(action: () => unknown): boolean {
-  try {
-    action()
-    return true
-  } catch {
-    return false
-  }
-}
+export const readCertificate = (pem: string) => attempt(() => new X509Certificate(pem) && pem, undefined)
+export const readPrivateKey = (pem: string) => attempt(() => createPrivateKey(pem) && pem, undefined)

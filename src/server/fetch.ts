@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { HeldMemory } from '../common/held-memory.ts'
 import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority } from '../http/proxy.ts'
 import type { Ending, Request } from '../http/request.ts'
 import { buffersOf, byteLengthOf, jsonType, noContent, piecesOf, type Response, type Stream } from '../http/response.ts'
-import type { HeldMemory, MemoryHolder } from './held-memory.ts'
 import { runtime } from './runtime.ts'
 import { type Listening, type ServerContext, type ServerState, shutDown, type Turns } from './server.ts'
 import { Upload } from './uploads.ts'
@@ -219,7 +219,7 @@ export abstract class FetchRequest implements Request {
         const buffers = buffersOf(body)
         // Bun leaves it out.
         contentLength = byteLengthOf(buffers)
-        content = streamOf(buffers, this.server.held, (how) => this.#end(how))
+        content = toReadable(streamOf(buffers, this.server.held), (how) => this.#end(how))
       } else content = this.#contentOf(body, headers?.['content-type'] === jsonType)
     }
     const setsHeaders = headers !== undefined && (status === 200 || isDeno)
@@ -276,38 +276,23 @@ async function receivePieces(pieces: AsyncIterable<Uint8Array>, upload: Upload, 
 }
 
 /** Sends the buffers piece by piece, as the client reads them: they are shared with other responses. */
-function streamOf(buffers: readonly Buffer[], held: HeldMemory, ended: (how: Ending) => void): ReadableStream {
-  const pieces = piecesOf(buffers, pieceBytes)
-  let holder: MemoryHolder
-  return new ReadableStream(
-    {
-      start(controller) {
-        holder = {
-          destroy() {
-            controller.error()
-            ended('closed')
-          },
-        }
-        held.addBuffers(holder, buffers)
-      },
-      pull(controller) {
+const streamOf =
+  (buffers: readonly Buffer[], held: HeldMemory): Stream =>
+  (send, end, destroy) => {
+    const pieces = piecesOf(buffers, pieceBytes)
+    const holder = { destroy }
+    function sendPieces(): void {
+      let isDrained = true
+      while (isDrained) {
         const { value: piece } = pieces.next()
-        if (piece) {
-          controller.enqueue(piece)
-          return
-        }
-        held.release(holder)
-        controller.close()
-        ended('sent')
-      },
-      cancel() {
-        held.release(holder)
-        ended('aborted')
-      },
-    },
-    { highWaterMark: 0 },
-  )
-}
+        isDrained = piece !== undefined && send(piece)
+        if (!piece) end()
+      }
+    }
+    held.addBuffers(holder, buffers)
+    sendPieces()
+    return { onDrain: sendPieces, onClose: () => held.release(holder) }
+  }
 
 /** Errors are without a reason, which the runtimes would print. */
 const failingStream = () => new ReadableStream({ start: (controller) => controller.error() })

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
+import type { HeldMemory, MemoryHolder } from '../common/held-memory.ts'
 import { buffersOf, byteLengthOf, piecesOf, type Response, type Stream } from '../http/response.ts'
-import type { HeldMemory, MemoryHolder } from './held-memory.ts'
 import type { NodeRequest } from './node-request.ts'
 
 /** Larger bodies of responses are written as the client reads them. */

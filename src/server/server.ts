@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { HeldMemory } from '../common/held-memory.ts'
 import type { HttpHandler } from '../http/dispatch.ts'
 import type { Credentials } from './dev-certificate.ts'
-import { HeldMemory } from './held-memory.ts'
 import type { OverloadMonitor } from './overload.ts'
 import { Uploads } from './uploads.ts'
 

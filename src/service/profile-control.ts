@@ -1,15 +1,14 @@
 import { randomInt, randomUUID, X509Certificate } from 'node:crypto'
 import { type AppSettings, appApi, profileApi, profiles } from '../app.ts'
+import type { HeldMemory } from '../common/held-memory.ts'
 import { rules as contractRules } from '../common/rules.ts'
 import type { Config } from '../config/config.ts'
 import { createCodes } from '../control/codes.ts'
 import { Control } from '../control/control.ts'
-import type { HeldMemory } from '../control/effects.ts'
 import { Faults, faultErrors } from '../control/faults.ts'
 import type { ServiceInfo } from '../control/schema.ts'
-import type { SpaceItems } from '../control/space.ts'
 import { documentsOf, type Profile, rulesOf, rulesToMeet } from '../profiles/profile.ts'
-import { defaultSpace, type Spaces, setRecent, UnavailableError } from '../store/store.ts'
+import { type Spaces, setRecent } from '../store/store.ts'
 import type { Clock } from './clock.ts'
 import { controlBodyBytes } from './stores.ts'
 
@@ -17,7 +16,6 @@ interface ControlledService {
   readonly config: Config
   readonly control: NonNullable<Config['control']>
   readonly spaces: Spaces
-  /** Whether a space that no profile uses any more is deleted with its items. */
   readonly hasTemporarySpaces: boolean
   readonly serviceInfo: () => ServiceInfo
   readonly held: HeldMemory
@@ -43,41 +41,9 @@ export function controlFactory({
   held,
 }: ControlledService): CreateControl {
   const controls: Control[] = []
-  /** How many profiles use a space. */
-  const users = new Map<string, number>()
   /** How often each space was deleted: a token for a space ends with it. */
   const deletions = new Map<string, number>()
   const deletionsOf = (space: string) => deletions.get(space) ?? 0
-
-  function release(space: string): void {
-    const count = (users.get(space) ?? 0) - 1
-    if (count > 0) users.set(space, count)
-    else {
-      users.delete(space)
-      if (hasTemporarySpaces) void spaces.deleteSpace(space)
-    }
-  }
-
-  function openItems(collection: string, space: string): SpaceItems {
-    users.set(space, (users.get(space) ?? 0) + 1)
-    let isDisposed = false
-    const open = () => {
-      // The request was delayed until its space had ended. Opening the space would create it again, and nobody uses it.
-      if (isDisposed && hasTemporarySpaces) throw new UnavailableError('The space has ended.')
-      return spaces.collection(collection, space)
-    }
-    // The default space never ends, so it is opened once.
-    const always = space === defaultSpace ? open() : undefined
-    return {
-      get collection() {
-        return always ?? open()
-      },
-      dispose() {
-        isDisposed = true
-        release(space)
-      },
-    }
-  }
 
   return (profile, settings, certificate) => {
     const { collection, itemSchema } = profile
@@ -100,7 +66,11 @@ export function controlFactory({
       itemSchema,
       collection,
       documentsOf: (items) => documentsOf(collection, items),
-      itemsOf: (space) => openItems(collection.name, space),
+      itemsOf: (space) => spaces.collection(collection.name, space),
+      hasTemporarySpaces,
+      onForgotten(space) {
+        if (hasTemporarySpaces && !controls.some((each) => each.has(space))) void spaces.deleteSpace(space)
+      },
       async countItems() {
         const all = await spaces.listSpaces()
         return new Map(all.map(({ name, items }) => [name, items[collection.name]]))

@@ -155,7 +155,6 @@ function appSettings(
   more: Pick<AppSettings, 'newPageToken' | 'observe'>,
 ): Omit<AppSettings, 'redirectPort' | 'redirectsToHttps'> {
   const { maxRequestsPerSecond } = config
-  const { now, random, newId, monotonicNow, date } = clock
   return {
     requireAuth: config.requireAuth,
     spaces: config.spaces,
@@ -164,14 +163,11 @@ function appSettings(
     maxBodyBytes: config.maxBodyBytes,
     cors: config.cors,
     hsts: config.hsts,
-    now,
-    random,
-    newId,
-    monotonicNow,
-    date,
+    ...clock,
     verifyToken: createTokenVerifier(verifyOptions),
     verifyDevToken: devIssuer && createTokenVerifier({ ...verifyOptions, trustedIssuers: [devIssuer] }),
-    allowRequest: maxRequestsPerSecond === undefined ? undefined : rateLimiter(maxRequestsPerSecond, monotonicNow),
+    allowRequest:
+      maxRequestsPerSecond === undefined ? undefined : rateLimiter(maxRequestsPerSecond, clock.monotonicNow),
     ...more,
     reportOrigin: originReporter(log.notice),
     unreadyReason: async () => {

@@ -4,7 +4,7 @@ import { StartError } from '../common/start-error.ts'
 import type { Config } from '../config/config.ts'
 import type { Log, StartMessage } from '../log.ts'
 import { runtime } from '../server/runtime.ts'
-import { MemorySpaces } from '../store/memory.ts'
+import { memorySpaces } from '../store/memory.ts'
 import { limitNotices } from '../store/notices.ts'
 import { type DatabaseSettings, describeDatabase } from '../store/postgres/url.ts'
 import type { CollectionType, PersistentSpaces, Snapshots, Spaces } from '../store/store.ts'
@@ -60,16 +60,13 @@ export async function openStores(
 ): Promise<OpenSpaces> {
   const place = placeOf(config)
   if (place) return openPlace(place, types, context, options)
-  const spaces = new MemorySpaces(types, context.newId().slice(0, 8), {
+  const spaces = memorySpaces(types, context.newId().slice(0, 8), {
     maxItems: config.maxItems,
     maxBytes: memoryBudgetBytes(config),
   })
   return {
     kind: 'memory',
-    collection: (name, space) => spaces.collection(name, space),
-    listSpaces: () => spaces.listSpaces(),
-    deleteSpace: (name) => spaces.deleteSpace(name),
-    counts: () => spaces.counts(),
+    ...spaces,
     close: async () => {},
     ping: async () => {},
     isInPlace: () => true,

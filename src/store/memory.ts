@@ -17,7 +17,6 @@ import {
   type ReplaceOutcome,
   type Representation,
   type SpaceSummary,
-  type Spaces,
   startingStateOf,
 } from './store.ts'
 
@@ -29,72 +28,31 @@ export interface MemoryLimits {
 }
 
 /** G7: documents live in this process. `instanceId` keeps their entity tags apart from those of any other process. */
-export class MemorySpaces implements Spaces {
-  readonly #types: ReadonlyMap<string, CollectionType>
-  readonly #starting: ReadonlyMap<string, StartingState>
-  readonly #instanceId: string
-  readonly #limits: MemoryLimits
-  readonly #budget: Budget
-  readonly #spaces = new Map<string, Map<string, MemoryCollection>>()
+export function memorySpaces(types: readonly CollectionType[], instanceId: string, limits: MemoryLimits = unlimited) {
+  const states = new Map(types.map((type) => [type.name, { type, starting: startingStateOf(type) }]))
+  const sharedBudget = new Budget(limits.maxBytes)
+  const spaces = new Map<string, Map<string, MemoryCollection>>()
   /** No space that was deleted has used this version, or a higher one. */
-  #unusedVersion = 0
+  let unusedVersion = 0
 
-  constructor(types: readonly CollectionType[], instanceId: string, limits: MemoryLimits = unlimited) {
-    this.#types = new Map(types.map((type) => [type.name, type]))
-    this.#starting = new Map(types.map((type) => [type.name, startingStateOf(type)]))
-    this.#instanceId = instanceId
-    this.#limits = limits
-    this.#budget = new Budget(limits.maxBytes)
-    // The default space always exists.
-    for (const type of types) this.#keep(defaultSpace, this.#open(type, instanceId, this.#budget))
-  }
-
-  collection(name: string, space: string): Collection {
-    const existing = this.#spaces.get(space)?.get(name)
-    if (existing) return existing
-    const [type, starting] = [this.#types.get(name), this.#starting.get(name)]
-    if (!type || !starting) throw new Error(`There is no collection ${name}.`)
-    return this.#unwritten(type, starting, space)
-  }
-
-  listSpaces(): SpaceSummary[] {
-    return [...this.#spaces].map(([name, collections]) => ({
-      name,
-      items: Object.fromEntries([...collections].map(([name, { size }]) => [name, size])),
-    }))
-  }
-
-  deleteSpace(name: string): void {
-    for (const { version, budget } of this.#spaces.get(name)?.values() ?? []) {
-      this.#unusedVersion = Math.max(this.#unusedVersion, version + 1)
-      budget.release()
-    }
-    this.#spaces.delete(name)
-  }
-
-  /** Number of documents of all spaces, by collection. */
-  counts(): Record<string, number> {
-    const countOf = (name: string) =>
-      [...this.#spaces.values()].reduce((sum, collections) => sum + (collections.get(name)?.size ?? 0), 0)
-    return Object.fromEntries([...this.#types.keys()].map((name) => [name, countOf(name)]))
-  }
-
-  #keep(space: string, collection: MemoryCollection): void {
-    const collections = this.#spaces.get(space) ?? new Map()
-    this.#spaces.set(space, collections.set(collection.type.name, collection))
+  function keep(space: string, collection: MemoryCollection): void {
+    const collections = spaces.get(space) ?? new Map()
+    spaces.set(space, collections.set(collection.type.name, collection))
   }
 
   /** Returns a collection with the starting documents, as far as there is memory. */
-  #open(type: CollectionType, id: string, budget: Budget): MemoryCollection {
-    return new MemoryCollection(type, id, this.#limits.maxItems, budget, this.#unusedVersion)
-  }
+  const open = (type: CollectionType, id: string, budget: Budget) =>
+    new MemoryCollection(type, id, limits.maxItems, budget, unusedVersion)
 
-  #unwritten(type: CollectionType, { documents, list }: StartingState, space: string): Collection {
-    const { name } = type
-    const hash = createHash('sha256').update(`${this.#instanceId} ${space}`).digest('base64url')
+  function unwritten(name: string, space: string): Collection {
+    const state = states.get(name)
+    if (!state) throw new Error(`There is no collection ${name}.`)
+    const { type, starting } = state
+    const { documents, list } = starting
+    const hash = createHash('sha256').update(`${instanceId} ${space}`).digest('base64url')
     const id = hash.slice(0, 8)
-    const existing = () => this.#spaces.get(space)?.get(name)
-    const etag = etagOf(id, this.#unusedVersion)
+    const existing = () => spaces.get(space)?.get(name)
+    const etag = etagOf(id, unusedVersion)
     const stored: StoredCollection = {
       isWritten: () => existing() !== undefined,
       list: () => existing()?.list(),
@@ -105,23 +63,46 @@ export class MemorySpaces implements Spaces {
       replaceAll: (documents, ifMatch) => existing()?.replaceAll(documents, ifMatch),
       make: (write) => {
         if (existing()) return write()
-        const budget = new Budget(this.#limits.maxBytes, this.#budget)
-        const made = this.#open(type, id, budget)
+        const budget = new Budget(limits.maxBytes, sharedBudget)
+        const made = open(type, id, budget)
         const hasRoom = made.size === documents.size && budget.replace(0, collectionOverheadBytes)
-        if (hasRoom) this.#keep(space, made)
+        if (hasRoom) keep(space, made)
         const outcome = hasRoom ? write() : 'memory-limit'
         if (isRefusal(outcome)) {
           budget.release()
-          this.#spaces.get(space)?.delete(name)
+          spaces.get(space)?.delete(name)
         }
         return outcome
       },
     }
     return new StartingCollection(stored, { documents, etag, list: { json: list, etag } })
   }
-}
 
-type StartingState = ReturnType<typeof startingStateOf>
+  // The default space always exists.
+  for (const type of types) keep(defaultSpace, open(type, instanceId, sharedBudget))
+
+  return {
+    collection: (name: string, space: string): Collection => spaces.get(space)?.get(name) ?? unwritten(name, space),
+    listSpaces: (): SpaceSummary[] =>
+      [...spaces].map(([name, collections]) => ({
+        name,
+        items: Object.fromEntries([...collections].map(([name, { size }]) => [name, size])),
+      })),
+    deleteSpace(name: string): void {
+      for (const { version, budget } of spaces.get(name)?.values() ?? []) {
+        unusedVersion = Math.max(unusedVersion, version + 1)
+        budget.release()
+      }
+      spaces.delete(name)
+    },
+    /** Number of documents of all spaces, by collection. */
+    counts(): Record<string, number> {
+      const countOf = (name: string) =>
+        [...spaces.values()].reduce((sum, collections) => sum + (collections.get(name)?.size ?? 0), 0)
+      return Object.fromEntries(types.map(({ name }) => [name, countOf(name)]))
+    },
+  }
+}
 
 const unlimited: MemoryLimits = { maxItems: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY }
 

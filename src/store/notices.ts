@@ -31,29 +31,23 @@ export function limitNotices(print: Notice, monotonicNow: () => number): Notice 
   }
 }
 
+export type Failures = ReturnType<typeof failuresOf>
+
 /** Prints one line when reads or writes begin to fail, and one when they succeed again. */
-export class Failures {
-  readonly #what: 'Reads' | 'Writes'
-  readonly #notice: Notice
-  #isFailing = false
-
-  constructor(what: 'Reads' | 'Writes', notice: Notice) {
-    this.#what = what
-    this.#notice = notice
-  }
-
-  get isFailing(): boolean {
-    return this.#isFailing
-  }
-
-  /** The reason is a sentence. */
-  failed(reason: string): void {
-    if (!this.#isFailing) this.#notice(`${this.#what} fail: ${reason}`, 'error')
-    this.#isFailing = true
-  }
-
-  succeeded(): void {
-    if (this.#isFailing) this.#notice(`${this.#what} succeed again.`)
-    this.#isFailing = false
+export function failuresOf(what: 'Reads' | 'Writes', notice: Notice) {
+  let isFailing = false
+  return {
+    get isFailing(): boolean {
+      return isFailing
+    },
+    /** The reason is a sentence. */
+    failed(reason: string): void {
+      if (!isFailing) notice(`${what} fail: ${reason}`, 'error')
+      isFailing = true
+    },
+    succeeded(): void {
+      if (isFailing) notice(`${what} succeed again.`)
+      isFailing = false
+    },
   }
 }

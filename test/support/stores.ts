@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { collectionsOf, profiles } from '../../src/app.ts'
 import { documentsOf } from '../../src/profiles/profile.ts'
-import { MemorySpaces } from '../../src/store/memory.ts'
+import { memorySpaces } from '../../src/store/memory.ts'
 import { exportItems as exportDatabase, postgresSpaces } from '../../src/store/postgres/store.ts'
 import { readDatabaseUrl } from '../../src/store/postgres/url.ts'
 import { exportItems as exportFile } from '../../src/store/sqlite/snapshots.ts'
@@ -190,15 +190,15 @@ export function openFile(
 }
 
 /** The default space of new ones in memory. */
-export function memoryStores(...parameters: ConstructorParameters<typeof MemorySpaces>) {
-  const spaces = new MemorySpaces(...parameters)
+export function memoryStores(...parameters: Parameters<typeof memorySpaces>) {
+  const spaces = memorySpaces(...parameters)
   return { ...storesIn(spaces, defaultSpace), spaces }
 }
 
 /** Opens new stores of each kind; they are closed after the test. */
 export const stores = {
   memory: async (_: TestContext, starting: StartingItems, space = defaultSpace): Promise<OpenedStores> => {
-    const spaces = new MemorySpaces(startingWith(starting), 'test')
+    const spaces = memorySpaces(startingWith(starting), 'test')
     return { ...storesIn(spaces, space), spaces }
   },
   SQLite: async (t: TestContext, starting: StartingItems, space?: string): Promise<PersistentStores> => {

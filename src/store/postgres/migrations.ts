@@ -12,42 +12,14 @@ type TableOf = (name: string) => string
 
 /** Leads from a version of the tables to the next one. */
 interface Step {
-  /** The tables that end with the version before. No later one has the same name: statements of old instances must fail. */
+  /** The tables of the version before. No later one has the same name: statements of old instances must fail. */
   readonly replaces: readonly string[]
-  /** Makes the tables. Each statement can be repeated. */
-  create(schema: string): readonly string[]
   /** What each table has, from the tables of the version before: queries with its columns, in their order. */
   rows(table: TableOf, client: Client): Promise<Readonly<Record<string, string>>>
 }
 
 const spaces: Step = {
   replaces: ['numbered_items', 'named_items'],
-  create: (schema) => [
-    `create table if not exists "${schema}".spaces (
-      space text primary key,
-      last_id bigint,
-      last_place bigint
-    )`,
-    `create table if not exists "${schema}".items_a (
-      space text,
-      id bigint,
-      name text,
-      is_complete boolean not null,
-      secret text,
-      version bigint not null,
-      primary key (space, id)
-    )`,
-    `create table if not exists "${schema}".items_b (
-      space text,
-      key bytea,
-      place bigint not null,
-      id text not null,
-      name text not null,
-      notes text not null,
-      done boolean not null,
-      primary key (space, key)
-    )`,
-  ],
   /** Version 1 had the items of the default space. */
   async rows(table, client) {
     const [numbered, named] = [table('numbered_items'), table('named_items')]
@@ -67,25 +39,6 @@ const json = (column: string) => `coalesce(to_json(${column})::text, 'null')`
 
 const documents: Step = {
   replaces: ['spaces', 'items_a', 'items_b'],
-  create: (schema) => [
-    `create table if not exists "${schema}".collections (
-      space text,
-      collection text,
-      last bigint not null,
-      primary key (space, collection)
-    )`,
-    `create table if not exists "${schema}".documents (
-      space text,
-      collection text,
-      place bigint,
-      key bytea,
-      version bigint not null,
-      content text not null,
-      secret text,
-      primary key (space, collection, place),
-      unique (space, collection, key)
-    )`,
-  ],
   /** Version 2 had a table for the items of each profile. */
   rows: async (table) => ({
     collections: `
@@ -102,8 +55,29 @@ const documents: Step = {
 }
 
 /** The first one leads from version 1 to 2. Append only. */
-const steps: readonly [Step, ...Step[]] = [spaces, documents]
+const steps: readonly Step[] = [spaces, documents]
 const schemaVersion = steps.length + 1
+
+/** Makes the tables of this program. Each statement can be repeated. */
+const create = (schema: string) => [
+  `create table if not exists "${schema}".collections (
+    space text,
+    collection text,
+    last bigint not null,
+    primary key (space, collection)
+  )`,
+  `create table if not exists "${schema}".documents (
+    space text,
+    collection text,
+    place bigint,
+    key bytea,
+    version bigint not null,
+    content text not null,
+    secret text,
+    primary key (space, collection, place),
+    unique (space, collection, key)
+  )`,
+]
 
 export const tablesVersion = (schema: string): TablesVersion => ({
   select: prepared('version', `select max(version) as version from "${schema}".version`, ['version']),
@@ -148,7 +122,6 @@ export async function prepareTables(
       )
     if (newest > 0 && oldest < schemaVersion) return 'old'
     if (newest === 0) {
-      const { create } = steps[steps.length - 1] as Step
       // One by one: there are databases that commit before DDL. The version is written last.
       for (const statement of create(schema)) await client.query(statement)
       await insertVersion(client, schema, schemaVersion)
@@ -176,13 +149,18 @@ export async function findTables(client: Client, schema: string): Promise<Tables
       `Schema ${schema} has no tables of this service. Set another database with --database-url, or another schema with --database-schema.`,
     )
   assertSupported(schema, newest)
-  let tableOf: TableOf = (name) => `"${schema}".${name}`
-  for (const { rows } of steps.slice(newest - 1)) {
-    const before = tableOf
+  return tablesFrom(client, newest, (name) => `"${schema}".${name}`)
+}
+
+/** The tables of this program, as queries on those of a version. */
+async function tablesFrom(client: Client, version: number, tableOf: TableOf): Promise<Tables> {
+  let latest = tableOf
+  for (const { rows } of steps.slice(version - 1)) {
+    const before = latest
     const queries = await rows(before, client)
-    tableOf = (name) => (name in queries ? `(${queries[name]}) as ${name}` : before(name))
+    latest = (name) => (name in queries ? `(${queries[name]}) as ${name}` : before(name))
   }
-  return tablesOf(tableOf)
+  return tablesOf(latest)
 }
 
 /** Brings tables of an older version to that of this program. Several instances may do so at once. */
@@ -194,17 +172,14 @@ export const migrate = (
   retryRaces(async () => {
     const { newest } = await waitForVersions(client, schema)
     assertSupported(schema, newest)
-    for (const [index, step] of steps.entries()) {
-      const version = index + 1
-      if (version < newest) continue
-      try {
-        await takeStep(client, schema, step, version + 1)
-      } catch (error) {
-        // Another instance has taken the step while this one waited for the tables.
-        if (!isLockTimeout(error) || (await waitForVersions(client, schema)).newest === version) throw error
-      }
+    const { replaces } = steps[newest - 1] ?? {}
+    try {
+      if (replaces) await moveItems(client, schema, newest, replaces)
+    } catch (error) {
+      // Another instance has moved the items while this one waited for the tables.
+      if (!isLockTimeout(error) || (await waitForVersions(client, schema)).newest === newest) throw error
     }
-    // Where tables are made one by one, an instance that comes late makes empty ones of a version in between.
+    // An interrupted migration may have left tables of any version.
     for (const name of steps.flatMap(({ replaces }) => replaces.flatMap((old) => [retired(old), old])))
       await client.query(`drop table if exists "${schema}".${name}`)
     // Until then, the next start goes on where this one has ended.
@@ -216,25 +191,25 @@ export const migrate = (
 const retired = (name: string) => `old_${name}`
 
 /** Old instances get errors from the moment at which their tables have other names: what they have written is all there. */
-async function takeStep(client: Client, schema: string, step: Step, version: number): Promise<void> {
+async function moveItems(client: Client, schema: string, version: number, replaces: readonly string[]): Promise<void> {
   const makeTables = async () => {
-    for (const name of step.replaces)
+    for (const name of replaces)
       if (!(await exists(client, schema, retired(name))))
         await client.query(`alter table "${schema}".${name} rename to ${retired(name)}`)
-    for (const statement of step.create(schema)) await client.query(statement)
+    for (const statement of create(schema)) await client.query(statement)
   }
   const move = async () => {
-    await insertVersion(client, schema, version)
-    const before = (name: string) => `"${schema}".${step.replaces.includes(name) ? retired(name) : name}`
-    const rows = await step.rows(before, client)
-    for (const [name, query] of Object.entries(rows)) await client.query(`insert into "${schema}".${name} ${query}`)
+    await insertVersion(client, schema, schemaVersion)
+    const before = (name: string) => `"${schema}".${replaces.includes(name) ? retired(name) : name}`
+    for (const [name, query] of Object.entries(await tablesFrom(client, version, before)))
+      await client.query(`insert into "${schema}".${name} select * from ${query}`)
   }
   if (!(await canLock(client, schema))) {
     await makeTables()
     await inTransaction(client, move, moveTimeoutMs)
     return
   }
-  const names = [...step.replaces, 'version'].map((name) => `"${schema}".${name}`)
+  const names = [...replaces, 'version'].map((name) => `"${schema}".${name}`)
   await inTransaction(
     client,
     async () => {

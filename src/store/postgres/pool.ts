@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client, QueryResult } from 'pg'
-import { Failures, type Notice } from '../notices.ts'
+import { type Failures, failuresOf, type Notice } from '../notices.ts'
 import { UnavailableError, WithdrawnError } from '../store.ts'
 import { findPrimary, inTransaction, type Primary, withConnection } from './connection.ts'
 import {
@@ -98,8 +98,8 @@ export class Pool {
     this.#state = this.#upOn(primary)
     this.#timeline = primary.timeline
     this.#lastProbeAt = options.monotonicNow()
-    this.#reads = new Failures('Reads', options.notice)
-    this.#writes = new Failures('Writes', options.notice)
+    this.#reads = failuresOf('Reads', options.notice)
+    this.#writes = failuresOf('Writes', options.notice)
     this.#timer = setInterval(() => this.#onTimer(), checkIntervalMs)
     this.#timer.unref()
   }

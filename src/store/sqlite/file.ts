@@ -3,7 +3,7 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import Libsql from 'libsql'
 import { StartError } from '../../common/start-error.ts'
-import { Failures, type Notice } from '../notices.ts'
+import { type Failures, failuresOf, type Notice } from '../notices.ts'
 import { isRefusal, UnavailableError } from '../store.ts'
 import { LongReader, type Pause } from './long-reader.ts'
 import { fileVersion, migrationFrom, viewsOf } from './migrations.ts'
@@ -82,7 +82,7 @@ export class DataFile {
     // https://www.sqlite.org/uri.html
     this.#connection = new Libsql(access === 'read' ? `${pathToFileURL(this.path)}?mode=ro` : this.path)
     this.#reads = readFailures(notice, monotonicNow)
-    this.writes = new Failures('Writes', notice)
+    this.writes = failuresOf('Writes', notice)
     try {
       this.exec(`pragma busy_timeout = ${lockTimeoutMs[access]}`)
       checkContents(this)

@@ -1,44 +1,13 @@
 /** Leads from a version of the tables to the next one. */
 interface Step {
-  /** The tables that end with the version before. No later one has the same name: statements of others must fail. */
+  /** The tables of the version before. No later one has the same name: statements of others must fail. */
   readonly replaces: readonly string[]
-  readonly create: readonly string[]
   /** What each table has, from the tables of the version before: queries with its columns, in their order. */
   readonly rows: Readonly<Record<string, string>>
-  /** Indexes and triggers, made when the rows are there. */
-  readonly finish: readonly string[]
 }
 
 const spaces: Step = {
   replaces: ['numbered_items', 'named_items', 'lists'],
-  create: [
-    `create table spaces (
-      space text primary key,
-      last_id integer,
-      last_place integer,
-      version_a integer not null,
-      version_b integer not null
-    ) strict, without rowid`,
-    `create table items_a (
-      space text,
-      id integer,
-      name text,
-      is_complete integer not null,
-      secret text,
-      version integer not null,
-      primary key (space, id)
-    ) strict, without rowid`,
-    `create table items_b (
-      space text,
-      place integer,
-      id text not null,
-      name text not null,
-      notes text not null,
-      done integer not null,
-      primary key (space, place),
-      unique (space, id)
-    ) strict, without rowid`,
-  ],
   /** Version 1 had the items of the default space. */
   rows: {
     items_a: `select '' as space, id, name, is_complete, secret, version from numbered_items`,
@@ -51,8 +20,6 @@ const spaces: Step = {
         (select version from lists where profile = 'a') as version_a,
         (select version from lists where profile = 'b') as version_b`,
   },
-  // Its tables end with the next step.
-  finish: [],
 }
 
 /** json_object() would write a column with 0 or 1 as a number. */
@@ -65,25 +32,6 @@ const changed = (event: string, row: string, more = '') => `
 
 const documents: Step = {
   replaces: ['spaces', 'items_a', 'items_b'],
-  create: [
-    `create table collections (
-      space text,
-      collection text,
-      last_number integer not null,
-      version integer not null,
-      primary key (space, collection)
-    ) strict, without rowid`,
-    `create table documents (
-      space text,
-      collection text,
-      place integer,
-      key text,
-      version integer not null,
-      content text not null,
-      secret text,
-      primary key (space, collection, place)
-    ) strict, without rowid`,
-  ],
   /** An item of Profile B had no version: each change of the list gives it a higher one. */
   rows: {
     documents: `
@@ -100,35 +48,57 @@ const documents: Step = {
       union all
       select space, 'b', 0, version_b from spaces where last_place is not null`,
   },
-  /** The triggers count every change of a document, whoever makes it, and keep the highest number. */
-  finish: [
-    'create unique index documents_key on documents (space, collection, key) where key is not null',
-    changed('insert', 'new', ', last_number = iif(new.key is null, max(last_number, new.place), last_number)'),
-    changed('update', 'new'),
-    changed('delete', 'old'),
-  ],
 }
 
 /** The first one leads from version 1 to 2. Append only. */
-const steps: readonly [Step, ...Step[]] = [spaces, documents]
+const steps: readonly Step[] = [spaces, documents]
 export const fileVersion = steps.length + 1
+
+/** The tables of this program. */
+const create = [
+  `create table collections (
+    space text,
+    collection text,
+    last_number integer not null,
+    version integer not null,
+    primary key (space, collection)
+  ) strict, without rowid`,
+  `create table documents (
+    space text,
+    collection text,
+    place integer,
+    key text,
+    version integer not null,
+    content text not null,
+    secret text,
+    primary key (space, collection, place)
+  ) strict, without rowid`,
+]
+
+/** Made when the rows are there. The triggers count every change of a document, whoever makes it, and keep the highest number. */
+const finish = [
+  'create unique index documents_key on documents (space, collection, key) where key is not null',
+  changed('insert', 'new', ', last_number = iif(new.key is null, max(last_number, new.place), last_number)'),
+  changed('update', 'new'),
+  changed('delete', 'old'),
+]
+
+/** What the tables of the versions after this one have; each query uses those before it. */
+const queriesFrom = (version: number) => steps.slice(version - 1).flatMap(({ rows }) => Object.entries(rows))
+
+/** The statements by which a version looks as that of this program, on this connection alone. */
+export const viewsOf = (version: number): readonly string[] =>
+  queriesFrom(version).map(([table, query]) => `create temp view ${table} as ${query}`)
 
 /** The statements that lead to the tables of this program, in one transaction. Version 0 has none. */
 export function migrationFrom(version: number): readonly string[] {
-  const { create, finish } = steps[steps.length - 1] as Step
   if (version === 0) return [...create, ...finish]
-  return steps
-    .slice(version - 1)
-    .flatMap(({ replaces, create, rows, finish }) => [
-      ...create,
-      ...Object.entries(rows).map(([table, query]) => `insert into ${table} ${query}`),
-      ...replaces.map((table) => `drop table ${table}`),
-      ...finish,
-    ])
+  return [
+    ...viewsOf(version),
+    ...create,
+    ...['documents', 'collections'].map((table) => `insert into main.${table} select * from temp.${table}`),
+    ...queriesFrom(version).map(([table]) => `drop view temp.${table}`),
+    ...(steps[version - 1]?.replaces ?? []).map((table) => `drop table ${table}`),
+    ...finish,
+  ]
 }
-
-/** The statements by which a version looks as that of this program, on a connection that only reads. */
-export const viewsOf = (version: number): readonly string[] =>
-  steps
-    .slice(version - 1)
-    .flatMap(({ rows }) => Object.entries(rows).map(([table, query]) => `create temp view ${table} as ${query}`))

@@ -1,4 +1,4 @@
-import { Failures, type Notice } from '../notices.ts'
+import { failuresOf, type Notice } from '../notices.ts'
 
 const repeatIntervalMs = 1_000
 /** A list can take seconds to read, and no request is served meanwhile: repetitions take a twentieth of the time. */
@@ -6,7 +6,7 @@ const pausePerMs = 20
 
 /** A read that has failed is repeated until it succeeds: that another read succeeds says nothing about a damaged page. */
 export function readFailures(notice: Notice, monotonicNow: () => number) {
-  const failures = new Failures('Reads', notice)
+  const failures = failuresOf('Reads', notice)
   let timer: NodeJS.Timeout | undefined
 
   function repeat(read: () => unknown, delayMs: number): void {
