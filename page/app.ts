@@ -22,7 +22,7 @@ const toastForMs = 8000
 /** The page is drawn at most once in this time, however many requests arrive. */
 const refreshIntervalMs = 100
 
-/** Both are undefined until the service has responded. */
+/** `app` and `views` are undefined until the service has responded. */
 let app: App | undefined
 let views: Readonly<Record<string, View>> | undefined
 const entries = new Map<number, JournalEntry>()

@@ -89,7 +89,7 @@ export function messageOf({ status, text }: Answer): string {
 export const parseExact = (text: string): unknown =>
   JSON.parse(text.replace(/"(?:[^"\\]+|\\.)*"|-?\d+/g, (part) => (part.startsWith('"') ? part : `"${part}"`)))
 
-/** After this time, longer than two heartbeats of the service, it is gone or the machine slept. */
+/** After this time without data, longer than two heartbeats, the service has stopped or the machine slept. */
 const silenceTimeoutMs = 40_000
 
 /**

@@ -115,7 +115,7 @@ class PhoneCode {
     this.#onChange = onChange
   }
 
-  /** False also after a restart, because the service has forgotten the code. */
+  /** Whether the code can still be used. A restart of the service makes it invalid, too. */
   get isValid(): boolean {
     return this.text !== '' && this.#instance === this.#app.info.instance && this.expiresAt > Date.now()
   }

@@ -163,7 +163,7 @@ export class VirtualList<Key> {
     for (let attempt = 0; attempt < 4; attempt++) if (!this.#drawOnce()) return
   }
 
-  /** Returns whether the height of a row differs from the one that was used. */
+  /** Draws the visible rows. Returns whether the height of a row was wrongly estimated. */
   #drawOnce(): boolean {
     const from = this.#visibleFrom()
     const start = this.#indexAt(from - overscan)

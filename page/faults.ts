@@ -57,7 +57,7 @@ const percent = (share: number) => Number((100 * share).toFixed(4))
 const timeOf = ({ delay, maxDelay }: Fault) => (maxDelay === undefined ? `${delay}` : `${delay} to ${maxDelay}`)
 const rateOf = (bytesPerSecond: number) => `${bytesPerSecond / 1000} kB/s`
 
-/** Describes the effects of a fault other than that of its kind. */
+/** Describes the effects of a fault that do not follow from its kind. */
 function additionsOf(fault: Fault): string {
   const { times, share, delay, bytesPerSecond } = fault
   const kind = kindOf(fault)
@@ -178,7 +178,7 @@ function operationsOf(requests: string, operations: InfoOperations): InfoOperati
 
 const statusesOf = (operations: InfoOperations) => [...new Set(operations.flatMap(({ statuses }) => statuses))].sort()
 
-/** Returns what is missing or impossible in a sentence, by field. */
+/** Returns error messages by field, for values that are missing or impossible. */
 function problemsOf(values: Values, operations: InfoOperations): Partial<Record<string, string | false>> {
   const { next, share, requests, status, delay, maxDelay, rate } = values
   const matching = operationsOf(requests, operations)
@@ -218,7 +218,7 @@ function fillOptions(
   target.value = value
 }
 
-/** A control with the words around it, and a message that says what is wrong with its value. */
+/** A control with the words around it, and an error message for its value. */
 function sentencePart<Input extends HTMLElement>(input: Input, before = '', after = '') {
   const message = h('small.problem', { id: `problem-${++lastProblem}` })
   input.setAttribute('aria-describedby', message.id)

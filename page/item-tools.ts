@@ -13,7 +13,7 @@ export interface ShownItem {
   readonly done?: boolean
 }
 
-/** All items at a moment: as JSON, with its entity tag, and parsed. */
+/** A snapshot of all items: as JSON, with its entity tag, and parsed. */
 interface ItemsSnapshot {
   readonly text: string
   readonly etag: string
@@ -23,8 +23,8 @@ interface ItemsSnapshot {
 /** A change that can be undone while the page is open. */
 interface Step {
   readonly name: 'reset' | 'load' | 'delete' | 'undo'
-  /** Describes what Undo brings back. */
-  readonly what: string
+  /** Describes the items that Undo brings back. */
+  readonly lost: string
   /** Undoes the change. Returns the message to show; undefined if the user decided against it. */
   undo(): Promise<string | undefined>
 }
@@ -32,7 +32,7 @@ interface Step {
 interface Replacement {
   readonly name: Step['name']
   readonly title: string
-  /** The end of the question to the user, which begins with what is lost. */
+  /** The end of the question to the user, whose beginning says which items are lost. */
   readonly consequence: string
   readonly action: 'Delete' | 'Replace'
   /** The message after the replacement. */
@@ -98,7 +98,7 @@ export function itemTools(app: App, toJson: (item: ShownItem) => string) {
   function showSteps() {
     const last = [...steps.keys()].at(-1)
     undoButton.hidden = !last
-    setText(undoButton, last ? `Undo ${last.name}: bring back ${last.what}` : '')
+    setText(undoButton, last ? `Undo ${last.name}: bring back ${last.lost}` : '')
   }
 
   const undo = (step: Step | undefined) =>
@@ -111,7 +111,7 @@ export function itemTools(app: App, toJson: (item: ShownItem) => string) {
       say(message)
     })
 
-  /** Whether a replacement would lose items other than those of the start. */
+  /** Whether a replacement would lose items that are not the starting items. */
   async function hasOwnItems({ items, etag }: ItemsSnapshot, known: string | undefined): Promise<boolean> {
     if (items.length === 0 || etag === known) return false
     const { isPersistent, hasChanged }: Info = JSON.parse(check(await admin('GET', 'info')).text)
@@ -123,11 +123,11 @@ export function itemTools(app: App, toJson: (item: ShownItem) => string) {
     const { name, title, consequence, action, done, known, send } = replacement
     for (;;) {
       const before = await readItems()
-      const what = counted(before.items.length, 'item')
+      const itemCount = counted(before.items.length, 'item')
       const isLoss = await hasOwnItems(before, known)
       if (isLoss) {
-        const loss = `${what} in ${app.info.store} ${before.items.length === 1 ? 'is' : 'are'} deleted.`
-        if (!(await ask(title, `${loss} ${consequence}`, `${action} ${what}`))) return undefined
+        const loss = `${itemCount} in ${app.info.store} ${before.items.length === 1 ? 'is' : 'are'} deleted.`
+        if (!(await ask(title, `${loss} ${consequence}`, `${action} ${itemCount}`))) return undefined
         if ((await readItems()).etag !== before.etag) continue
       }
       const response = await send(before.etag)
@@ -135,7 +135,7 @@ export function itemTools(app: App, toJson: (item: ShownItem) => string) {
       check(response)
       if (!isLoss) return done
       const { etag } = await readItems()
-      offer({ name, what, undo: () => restore(before, etag) }, `${done} ${what} deleted.`)
+      offer({ name, lost: itemCount, undo: () => restore(before, etag) }, `${done} ${itemCount} deleted.`)
       return ''
     }
   }
@@ -188,8 +188,8 @@ export function itemTools(app: App, toJson: (item: ShownItem) => string) {
 
   /** Offers to undo the deletion of an item. Undo inserts it before the first item of `following` that still exists. */
   function deleted(item: ShownItem, following: readonly string[]) {
-    const what = name(item)
-    offer({ name: 'delete', what, undo: () => bringBack(item, following) }, `${what} deleted.`)
+    const lost = name(item)
+    offer({ name: 'delete', lost, undo: () => bringBack(item, following) }, `${lost} deleted.`)
   }
 
   async function bringBack(item: ShownItem, following: readonly string[]): Promise<string> {

@@ -372,7 +372,7 @@ function lastExchange(app: App) {
     listeners = []
   }
 
-  /** Removes the message that the service does not respond: it does again. */
+  /** Removes the message that the service does not respond, because it responds again. */
   function itemsChanged() {
     element.querySelector('.offline')?.remove()
   }

@@ -25,7 +25,7 @@ const masks: readonly Mask[] = [
   (x, y) => (((x + y) % 2) + ((x * y) % 3)) % 2,
 ]
 
-/** The modules by row: true for a dark one, undefined for one that has no value yet. */
+/** The modules by row: true if the module is dark, undefined if it has no value yet. */
 type Modules = (boolean | undefined)[][]
 
 /** Returns the modules of a QR code; undefined if the text is too long. */

@@ -202,7 +202,7 @@ class RequestFilter {
       fillField(field, this.parameters[name as keyof typeof this.fields])
   }
 
-  /** How many fields are set, without that of the text. */
+  /** How many fields are set, not counting the text field. */
   get count(): number {
     const { status, method, client, rule, simulated } = this.parameters
     return [status, method, client, rule, simulated].filter(Boolean).length
@@ -556,7 +556,7 @@ export function trafficView(app: App): View {
   }
 }
 
-/** How many requests the timeline shows: the newest. */
+/** How many of the newest requests the timeline shows. */
 const maxBars = 200
 /** The height of a bar in pixels. */
 const barHeight = 6
@@ -629,7 +629,7 @@ const focusable = 'button, a, summary'
 class RequestDetails {
   row: RequestRow | undefined
   readonly element = h('section.details', { hidden: true })
-  /** Request or response, which are tabs on a narrow screen: the choice of the user, kept for the next request. */
+  /** The tab that the user has chosen on a narrow screen, request or response; kept for the next request. */
   part: string | undefined
   /** The parts whose headers are all shown; kept for the next request. */
   readonly unfolded = new Set<string>()

@@ -6,7 +6,7 @@ import { attempt } from './common/attempt.ts'
 /** The directory of this program under XDG_CONFIG_HOME, APPDATA (Windows) or ~/.config. */
 export function configDirectory(env: NodeJS.ProcessEnv): string {
   const parent = [env.XDG_CONFIG_HOME, env.APPDATA].find((path) => path && isAbsolute(path))
-  // Without a home directory `homedir` throws; in the other path, reads and writes fail with ENOENT.
+  // homedir() throws if there is no home directory. Reads and writes in /nonexistent fail with ENOENT.
   return join(parent ?? join(attempt(homedir, '/nonexistent'), '.config'), 'todo-item-service')
 }
 

@@ -21,7 +21,7 @@ export interface StartMessage {
 interface LoggedRequest {
   readonly traceId: string
   readonly method: string
-  /** Without the query, which may contain a secret. */
+  /** The path without the query, which may contain a secret. */
   readonly path: string
   /** The address of the client; empty if the socket no longer knows it. */
   readonly client: string

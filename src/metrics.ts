@@ -19,8 +19,8 @@ const buckets = [0.0001, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH'])
 
 /**
- * Measures requests and store operations of this process: those of the spaces that it returns. No label contains text
- * that a client has sent.
+ * Measures requests and the store operations of the returned spaces, in this process. No label contains text that a
+ * client has sent.
  */
 export function createMetrics({ spaces, itemCounts, monotonicNow, isWorker }: MetricsSettings) {
   const registry = new Registry()

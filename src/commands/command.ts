@@ -20,7 +20,7 @@ export function fail({ stderr }: Pick<Process, 'stderr'>, message: string, code 
   return code
 }
 
-/** Returns what to type in the same shell for a command of this program, started in the way that this one was. */
+/** Returns what the user types to run a command of this program in the same shell and in the same way. */
 export function commandLine(
   { argv, argv0, execArgv, env }: Pick<Process, 'argv' | 'argv0' | 'execArgv' | 'env'>,
   ...args: readonly string[]

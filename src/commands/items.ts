@@ -121,7 +121,7 @@ Examples
 
 async function importItems(stores: PersistentSpaces, file: ItemsFile, { space, yes }: Values, process: Process) {
   const { snapshots, isAll } = file
-  // A file of one space can be imported into any space; a file of all spaces has each of them under its name.
+  // The items of a file of one space can go into any space. A file of all spaces must have the named space.
   const snapshot = space === undefined ? undefined : snapshots.get(isAll ? space : defaultSpace)
   if (space !== undefined && !snapshot) return fail(process, `The file has no space ${JSON.stringify(space)}.`)
   const imported = snapshot && space !== undefined ? new Map([[space, snapshot]]) : snapshots

@@ -85,7 +85,7 @@ export async function serveAgent(
   const outcome = await Promise.race([Promise.allSettled(running), setTimeout(maxEndMs, 'late', timer)])
   timer.abort()
   await services.close()
-  // Calls that still run wait for a server that does not respond.
+  // A tool call still waits for a server that does not respond, and would keep this process alive.
   if (outcome === 'late') process.exit(0)
   return 0
 }

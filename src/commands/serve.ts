@@ -75,7 +75,7 @@ Examples
     }
     // The IPC channel to the primary process would keep this process alive.
     worker?.disconnect()
-    // An abandoned request may also keep it alive: on Deno, a pending read of the body.
+    // An abandoned request may also keep the process alive: on Deno, a pending read of its body.
     setTimeout(() => process.exit(code), exitTimeoutMs).unref()
     return code
   },

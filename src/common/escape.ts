@@ -7,8 +7,8 @@ import { sep } from 'node:path'
 export type Destination = 'line' | 'lines' | 'json' | 'agent' | 'markdown' | 'shell'
 
 /**
- * Characters that control a terminal, end a line, reverse the text direction or are invisible; without those that join
- * emoji or select how an emoji looks.
+ * Matches characters that control a terminal, end a line, reverse the text direction or are invisible, but not joiners
+ * and variation selectors within emoji.
  */
 const unseen =
   /(?!(?<=[\p{ExtPict}\p{EMod}]\ufe0f?)\u200d\p{ExtPict})(?!(?<=\P{DI})[\ufe0e\ufe0f])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{DI}]/gu

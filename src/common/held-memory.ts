@@ -1,6 +1,6 @@
-/** Whoever holds memory: a connection, a delayed request, or where a runtime has no connections, a response. */
+/** A connection, a delayed request, or on Bun and Deno, which do not expose connections, a response. */
 export interface MemoryHolder {
-  /** Called when there is no room for more. */
+  /** Called when the limit is exceeded. */
   destroy(): void
 }
 
@@ -10,16 +10,16 @@ interface Held {
 }
 
 /**
- * Memory of requests that wait or are delayed and of responses that clients have not read, of all listeners of a service.
- * Beyond the limit the oldest holder is destroyed that has at least half of what the largest has: clients that do not read
- * must not exhaust the heap, nor keep out those that do.
+ * Counts the memory of waiting and delayed requests and of unread responses, over all listeners of a service. Above the
+ * limit, the oldest holder that has at least half as much as the largest one is destroyed: clients that do not read
+ * must neither exhaust the heap nor keep other clients out.
  */
 export class HeldMemory {
   readonly #limitBytes: number
   #usedBytes = 0
   /** The oldest first. */
   readonly #holders = new Map<MemoryHolder, Held>()
-  /** A list is sent to many clients from the same buffers: each buffer counts once. */
+  /** How many holders have a buffer: a list is sent to many clients from the same buffers, and each counts once. */
   readonly #references = new Map<Buffer, number>()
 
   constructor(limitBytes: number) {
@@ -60,7 +60,7 @@ export class HeldMemory {
     this.#forgetIfEmpty(holder, held)
   }
 
-  /** What the holder still has is released. */
+  /** Removes all memory that the holder still has. */
   release(holder: MemoryHolder): void {
     const held = this.#holders.get(holder)
     if (!held) return
@@ -89,12 +89,12 @@ export class HeldMemory {
     if (bytes <= 0 && buffers.size === 0) this.#holders.delete(holder)
   }
 
-  /** Called after `newest` got more. */
+  /** Destroys holders while the limit is exceeded. `newest` is the holder that has just got more memory. */
   #makeRoom(newest: Held): void {
     while (this.#usedBytes > this.#limitBytes) {
       let most = 0
       for (const held of this.#holders.values()) most = Math.max(most, this.#bytesToFree(held, newest))
-      // One alone is not destroyed, and readers of one list are like one: the list may be larger than the limit.
+      // A list may be larger than the limit: its only reader is not destroyed, nor are several that share its buffers.
       if (most === 0 || this.#holders.size === 1) return
       for (const [holder, held] of this.#holders) {
         if (this.#bytesToFree(held, newest) < most / 2) continue
@@ -105,7 +105,7 @@ export class HeldMemory {
     }
   }
 
-  /** What `newest` holds as well is not free without this holder; nor, of its own, what others hold as well. */
+  /** Returns what destroying a holder frees: no buffer shared with `newest`; for `newest`, no shared buffer at all. */
   #bytesToFree(held: Held, newest: Held): number {
     let { bytes } = held
     for (const buffer of held.buffers) {

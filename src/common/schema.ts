@@ -1,7 +1,7 @@
 /* An OpenAPI schema is the only definition of a JSON value: its type and its check are derived from it. */
 import { isObject } from './json.ts'
 
-/** Replaces the error message that the schema would give: `be a method such as POST`. It is in no document. */
+/** The key of an error message that replaces the schema's own: `be a method such as POST`. Documents do not have it. */
 export const expects = Symbol('expects')
 
 /** An OpenAPI schema of values of the type T. */
@@ -84,7 +84,7 @@ interface Mistake {
 
 type Check = (value: unknown) => Mistake | undefined
 
-/** Returns the check of a value by its schema. It does not look into objects: whoever uses their members checks them. */
+/** Returns a function that checks a value by its schema. Of an object it checks only the type, not the members. */
 export function checkOf(schema: Schema<unknown>): Check {
   const { type, enum: values, nullable = false } = schema
   const mistake = { message: `must ${schema[expects] ?? expectation(schema)}`, isUnstorable: false }
@@ -106,7 +106,7 @@ export function checkOf(schema: Schema<unknown>): Check {
   return unless((value) => isNumber(value) && Number(value) >= minimum && Number(value) <= maximum)
 }
 
-/** Returns the check of members by name. It says what is wrong; `kind` is what each of them is: a `parameter`. */
+/** Returns a function that checks a member by name and returns a message. `kind` names a member in it: `parameter`. */
 export function memberCheck(kind: string, members: SchemaMembers) {
   const checks = new Map(Object.entries(members).map(([name, schema]) => [name, checkOf(schema)]))
   return (name: string, value: unknown, shownName = name): string | undefined => {

@@ -62,14 +62,14 @@ export function unknownVariables(options: Options, env: NodeJS.ProcessEnv): stri
 /** Without `--`, npm consumes the flags of `npm start`; the script finds them in npm_config_ variables only. */
 export function findFlagsTakenByNpm(options: Options, args: readonly string[], env: NodeJS.ProcessEnv): string[] {
   if (env.npm_lifecycle_event !== 'start' || env.npm_package_name !== 'todo-item-service') return []
-  const taken = Object.keys(options).flatMap((name) => {
+  const takenFlags = Object.keys(options).flatMap((name) => {
     const value = env[`npm_config_${name.replace(/^no-/, '').replaceAll('-', '_')}`]
     if (value === undefined || (value === '') !== name.startsWith('no-')) return []
     // npm reads `--flag value` as a flag `true` and passes the value on as an argument.
     return `--${name}${options[name]?.takes ? ` ${value === 'true' ? (args[0] ?? '…') : value}` : ''}`
   })
-  if (taken.length === 0) return []
-  return [`npm takes flags in front of -- for its own. Type: npm start -- ${taken.join(' ')}`]
+  if (takenFlags.length === 0) return []
+  return [`npm takes flags in front of -- for its own. Type: npm start -- ${takenFlags.join(' ')}`]
 }
 
 /** Flags win over environment variables. Reports every mistake, not just the first. */

@@ -43,7 +43,7 @@ export const bearerToken = (help: string) => ({
   secret: true as const,
 })
 
-/** The clock tolerance is for tokens of the configured keys; development tokens get none from it. */
+/** The clock tolerance applies to tokens that configured keys have signed, not to development tokens. */
 export type TokenSettings = Readonly<ReturnType<typeof readTokenSettings>>
 
 type ParsedTokenOptions = Pick<ParsedOptions<typeof tokenOptions>, 'values' | 'problems'> & {

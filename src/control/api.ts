@@ -38,7 +38,7 @@ import type { ControlledSpace, ControlSettings } from './space.ts'
 
 /** The spaces of a control, as its API reads and deletes them. */
 interface SpaceList {
-  /** Lists the spaces; with `only`, that space alone, because the token of the caller is for no other. */
+  /** Lists all spaces; with `only`, the single space for which the token of the caller is valid. */
   listSpaces(only: string | undefined): Promise<readonly SpaceUse[]>
   /** Returns false if there is no such space. */
   deleteSpace(name: string): Promise<boolean>
@@ -102,7 +102,7 @@ interface ControlOperation<Body>
   extends Pick<Docs, 'summary' | 'errors' | 'parameters' | 'requestBody'>,
     Pick<Success, 'body' | 'headers'>,
     Pick<Route<unknown, Body>, 'id' | 'secured' | 'maxBodyBytes' | 'readBody'> {
-  /** 200, where absent, or 204 without a body. */
+  /** The status of a success: 200 if absent, or 204 without a body. */
   readonly status?: number
   execute(input: HandlerInput<unknown, Body>): Awaitable<Response | Rejection>
 }

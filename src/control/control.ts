@@ -33,7 +33,7 @@ const maxJsonValues = 1_000_000
 
 /** Serves a profile in development mode: with spaces, faults, a journal of requests, and the API that controls them. */
 export class Control implements HttpHandler {
-  /** The space of requests that name none. */
+  /** The space of requests that name no space. */
   readonly defaultSpace: ControlledSpace
   readonly itemSchema: NamedSchema
   readonly #shared: SpaceSettings
@@ -74,7 +74,7 @@ export class Control implements HttpHandler {
           intercept: (context, route, next) => spaceOf(context).intercept(context, route, next),
           send: (context, response) => this.#send(context, response),
           begin: (context) => (isEntered(context.space) ? context.space.record(context) : undefined),
-          // A request that was rejected before it entered its space is recorded in the default space, with that name.
+          // If a request was rejected before it entered its space, the default space records it.
           beginLate: (context) => this.defaultSpace.record(context),
         },
         enterSpace: (context) => {
@@ -172,7 +172,7 @@ export class Control implements HttpHandler {
     return [this.defaultSpace, ...this.#spaces.values()].reduce((sum, { faults }) => sum + faults.count, 0)
   }
 
-  /** A placeholder until the request is accepted: only then is its space known, or created. */
+  /** Returns a placeholder for a space that is found or created only when the request is accepted. */
   #unentered(name: string): Space {
     return { name, items: this.defaultSpace.items }
   }

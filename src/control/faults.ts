@@ -347,7 +347,7 @@ const isExempt = ({ isHealthCheck, isPageFile }: Route) => isHealthCheck || isPa
 /** Matches the paths of the control API and of /app. */
 export const controlPattern = /^\/(?:__admin|app)(?:[/?]|$)/i
 
-/** Tells whether the path is that of the route, or of an item; undefined where it is neither. */
+/** Compares a path with that of a route, or of an item. Returns undefined if it matches neither. */
 function matchOf(path: string, route: Route): 'matches' | 'id-malformed' | undefined {
   if (isSamePath(path, route.path)) return 'matches'
   const prefix = route.path.slice(0, -'{id}'.length)

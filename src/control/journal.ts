@@ -14,7 +14,7 @@ interface Recorded {
   request: RecordedMessage
   response: RecordedMessage
   bytes: number
-  /** The position of this entry among those of all journals. */
+  /** The number of this entry in the order of the entries of all journals. */
   readonly number: number
   /** Undefined once the request has ended. */
   context: RequestContext | undefined
@@ -66,7 +66,7 @@ export class JournalBudget {
   lastNumber = 0
   subscriptions = 0
 
-  /** Removes the oldest entries, of whatever journal, until the rest is within the limit. */
+  /** Removes the oldest entries of all journals until the others are within the limit. */
   makeRoom(): void {
     while (this.bytes > maxJournalBytes) {
       let oldest: Journal | undefined
@@ -118,7 +118,7 @@ export class Journal {
   readonly #budget: JournalBudget
   readonly #now: () => Date
   readonly #rulesOf: RulesOf
-  /** For each client: the key is a function that ends its stream, the value one that sends the new events. */
+  /** A function that ends the stream of a client, and the function that sends new events to this client. */
   readonly #subscriptions = new Map<() => void, () => void>()
   #isClosed = false
   /** Entries and events take their ids from the same sequence. */

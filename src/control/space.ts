@@ -164,7 +164,7 @@ export class ControlledSpace implements Space {
 
 type Intercept = NonNullable<DispatchHooks['intercept']>
 
-/** What becomes of a request: its entry in the journal, and its line in the log when it has ended. */
+/** Records a request: adds an entry to the journal when it begins, and a line to the log when it ends. */
 export class RequestRecord implements RequestRecorder {
   #fault: AppliedFault | undefined
   #sent: Response | undefined

@@ -6,7 +6,7 @@ import { int64, int64Member, quoteNumbers } from './int64.ts'
 /** Throws a SyntaxError for text that is not JSON. */
 export type BodyReader<Body> = (text: string, sent?: SentBody) => Body | Rejection
 
-/** What a reader reports about the body, besides its members. */
+/** The properties of the body that a reader reports, besides its members. */
 export interface SentBody {
   /** Whether the body had all members of the schema and no others. */
   hasAllMembers: boolean
@@ -19,7 +19,7 @@ interface MemberCheck {
   readonly findMistake: ReturnType<typeof checkOf>
 }
 
-/** JSON text → the members of the schema and nothing else (G4, A10). */
+/** Returns a function that reads the members of the schema, and no others, from JSON text (G4, A10). */
 export function bodyReader<T>(schema: Schema<T>): BodyReader<T> {
   const checks = checksOf(schema)
   return (text, sent) => {
@@ -49,7 +49,7 @@ const checksOf = ({ properties = {} }: Schema<unknown>): MemberCheck[] =>
     findMistake: checkOf(schema),
   }))
 
-/** A JSON array of objects, no two with the same `key`. */
+/** Returns a function that reads an array of objects from JSON text. The member `key` must be unique. */
 export function arrayReader<T>(
   schema: Schema<T>,
   key: string,
@@ -67,7 +67,7 @@ export function arrayReader<T>(
 /** How many mistakes in an array a response lists. */
 const maxArrayErrors = 1_000
 
-/** Checks an array with all its numbers, and as strings with all their digits. Errors have a position: `[2].name`. */
+/** Returns a function that checks an array. `numbers` is the same array, with each number as a string of its digits. */
 export function arrayCheck<T>(schema: Schema<T>, key: string) {
   const checks = checksOf(schema)
   return (array: unknown, numbers: readonly unknown[]): readonly T[] | Rejection => {

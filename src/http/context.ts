@@ -24,9 +24,9 @@ const absoluteForm = /^https?:\/\/([^/?#]*)(.*)$/is
 /** One request on its way through dispatch. */
 export class RequestContext implements HandlerInput<unknown, Readonly<Record<string, unknown>>> {
   readonly request: Request
-  /** Without the query, which may contain a secret. */
+  /** The path without the query, which may contain a secret. */
   readonly path: string
-  /** With the question mark; empty if there is no query. */
+  /** The query with its question mark; empty if there is none. */
   readonly query: string
   readonly startedAt: number
   space: Space
@@ -72,7 +72,7 @@ export class RequestContext implements HandlerInput<unknown, Readonly<Record<str
     this.query = queryStart < 0 ? '' : target.slice(queryStart)
   }
 
-  /** The authority in the request itself, whatever X-Forwarded-Host says. */
+  /** The authority in the target or Host; X-Forwarded-Host does not matter. */
   get authority(): string | undefined {
     return this.targetAuthority ?? this.request.header('host')
   }

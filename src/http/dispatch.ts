@@ -10,21 +10,21 @@ import type { Request, Space } from './request.ts'
 import { empty, type Response, withHeaders } from './response.ts'
 import { type Match, nearestPath, type Route, router } from './router.ts'
 
-/** What is served: the routes, and what a client sees of an error. */
+/** The routes that are served, and the responses to errors. */
 export interface Api {
   readonly name: string
   readonly title: string
   readonly description: string
   readonly routes: readonly Route[]
-  /** The error table. `operation` is undefined where no route matches. */
+  /** Returns the response to an error. `operation` is undefined if no route matches. */
   errorResponse(error: Rejection, operation: string | undefined, request: { readonly traceId: string }): Response
 }
 
 export interface DispatchSettings extends ContextSettings {
   readonly maxBodyBytes: number
-  /** Members and elements of a JSON body; undefined: the limit of the contract. */
+  /** The limit of members and elements in a JSON body; undefined for the limit of the contract. */
   readonly maxJsonValues?: number
-  /** B12: the HTTPS port that plain HTTP is redirected to; undefined where plain HTTP is served. */
+  /** B12: the HTTPS port that plain HTTP is redirected to; undefined if plain HTTP is served. */
   readonly redirectPort: number | undefined
   readonly verifyToken: VerifyToken
   /** Whether a client may send one more request; undefined without a limit. */
@@ -37,13 +37,13 @@ export interface DispatchSettings extends ContextSettings {
     | ((profile: string, operation: string, method: string, status: number | 'closed', milliseconds: number) => void)
     | undefined
   /**
-   * Called once the head is accepted and the caller authenticated, before the body is read: sets the space, where that is
-   * not known before. A response refuses the request.
+   * Called before the body is read, when the head is accepted and the caller authenticated. Sets the space if it was
+   * not known before. Returns a response to reject the request.
    */
   readonly enterSpace?: ((context: RequestContext) => Response | undefined) | undefined
   /** Undefined in production. */
   readonly hooks?: DispatchHooks | undefined
-  /** The header Date, where it is not the time of day. */
+  /** The fixed value of the Date header; undefined for the current time. */
   readonly date?: string | undefined
   readonly log: Log
   /** Milliseconds of a monotonic clock. */
@@ -52,39 +52,39 @@ export interface DispatchSettings extends ContextSettings {
 
 /** What development mode adds to the life of a request. */
 export interface DispatchHooks {
-  /** Every response gets these. */
+  /** The headers that every response gets. */
   readonly headers?: Readonly<Record<string, string>>
   /**
-   * Called before the handler. Calls `next` once, at once or later: without a result if the handler is to run, otherwise
-   * with what happens in its place.
+   * Called before the handler. Calls `next` once, now or later: without a result if the handler is to run, otherwise
+   * with the result that replaces it.
    */
   intercept?(context: RequestContext, route: Route, next: (result?: Response | Rejection | 'reset') => void): void
-  /** Sends a response, and returns it as it is recorded. */
+  /** Sends a response. Returns the response for the journal and the log. */
   send?(context: RequestContext, response: Response): Response
   /** Called when the head was read. The request is logged by the recorder, when it has ended. */
   begin?(context: RequestContext): RequestRecorder | undefined
-  /** Called in place of `begin` where a request is recorded only once its response is known. */
+  /** Called for a request without a recorder from `begin`, when its response is known. */
   beginLate?(context: RequestContext): RequestRecorder
-  /** Why the client may not use this API; undefined where it may. */
+  /** Returns why the client may not use this API; undefined if it may. */
   findAccessError?(context: RequestContext): Rejection | undefined
   /** Whether a client needs no token for a route that requires one. */
   isExempt?(context: RequestContext): boolean
 }
 
-/** What a server hands requests to. */
+/** A server passes its requests to this handler. */
 export interface HttpHandler {
   /** Calls `request.respond` once, at once or later; never throws. */
   dispatch(request: Request): void
-  /** Called for bytes that are no HTTP request, which the server answers itself. */
+  /** Called for bytes that are no HTTP request. The server responds to them itself. */
   malformed(status: number, reason: string, client: string): void
   /** Development: calls `closeIdle` when idle connections of browsers must be closed. */
   onCloseIdle?(closeIdle: () => void): void
 }
 
 export interface ApiHandler extends HttpHandler {
-  /** `pathPrefix` is ignored in the path. Without a space, the request works on that of the settings. */
+  /** Matches routes without the `pathPrefix` of the path. The default of `space` is the space of the settings. */
   dispatch(request: Request, pathPrefix?: string, space?: Space): void
-  /** Sends this response, whatever the request. */
+  /** Sends this response without handling the request. */
   reject(request: Request, response: Response): void
 }
 
@@ -99,8 +99,8 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
   const handle = hooks?.intercept ? intercepted(hooks.intercept) : execute
 
   /*
-   * The life of a request, top to bottom. Results are passed on by callback, not by `await`: with items in memory a request
-   * needs no promise. With `async` functions here, requests took 6 to 9 % more CPU time.
+   * The life of a request, top to bottom. Results are passed on by callback, because a request to items in memory needs
+   * no promise. With `async` functions here, requests took 6 to 9 % more CPU time.
    */
   function dispatch(request: Request, pathPrefix?: string, space?: Space): void {
     const context = new RequestContext(request, settings, isObserved ? monotonicNow() : 0, pathPrefix, space)
@@ -120,7 +120,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
       })
   }
 
-  /** What the head alone decides; undefined where the route is to handle the request. */
+  /** Returns the result that the head alone determines; undefined if the route has to handle the request. */
   function responseToHead(context: RequestContext, match: Match | 'malformed' | undefined) {
     const { request, route, query, targetAuthority } = context
     if (request.protocolError) return new Rejection(request.protocolError)
@@ -165,7 +165,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     if (route.readBody && !isJson(request.header('content-type')))
       finish(context, new Rejection('media-type-unsupported', undefined, describeType(request)))
     else if (!route.readBody && !request.hasBody) handle(context, route)
-    // A request takes effect only once it is complete, so an unexpected body is read, too.
+    // A request takes effect only when it is complete, so an unexpected body is read, too.
     else
       request.readBody(route.maxBodyBytes ?? maxBodyBytes, (bytes) => {
         if (typeof bytes === 'object') context.bodyBytes = bytes
@@ -232,12 +232,12 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     if (route?.secured) response = withHeaders(response, { 'cache-control': 'no-store' })
     if (hsts && context.origin.isSecure)
       response = withHeaders(response, { 'strict-transport-security': 'max-age=31536000' })
-    // What a page contains is for this origin alone.
+    // Other origins must not read pages, which may contain a token.
     if (hasCors && !context.isPage) response = withCors(response, context, cors, hooks !== undefined)
     const origin = context.request.header('origin')
     if (origin !== undefined && !isOriginAllowed(origin, cors) && !isOwnOrigin(origin, context)) {
       context.blockedOrigin = origin
-      // What is recorded has the reason in its own line of the log.
+      // For a recorded request, its own line in the log has the reason.
       if (!context.recorder) reportOrigin(origin)
     }
     if (hooks?.headers) response = withHeaders(response, hooks.headers)
@@ -256,7 +256,7 @@ export function httpHandler(api: Api, settings: DispatchSettings): ApiHandler {
     return { status, headers, body, error, reason, closesConnection: closesConnection(error.code) }
   }
 
-  /** The cause goes to the log, never to the client (G8). */
+  /** Writes the cause to the log; the client never gets it (G8). */
   function toError(cause: unknown, context: RequestContext): Rejection {
     if (cause instanceof UnavailableError) return new Rejection('store-unavailable', undefined, cause.message)
     log.requestFailed(api.name, context, cause)
@@ -287,13 +287,13 @@ function describeType(request: Request): string {
   return type === undefined ? 'there was no Content-Type.' : `the Content-Type was ${type.slice(0, 100)}.`
 }
 
-/** Characters of a query (RFC 3986), and those that clients leave unencoded. */
+/** Matches the characters of a query (RFC 3986), and those that clients leave unencoded. */
 const queryPattern = /^\?[!$-;=?-~]*$/
 
 /** Browsers send Origin with requests to the page's own origin, too. */
 const isOwnOrigin = (origin: string, { origin: { authority } }: RequestContext) => origin.endsWith(`://${authority}`)
 
-/** B12: the same path and query over HTTPS, at the public URL if there is one. */
+/** B12: returns the URL of the same path and query over HTTPS, at the public URL if there is one. */
 function redirectToHttps({ origin, path, query }: RequestContext, baseUrl: string | undefined, port: number): Response {
   if (baseUrl?.startsWith('https:')) return empty(307, { location: `${baseUrl}${path}${query}` })
   const authority = baseUrl === undefined ? origin.authority : new URL(baseUrl).host

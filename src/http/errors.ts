@@ -66,7 +66,7 @@ export type MemberErrors = Readonly<Record<string, readonly string[]>>
 export class Rejection {
   readonly code: ErrorCode
   readonly members: MemberErrors | undefined
-  /** For the log and the journal; the responses of the profiles do not contain it. */
+  /** A text for the log and the journal; responses of the profiles do not contain it. */
   readonly reason: string | undefined
 
   constructor(code: ErrorCode, members?: MemberErrors, reason?: string) {

@@ -8,7 +8,7 @@ const byteOrderMark = '\ufeff'
 const replacementCharacter = '\ufffd'
 const replacementBytes = Buffer.from(replacementCharacter)
 
-/** G5: the members of the JSON body that the schema names, or what is wrong with it. */
+/** G5: returns the members of the JSON body that the schema names, or the mistakes in it. */
 export function parseJson<Body, Input>(
   bytes: Buffer,
   read: (text: string, input: Input) => Body | Rejection,

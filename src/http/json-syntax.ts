@@ -1,4 +1,4 @@
-/** What the grammar expects next, in the words of the message. */
+/** What JSON's grammar expects next, as an error message calls it. */
 type Expected =
   | 'a value'
   | 'a value or ]'

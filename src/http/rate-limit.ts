@@ -1,7 +1,7 @@
 import { isIPv6 } from 'node:net'
 import { unmapped } from './proxy.ts'
 
-/** Beyond this number, the client that was idle for the longest time is forgotten. */
+/** Above this number of clients, the one that was idle for the longest time is forgotten. */
 const maxClients = 100_000
 
 /** Limits requests by a token bucket for each client, which holds `perSecond` tokens and is refilled each second. */

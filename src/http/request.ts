@@ -60,7 +60,7 @@ export interface HandlerInput<Id, Body> {
   readonly isLocal: boolean
   /** The prefix of all paths in this space: empty, or `/~NAME`. */
   readonly pathPrefix: string
-  /** With the question mark; empty if there is no query. */
+  /** The query with its question mark; empty if there is none. */
   readonly query: string
   readonly request: Pick<Request, 'header' | 'isAborted'>
 }

@@ -32,11 +32,11 @@ export interface Route<Id = unknown, Body = Readonly<Record<string, unknown>>, O
     readonly tag?: string
     readonly summary: string
     readonly success: Success
-    /** For a route without `body`, whose schema would describe the request. */
+    /** Describes the request body of a route without `body`. */
     readonly requestBody?: DescribedBody
-    /** In addition to the id, If-Match and If-None-Match. */
+    /** The parameters besides the id, If-Match and If-None-Match. */
     readonly parameters?: readonly object[]
-    /** In addition to the errors that any body, token or request can cause. */
+    /** The errors besides those that any body, token or request can cause. */
     readonly errors?: readonly ErrorCode[]
   }
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
@@ -52,20 +52,20 @@ export interface Route<Id = unknown, Body = Readonly<Record<string, unknown>>, O
   readonly isPageFile?: true
   readonly id?: {
     readonly schema: Schema<unknown>
-    /** `segment` is decoded; undefined where it is no valid percent-encoding. */
+    /** `segment` is percent-decoded; undefined if its percent-encoding is invalid. */
     parse(segment: string | undefined): Id | Rejection
   }
   readonly body?: NamedSchema<Body>
-  /** Where no schema describes it. */
+  /** Reads a body that no schema describes. */
   readBody?(text: string, input: SentBody & Pick<HandlerInput<Id, Body>, 'space'>): Body | Rejection
-  /** Where it is less than what the API accepts. */
+  /** A lower limit for the body than that of the API. */
   readonly maxBodyBytes?: number
-  /** The one thing that may take time. */
+  /** Does the work of the request. Only this function may return a promise. */
   execute(input: HandlerInput<Id, Body>): Awaitable<Outcome | Rejection>
   toResponse(outcome: Outcome, input: HandlerInput<Id, Body>): Response | Rejection
 }
 
-/** States a route; the types of its id, body and outcome follow. Without `toResponse`, the outcome is the response. */
+/** Defines a route, and infers the types of id, body and outcome. Without `toResponse`, the outcome is the response. */
 export const route = <Id, Body, Outcome>(
   definition: Omit<Route<Id, Body, Outcome>, 'toResponse'> & Partial<Pick<Route<Id, Body, Outcome>, 'toResponse'>>,
 ): Route =>
@@ -116,7 +116,7 @@ export function router(routes: readonly Route[]): (path: string) => Match | 'mal
   }
 
   return (path) => {
-    // The fast way for nearly every request: the path of a route as it is written there, or that with a plain id.
+    // Nearly every path is exactly that of a route, or has an id without percent-encoding: this is the fast way.
     for (const { prefix, resource } of prefixes) {
       const { length } = prefix
       if (path.length <= length || !path.startsWith(prefix)) continue
@@ -130,7 +130,7 @@ export function router(routes: readonly Route[]): (path: string) => Match | 'mal
   }
 }
 
-/** Returns the path that was probably meant by one that is misspelt, lacks `/api` or differs in plurals or hyphens. */
+/** Returns the known path nearest to a path that is misspelt, lacks `/api` or differs in plurals or hyphens. */
 export function nearestPath(sent: string, routes: readonly Route[]): string | undefined {
   const id = sent.replace(/\/+$/, '').split('/').at(-1) ?? ''
   const paths = routes.filter(({ docs }) => docs).map(({ path }) => path.replace('{id}', () => id))

@@ -8,7 +8,7 @@ export interface ServiceSettings {
   /** The URLs of --url. If there are any, no other service is used, and none is started. */
   readonly urls: readonly string[]
   readonly token: string | undefined
-  /** Without `urls`, a service is looked for at these URLs. */
+  /** If `urls` is empty, a running service is looked for at these URLs. */
   readonly searchedUrls: Readonly<Record<ProfileName, readonly string[]>>
   /** The configuration directory of the user, with the key of development tokens. */
   readonly directory: string | undefined
@@ -25,7 +25,7 @@ export interface ServiceConnection {
   /** The base URL for clients, with the prefix of the space. */
   readonly baseUrl: string
   readonly isStartedHere: boolean
-  /** Why this is a service that was started here, or another space. */
+  /** Why the service was started here, or why the session has its own space in it. */
   readonly note?: string | undefined
 }
 

@@ -69,7 +69,7 @@ const withoutFlags = (text: string) =>
 const isRejected = ({ state, status, blockedOrigin }: JournalEntry) =>
   state !== 'pending' && (status === null || status >= 400 || blockedOrigin !== undefined)
 
-/** Shortens an entry: it has no headers, and of the bodies only that of the request. */
+/** Shortens an entry: leaves out the headers, and the body of the response. */
 const summarize = ({ request, response, met, client, query, ...entry }: JournalEntry) => ({
   ...entry,
   path: entry.path + query,

@@ -165,7 +165,7 @@ function describe(responses: readonly ErrorResponse[]): string {
   return texts.map(describeText).join(' ')
 }
 
-/** An error about the body says what is wrong with one that causes it. */
+/** Returns an error about the body, as an invalid example body causes it. */
 function exampleError(code: ErrorCode, body: NamedSchema): Rejection | undefined {
   const [textMember] = Object.entries(body.properties ?? {}).filter(([, { type }]) => type === 'string')
   const bodies: Partial<Record<ErrorCode, string>> = {

@@ -25,7 +25,7 @@ export interface Profile {
   readonly routes: readonly Route[]
   /** An item as clients send it, with its id. */
   readonly itemSchema: NamedSchema
-  /** The rule that a client broke by each error that is its mistake; where it differs, by member of the body. */
+  /** The rule that a client broke, for each error that is its mistake; if rules differ, by member of the body. */
   readonly rules: Partial<Record<ErrorCode, string | Readonly<Record<string, string>>>>
   /** The rules that a successful request meets. */
   readonly met: MetRules

@@ -1,27 +1,27 @@
 import { everyInterface, FetchRequest, type FetchServer, fetchListening, fetchServer } from './fetch.ts'
 import type { Bind } from './server.ts'
 
-/** What is used of Bun: https://bun.com/docs/runtime/http/server. */
+/** The members of Bun that this file uses: https://bun.com/docs/runtime/http/server. */
 declare const Bun: { serve(options: object): BunServer }
 
 interface BunServer {
   readonly port: number
   requestIP(request: globalThis.Request): { readonly address: string; readonly port: number } | null
-  /** In seconds; 0: none. */
+  /** Sets the idle timeout of the request's connection; 0 turns it off. */
   timeout(request: globalThis.Request, seconds: number): void
   stop(closeActiveConnections?: boolean): Promise<void>
 }
 
 type RoutedRequest = globalThis.Request & { readonly params?: Readonly<Record<string, string>> }
 
-/** Far above every limit of a body: those are checked when the body is read. */
+/** Higher than every body limit of the service, which are checked when the body is read. */
 const maxRequestBodySize = 2 ** 40
-/** No path of the service has more: what Bun makes of longer ones is never found. */
+/** No path of the service has more segments: a longer one matches no route, however Bun has normalized it. */
 const maxSegments = 5
 
 /**
- * Bun handles all requests that it has received on a connection before it turns to another one. With many requests in a
- * short time, a connection is closed after a few in a row.
+ * Bun handles all requests that it has received on a connection before those of other connections. So, when many
+ * requests come in a short time, a connection is closed after `maxInARow` in a row.
  */
 const manyRequests = 200
 const manyRequestsMs = 10
@@ -52,27 +52,27 @@ class BunRequest extends FetchRequest {
   }
 }
 
-/** Bun.serve. */
+/** Serves requests by Bun.serve(). */
 export const bind: Bind = (handler, { host = everyInterface, port, credentials }, context) => {
   const state = fetchServer(handler, context, credentials !== undefined)
   let received = 0
   let inARow = 0
   let lastPort = 0
   const handle = (request: RoutedRequest, target: string) => {
-    const handled = new BunRequest(request, target, state, listening)
+    const bunRequest = new BunRequest(request, target, state, listening)
     if (++received > manyRequests) {
-      const { remotePort } = handled
+      const { remotePort } = bunRequest
       inARow = remotePort === lastPort ? inARow + 1 : 0
       lastPort = remotePort
-      if (inARow > maxInARow) handled.closeConnection()
+      if (inARow > maxInARow) bunRequest.closeConnection()
     } else if (received === 1)
       setTimeout(() => {
         received = 0
         inARow = 0
       }, manyRequestsMs)
-    return handled.handle()
+    return bunRequest.handle()
   }
-  const byParameters = (request: RoutedRequest) => handle(request, targetOf(request))
+  const handleRouted = (request: RoutedRequest) => handle(request, targetOf(request))
   const listening = Bun.serve({
     hostname: host,
     port,
@@ -80,25 +80,25 @@ export const bind: Bind = (handler, { host = everyInterface, port, credentials }
     development: false,
     idleTimeout: context.limits.keepAliveTimeoutMs / 1000,
     maxRequestBodySize,
-    routes: Object.fromEntries(['/', ...routePatterns()].map((pattern) => [pattern, byParameters])),
+    routes: Object.fromEntries(['/', ...routePatterns()].map((pattern) => [pattern, handleRouted])),
     fetch: (request: RoutedRequest) => handle(request, unroutedTarget(pathOf(request))),
   })
   state.localPort = listening.port
   return fetchListening(state, host, { stop: () => listening.stop(), destroy: () => listening.stop(true) })
 }
 
-/** `/:p0`, `/:p0/`, `/:p0/:p1`, …: only in the parameters of a route the path is as sent. */
+/** Returns `/:p0`, `/:p0/`, `/:p0/:p1`, …: only route parameters have the segments as the client sent them. */
 const routePatterns = () =>
   Array.from({ length: maxSegments }, (_, last) =>
-    Array.from({ length: last + 1 }, (_, at) => `/:p${at}`).join(''),
+    Array.from({ length: last + 1 }, (_, index) => `/:p${index}`).join(''),
   ).flatMap((pattern) => [pattern, `${pattern}/`])
 
-/** Returns the URL without scheme and authority, which are missing where Host is missing or malformed. */
+/** Returns path and query of the URL. If Host is missing or malformed, Bun's URL has no scheme and authority. */
 function pathOf({ url }: RoutedRequest): string {
   return url.startsWith('/') ? url : url.slice(url.indexOf('/', 'https://'.length))
 }
 
-/** In the URL, Bun has removed the segments `.` and `..`, and made `\` a `/`. */
+/** Returns the target as sent: in the URL, Bun has removed the segments `.` and `..` and replaced `\` with `/`. */
 function targetOf(request: RoutedRequest): string {
   const { params = {} } = request
   for (const name in params) {
@@ -113,12 +113,12 @@ function targetFrom(params: Readonly<Record<string, string>>, path: string): str
   return `/${Object.values(params).map(encodeSegment).join('/')}${query < 0 ? '' : path.slice(query)}`
 }
 
-/** Dots, too: the client resolves a redirect to `/x/..` before it follows it. */
+/** Encodes `.` and `..`, too: otherwise a client removes them from the URL of a redirect before it follows it. */
 const encodeSegment = (segment: string) =>
   segment === '.' || segment === '..' ? segment.replaceAll('.', '%2E') : encodeURIComponent(segment)
 
-/** A path that no route matched as it was sent, but one would match now, had `.` or `..` in it: it names nothing. */
+/** Returns a target that matches no route if the path could match one only because Bun removed `.` or `..` from it. */
 function unroutedTarget(path: string): string {
-  const [sent = ''] = path.split('?', 1)
-  return sent.includes('//') || sent.split('/').length - 2 > maxSegments ? path : '/..'
+  const [withoutQuery = ''] = path.split('?', 1)
+  return withoutQuery.includes('//') || withoutQuery.split('/').length - 2 > maxSegments ? path : '/..'
 }

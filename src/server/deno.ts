@@ -8,7 +8,7 @@ import {
 } from './fetch.ts'
 import type { Bind } from './server.ts'
 
-/** What is used of Deno: https://docs.deno.com/api/deno/~/Deno.serve. */
+/** The members of Deno that this file uses: https://docs.deno.com/api/deno/~/Deno.serve. */
 declare const Deno: {
   serve(
     options: object,
@@ -22,17 +22,16 @@ interface ConnectionInfo {
   readonly remoteAddr: { readonly hostname: string; readonly port: number }
 }
 
-/** A port of a client is not used again so soon (TIME_WAIT). */
+/** In this time no new connection comes from the port of a closed one (TIME_WAIT). */
 const closingMs = 1_000
-
-/** After Deno has stopped to listen. */
+/** The time between two attempts to listen again, when Deno has stopped listening. */
 const reopenDelayMs = 100
 const pieceBytes = 16 * 1024
 const clientOf = ({ remoteAddr: { hostname, port } }: ConnectionInfo) => `${hostname} ${port}`
 
 class DenoRequest extends FetchRequest {
   readonly #info: ConnectionInfo
-  /** Clients that got a final response. Deno keeps their connection open: requests behind it are refused here. */
+  /** Clients that got `Connection: close`. Deno keeps the connections open, so further requests are refused. */
   readonly #closing: Set<string>
 
   constructor(
@@ -53,7 +52,7 @@ class DenoRequest extends FetchRequest {
   }
 
   protected override onFinalResponse(): void {
-    // HTTP/2, where no request is behind another.
+    // Without Host this is HTTP/2, where no request waits for the response to another one.
     if (this.header('host') === undefined) return
     const client = clientOf(this.#info)
     const closing = this.#closing
@@ -64,16 +63,16 @@ class DenoRequest extends FetchRequest {
   protected override pieces(): AsyncIterable<Uint8Array> {
     const { body } = this.request
     try {
-      if (body) return piecesOf(body.getReader({ mode: 'byob' }))
+      if (body) return readPieces(body.getReader({ mode: 'byob' }))
     } catch {
-      // It has been received already.
+      // Deno has received the body already.
     }
     return super.pieces()
   }
 }
 
-/** Reads into one buffer: Deno keeps that of a read which stays pending, after the client has left too. */
-async function* piecesOf(reader: ReadableStreamBYOBReader): AsyncIterable<Uint8Array> {
+/** Reads into one buffer again and again: Deno keeps the buffer of a pending read, even when the client has left. */
+async function* readPieces(reader: ReadableStreamBYOBReader): AsyncIterable<Uint8Array> {
   let view = new Uint8Array(pieceBytes)
   try {
     for (;;) {
@@ -87,29 +86,30 @@ async function* piecesOf(reader: ReadableStreamBYOBReader): AsyncIterable<Uint8A
   }
 }
 
-/** Deno.serve. */
+/** Serves requests by Deno.serve(). */
 export const bind: Bind = (handler, { host = everyInterface, port, credentials }, context) => {
   const state = fetchServer(handler, context, credentials !== undefined)
   const scheme = state.isEncrypted ? 'https://' : 'http://'
   const abort = new AbortController()
   const closing = new Set<string>()
-  /** The one that listens, and those that have stopped and have connections. */
+  /** The server that listens, and those that no longer listen but still have connections. */
   const servers = new Set<DenoServer>()
   let isStopping = false
   let giveUp: (() => void) | undefined
 
-  function open(at: number): number {
+  function open(listenPort: number): number {
     const server = Deno.serve(
-      { hostname: host, port: at, ...credentials, signal: abort.signal, onListen: () => {}, onError },
+      { hostname: host, port: listenPort, ...credentials, signal: abort.signal, onListen: () => {}, onError },
       (request, info) => {
         if (closing.size > 0 && closing.has(clientOf(info))) return closingResponse(400)
-        const named = request.headers.get('host') ?? undefined
-        return new DenoRequest(request, targetOf(request.url, scheme, named), named, state, info, closing).handle()
+        const hostHeader = request.headers.get('host') ?? undefined
+        const target = targetOf(request.url, scheme, hostHeader)
+        return new DenoRequest(request, target, hostHeader, state, info, closing).handle()
       },
     )
     servers.add(server)
     const finished = () => servers.delete(server)
-    // When no file descriptor is left, Deno stops listening. Its idle connections are closed, which frees some.
+    // Deno stops listening when no file descriptor is left. shutdown() closes idle connections, which frees some.
     server.finished.then(finished, () => {
       server.shutdown().then(finished, finished)
       reopen()
@@ -144,10 +144,10 @@ export const bind: Bind = (handler, { host = everyInterface, port, credentials }
   })
 }
 
-/** Deno calls it for a response that is cut off, too. */
+/** Deno calls this when the body of a response fails, also if the service cuts it off on purpose. */
 const onError = () => new Response(null, { status: 500 })
 
-/** As sent: Deno puts scheme and Host in front of it. An absolute-form target has an authority of its own, HTTP/2 no Host. */
+/** Returns the target as sent, without the scheme and Host that Deno adds, except to absolute-form and in HTTP/2. */
 function targetOf(url: string, scheme: string, host: string | undefined): string {
   if (host === undefined) return url
   const start = scheme.length + host.length

@@ -22,7 +22,7 @@ const renewBeforeMs = 30 * dayMs
  */
 export async function devCertificate(directory: string | undefined, now: Date): Promise<Credentials> {
   const isValid = (pem: string) =>
-    // In Deno a context can be made of anything.
+    // Deno's createSecureContext() accepts any text.
     pem.includes('-----BEGIN PRIVATE KEY') &&
     readCertificate(pem) !== undefined &&
     isUsable({ cert: pem, key: pem }) &&
@@ -35,7 +35,7 @@ export async function devCertificate(directory: string | undefined, now: Date): 
 const isCurrent = ({ subject, issuer, validTo }: X509Certificate, now: Date) =>
   subject === 'CN=localhost' && issuer === subject && new Date(validTo).getTime() - now.getTime() > renewBeforeMs
 
-/** Certificate and key in one file, so that they always match. */
+/** Returns the certificate and its key as one text for one file, so that they always match. */
 async function createCertificate(now: Date): Promise<string> {
   const { generate } = await import('selfsigned')
   const { cert, private: key } = await generate([{ name: 'commonName', value: 'localhost' }], {
@@ -61,7 +61,7 @@ async function createCertificate(now: Date): Promise<string> {
   return `${cert}\n${key}\n`
 }
 
-/** An error message, or undefined. */
+/** Returns why the service cannot use these credentials; undefined if it can. */
 export function findCredentialsError({ cert, key }: Credentials, now: Date): string | undefined {
   const certificate = new X509Certificate(cert)
   if (!certificate.checkPrivateKey(createPrivateKey(key)))

@@ -11,26 +11,26 @@ import { Upload } from './uploads.ts'
 
 type FetchResponse = globalThis.Response
 
-/** What the requests of a server share, where the runtime's own server takes a fetch Request and returns a Response. */
+/** What the requests of a listener share on Bun and Deno, whose servers take a fetch Request and return a Response. */
 export interface FetchServer extends ServerState {
   /** Known once the server listens. */
   localPort: number
-  /** A list that has not changed is the same buffer again. */
+  /** The last list that was sent: as long as it does not change, the store returns the same buffer. */
   lastList: { readonly bytes: Buffer; readonly text: string } | undefined
 }
 
-/** Unsent data of an event stream; above it, sending pauses. */
+/** An event stream pauses while this much of it is unsent. */
 const streamBufferBytes = 64 * 1024
 const maxTextBytes = 16 * 1024
-/** Longer bodies are sent piece by piece. */
+/** Longer response bodies are sent in pieces. */
 const maxWholeBytes = 64 * 1024
 const pieceBytes = 64 * 1024
-/** Longer bodies are received piece by piece: what has been received of others cannot be discarded on Deno. */
+/** Longer request bodies are received in pieces: Deno cannot discard the received part of a body that is read whole. */
 const maxWholeUploadBytes = 16 * 1024
 const piecesPerTurn = 16
-/** In Deno, a response takes a microsecond less if it gets its headers one by one. */
+/** On Deno, a response takes a microsecond less if its headers are set one by one. */
 const isDeno = runtime.name === 'Deno'
-/** On shutdown, bodies that are being received are looked for at this interval. */
+/** A shutdown checks at this interval whether bodies are still being received. */
 const uploadCheckMs = 50
 
 export const fetchServer = (handler: HttpHandler, context: ServerContext, isEncrypted: boolean): FetchServer => ({
@@ -42,7 +42,7 @@ export const fetchServer = (handler: HttpHandler, context: ServerContext, isEncr
   lastList: undefined,
 })
 
-/** A request, as dispatch sees it, and its response. */
+/** Gives dispatch() a fetch Request as a `Request`, and the runtime its response as a fetch Response. */
 export abstract class FetchRequest implements Request {
   readonly request: globalThis.Request
   readonly method: string
@@ -54,7 +54,7 @@ export abstract class FetchRequest implements Request {
   #contentLength: string | null = null
   #response: FetchResponse | undefined
   #resolve: ((response: FetchResponse) => void) | undefined
-  /** Undefined in production, and when it was called. */
+  /** The callbacks of onEnd(). Undefined in production, and after they were called. */
   #ended: ((how: Ending) => void) | undefined
 
   constructor(request: globalThis.Request, target: string, host: string | undefined, server: FetchServer) {
@@ -64,7 +64,7 @@ export abstract class FetchRequest implements Request {
     this.server = server
     let error: ErrorCode | undefined
     if (host !== undefined && !isAuthority(host)) error = 'host-malformed'
-    // fetch knows no body of these methods: the runtime discards it.
+    // A fetch Request has no body with these methods: the runtime discards it.
     if (this.method !== 'GET' && this.method !== 'HEAD') {
       this.#contentLength = request.headers.get('content-length')
       error ??= findFramingError(request.headers, this.#contentLength)
@@ -74,13 +74,13 @@ export abstract class FetchRequest implements Request {
 
   abstract get remoteAddress(): string
 
-  /** Called before a stream, which may send nothing for long. */
+  /** Called before a streamed response, which may send nothing for a long time. */
   protected onStream(): void {}
 
-  /** Called before a response behind which no request may be handled. */
+  /** Called before a response that closes the connection. */
   protected onFinalResponse(): void {}
 
-  /** A response without a promise where there is one at once. */
+  /** Returns a promise only if dispatch() has not responded when it returns. */
   handle(): FetchResponse | Promise<FetchResponse> {
     const { handler, overload } = this.server
     overload.load.received++
@@ -135,12 +135,12 @@ export abstract class FetchRequest implements Request {
       receivePieces(this.pieces(), upload, this.server.turns).catch(onError)
       return
     }
-    // The runtime does not tell how much of it has been received.
+    // All of it, because the runtime does not tell how much of the body has been received.
     upload.reserve(Number(length))
     this.request.arrayBuffer().then((bytes) => upload.settle(Buffer.from(bytes)), onError)
   }
 
-  /** The body as it is received. */
+  /** Returns the body in pieces, as they are received. */
   protected pieces(): AsyncIterable<Uint8Array> {
     return this.request.body ?? noPieces()
   }
@@ -152,7 +152,7 @@ export abstract class FetchRequest implements Request {
     try {
       result = this.#toFetch(response)
     } catch {
-      // A header with a character that cannot be sent.
+      // A header value has a character that the runtime does not send.
       result = closingResponse(500)
     }
     this.#finish(result)
@@ -160,16 +160,16 @@ export abstract class FetchRequest implements Request {
   }
 
   onEnd(ended: (how: Ending) => void): void {
-    const others = this.#ended
-    if (others) {
+    const previous = this.#ended
+    if (previous) {
       this.#ended = (how) => {
-        others(how)
+        previous(how)
         ended(how)
       }
       return
     }
     this.#ended = ended
-    // Deno prints a warning when somebody looks at the first signal: most requests have ended by then.
+    // Deno prints a warning when `signal` is first read. Most requests end before it is needed.
     setImmediate(() => {
       if (!this.#ended) return
       const { signal } = this.request
@@ -178,15 +178,15 @@ export abstract class FetchRequest implements Request {
     })
   }
 
-  /** The first time counts: Deno aborts the signal after a response, too. */
+  /** Calls the callbacks of onEnd() once: Deno aborts the signal after a response, too. */
   #end(how: Ending): void {
     const ended = this.#ended
     this.#ended = undefined
-    // Whoever called `respond` has to return before.
+    // Asynchronously, so that the caller of respond() has returned first.
     if (ended) queueMicrotask(() => ended(how))
   }
 
-  /** The connection is closed when the stream fails. */
+  /** Responds with a body that fails, so that the runtime closes the connection. */
   abort(): void {
     this.server.overload.load.inFlight--
     this.#finish(closingResponse(500))
@@ -198,7 +198,7 @@ export abstract class FetchRequest implements Request {
     else this.#response = response
   }
 
-  /** Whether the body is sent as the client reads it. */
+  /** Whether the body is sent in pieces, as the client reads them. */
   #isStreamed({ body = '' }: Response): boolean {
     return typeof body === 'function' || (this.method !== 'HEAD' && isLong(body))
   }
@@ -217,7 +217,7 @@ export abstract class FetchRequest implements Request {
       if (this.method === 'HEAD') contentLength = byteLengthOf(body)
       else if (isLong(body)) {
         const buffers = buffersOf(body)
-        // Bun leaves it out.
+        // Bun sends no Content-Length with a ReadableStream.
         contentLength = byteLengthOf(buffers)
         content = toReadable(streamOf(buffers, this.server.held), (how) => this.#end(how))
       } else content = this.#contentOf(body, headers?.['content-type'] === jsonType)
@@ -226,13 +226,13 @@ export abstract class FetchRequest implements Request {
     const result = new Response(content, setsHeaders || !headers ? { status } : { status, headers })
     if (setsHeaders) for (const name in headers) result.headers.set(name, headers[name] as string)
     if (contentLength !== undefined) result.headers.set('content-length', `${contentLength}`)
-    // Bun leaves it out.
+    // Bun sends no Date in response to HEAD.
     if (this.method === 'HEAD' && !headers?.date) result.headers.set('date', this.server.now().toUTCString())
     if (closesConnection || isLast) result.headers.set('connection', 'close')
     return result
   }
 
-  /** JSON as text, unless it is large: Deno sends it with less effort than bytes. */
+  /** Returns JSON as text, unless it is large: Deno takes less CPU time to send text than bytes. */
   #contentOf(body: string | readonly Buffer[], isJson: boolean): string | Buffer {
     if (typeof body === 'string') return body
     const bytes = body[0] as Buffer
@@ -243,13 +243,13 @@ export abstract class FetchRequest implements Request {
   }
 }
 
-/** A response without a body can be sent again and again. */
+/** A Response without a body can be returned for any number of requests. */
 const noContentResponse = new Response(null, { status: 204 })
 
 const isLong = (body: string | readonly Buffer[]) =>
   typeof body === 'string' ? body.length > maxWholeBytes : body.length > 1 || (body[0]?.length ?? 0) > maxWholeBytes
 
-/** Its connection is closed before the end of the response. */
+/** Returns a response whose body fails, so that the runtime closes the connection before the end of the response. */
 export const closingResponse = (status: number) => new Response(failingStream(), { status })
 
 /** The runtime itself refuses Content-Length with Transfer-Encoding, and two different Content-Lengths. */
@@ -262,7 +262,7 @@ function findFramingError(headers: Headers, contentLength: string | null): Error
 
 async function* noPieces(): AsyncIterable<Uint8Array> {}
 
-/** Pieces may be single bytes: in each turn of the event loop those of a few bodies are received. */
+/** Pieces may be single bytes: after `piecesPerTurn` of them, a body waits for its turn of the event loop. */
 async function receivePieces(pieces: AsyncIterable<Uint8Array>, upload: Upload, turns: Turns): Promise<void> {
   let count = 0
   for await (const piece of pieces) {
@@ -294,7 +294,7 @@ const streamOf =
     return { onDrain: sendPieces, onClose: () => held.release(holder) }
   }
 
-/** Errors are without a reason, which the runtimes would print. */
+/** A stream that fails without an error object, which the runtimes would print. */
 const failingStream = () => new ReadableStream({ start: (controller) => controller.error() })
 
 function toReadable(stream: Stream, ended: (how: Ending) => void): ReadableStream {
@@ -327,10 +327,10 @@ function toReadable(stream: Stream, ended: (how: Ending) => void): ReadableStrea
           },
           destroy,
         )
-        // It has ended already.
+        // The stream has ended before `events` was assigned.
         if (!isOpen) events.onClose()
       },
-      // A waiting reader makes `enqueue` call it, too.
+      // While a read is pending, enqueue() calls this, too.
       pull() {
         if (!isFull) return
         isFull = false
@@ -342,10 +342,10 @@ function toReadable(stream: Stream, ended: (how: Ending) => void): ReadableStrea
   )
 }
 
-/** Node, too, listens on this address where no host is given. */
+/** The unspecified IPv6 address, on which Node, too, listens without a host. */
 export const everyInterface = '::'
 
-/** `stop` waits for the requests in flight, unless `destroy` is called. */
+/** `stop` resolves when no request is in flight, or when `destroy` was called. */
 export function fetchListening(
   server: FetchServer,
   host: string,
@@ -357,19 +357,19 @@ export function fetchListening(
     isDestroyed = true
     await destroy()
   }
-  let received = -1
+  let receivedBefore = -1
   return {
     host,
     port: server.localPort,
     close: () =>
       shutDown(server, {
         isQuiet() {
-          const isQuiet = received === overload.load.received
-          received = overload.load.received
+          const isQuiet = receivedBefore === overload.load.received
+          receivedBefore = overload.load.received
           return isQuiet
         },
         async stop() {
-          // Deno 2.9.6 refuses them once it is shut down.
+          // After shutdown(), Deno 2.9.6 refuses bodies that are being received.
           while (uploads.active.size > 0 && !isDestroyed) await sleep(uploadCheckMs)
           if (!isDestroyed) await stop()
         },

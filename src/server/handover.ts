@@ -7,7 +7,7 @@ import type { Address, Listening, ServerContext } from './server.ts'
 
 /*
  * With several workers the primary process accepts all connections and hands each to a worker. So the ports stay open
- * whichever workers end, and a connection that a worker has not taken when it ends goes to another one.
+ * when a worker ends, and a connection that this worker has not taken goes to another worker.
  */
 
 interface ListenRequest {
@@ -18,9 +18,9 @@ interface ListenRequest {
 
 type WorkerMessage =
   | ListenRequest
-  /** The worker has the connection, and has read nothing of it yet. */
+  /** The worker has received the connection, and has not read from it yet. */
   | { readonly taken: true }
-  /** The worker stops as soon as it is told that it gets no more connections. */
+  /** The worker stops when it gets `released`. */
   | { readonly stopping: true }
 
 type ListenReply =
@@ -29,7 +29,7 @@ type ListenReply =
 
 type PrimaryMessage =
   | ListenReply
-  /** The connection is sent with this message. */
+  /** The name of a listener. The connection is sent with this message. */
   | { readonly take: string }
   | { readonly released: true }
 
@@ -38,7 +38,7 @@ interface AcceptedConnection {
   readonly socket: Socket
 }
 
-/** A message that cannot be sent is dropped: the other process has ended, of which `exit` or `disconnect` tells. */
+/** Ignores a failure: the other process has ended, and `exit` or `disconnect` is emitted for that. */
 function send(worker: Worker, message: WorkerMessage | PrimaryMessage, socket?: Socket): void {
   worker.send(message, socket, { keepOpen: true }, () => {})
 }
@@ -46,21 +46,21 @@ function send(worker: Worker, message: WorkerMessage | PrimaryMessage, socket?: 
 interface WorkerState {
   isReady: boolean
   isStopping: boolean
-  /** Sent to it and not taken. */
+  /** The connection that was sent to the worker, until the worker has taken it. */
   sent: AcceptedConnection | undefined
 }
 
-/** The side of the primary process. */
+/** Runs in the primary process: accepts connections and sends each to a worker. */
 export class Handover {
   readonly #maxWaiting: number
   readonly #monotonicNow: () => number
   readonly #listeners = new Map<string, Promise<Listener>>()
-  /** In round-robin order: the first one gets the next connection. */
+  /** In round-robin order: the first free worker gets the next connection. */
   readonly #workers = new Map<Worker, WorkerState>()
   readonly #waiting: AcceptedConnection[] = []
   #isStopping = false
   #closed: Promise<void> | undefined
-  /** Whether no more connections are accepted. */
+  /** Whether all listeners are closed. */
   #isClosed = false
 
   /** When `maxWaiting` connections wait for a worker, further ones are closed. */
@@ -69,7 +69,7 @@ export class Handover {
     this.#monotonicNow = monotonicNow
   }
 
-  /** `onStopping` is called when the worker will take no more connections. */
+  /** Calls `onStopping` when the worker wants to stop. */
   add(worker: Worker, onStopping: () => void): void {
     const state: WorkerState = { isReady: false, isStopping: false, sent: undefined }
     this.#workers.set(worker, state)
@@ -90,7 +90,7 @@ export class Handover {
     })
   }
 
-  /** The worker may get connections. */
+  /** Called when the worker can handle connections: from then on it gets some. */
   ready(worker: Worker): void {
     const state = this.#workers.get(worker)
     if (state) state.isReady = true
@@ -98,13 +98,13 @@ export class Handover {
     this.#release()
   }
 
-  /** Accepts connections as long as a worker serves that was not told to stop. */
+  /** Closes the listeners as soon as no worker serves that does not want to stop. */
   stop(): void {
     this.#isStopping = true
     this.#release()
   }
 
-  /** Accepts no more connections. Those that were accepted are handed over, then the workers may stop. */
+  /** Closes the listeners. The workers may stop when all accepted connections are handed over. */
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed
@@ -118,7 +118,7 @@ export class Handover {
   }
 
   async #listen(worker: Worker, { listen, name }: ListenRequest): Promise<void> {
-    // All workers have the same configuration: the first one that asks finds out whether the port is free.
+    // All workers have the same configuration: the first one opens the port, and all get the same reply.
     const listener =
       this.#listeners.get(name) ?? acceptConnections(listen, (socket) => this.#accept({ name, socket }), true)
     this.#listeners.set(name, listener)
@@ -134,16 +134,16 @@ export class Handover {
       connection.socket.destroy()
       return
     }
-    // The client may leave before it is handed over.
+    // The client may close the connection before it is handed over.
     connection.socket.on('error', () => {})
     this.#waiting.push(connection)
     this.#distribute()
   }
 
   #distribute(): void {
-    for (let worker = this.#free(); worker && this.#waiting.length > 0; worker = this.#free()) {
+    for (let worker = this.#nextWorker(); worker && this.#waiting.length > 0; worker = this.#nextWorker()) {
       const state = this.#workers.get(worker) as WorkerState
-      // It goes to the end of the map: workers take turns.
+      // Moves the worker to the end of the map, so that workers take turns.
       this.#workers.delete(worker)
       this.#workers.set(worker, state)
       state.sent = this.#waiting.shift() as AcceptedConnection
@@ -153,13 +153,13 @@ export class Handover {
     if (this.#isClosed && this.#workers.size === 0) for (const { socket } of this.#waiting) socket.destroy()
   }
 
-  /** Whether a worker gets connections that is not to stop. */
+  /** Whether any worker gets connections and does not want to stop. */
   get #isServed(): boolean {
     return [...this.#workers.values()].some(({ isReady, isStopping }) => isReady && !isStopping)
   }
 
-  /** One that is to stop gets connections as long as there is no other. */
-  #free(): Worker | undefined {
+  /** Returns the next worker for a connection: one that wants to stop only if no other worker serves. */
+  #nextWorker(): Worker | undefined {
     const isServed = this.#isServed
     for (const [worker, { isReady, isStopping, sent }] of this.#workers)
       if (isReady && !sent && !(isStopping && isServed) && worker.isConnected()) return worker
@@ -173,7 +173,7 @@ export class Handover {
     this.#release()
   }
 
-  /** Lets workers stop that will get no more connections. */
+  /** Tells workers that want to stop that they get no more connections, as soon as that is so. */
   #release(): void {
     const isServed = this.#isServed
     if (this.#isStopping && !isServed) void this.close()
@@ -186,23 +186,23 @@ export class Handover {
   }
 }
 
-/** The side of a worker: listens on ports of the primary process. */
+/** Runs in a worker: returns a function that listens on a port by means of the primary process. */
 export function primaryListener(worker: Worker) {
-  const servers = new Map<string, (socket: Socket) => void>()
+  const acceptors = new Map<string, (socket: Socket) => void>()
   const replies = new Map<string, (reply: ListenReply) => void>()
   let onReleased = () => {}
   const released = new Promise<void>((resolve) => {
     onReleased = resolve
   })
   worker.on('message', (message: PrimaryMessage, socket?: Socket) => {
-    if ('take' in message) take(servers.get(message.take), socket)
+    if ('take' in message) take(acceptors.get(message.take), socket)
     else if ('released' in message) onReleased()
     else if ('name' in message) replies.get(message.name)?.(message)
   })
 
   function take(accept: ((socket: Socket) => void) | undefined, socket: Socket | undefined): void {
     send(worker, { taken: true })
-    // The client has left meanwhile.
+    // Node passes no socket if the client has closed the connection meanwhile.
     if (!socket) return
     socket.allowHalfOpen = true
     if (accept) accept(socket)
@@ -211,12 +211,12 @@ export function primaryListener(worker: Worker) {
 
   return async (
     handler: HttpHandler,
-    { name: of, host, port, credentials }: Address,
+    { name: profile, host, port, credentials }: Address,
     context: ServerContext,
   ): Promise<Listening> => {
-    const name = `${of} ${credentials ? 'https' : 'http'}`
+    const name = `${profile} ${credentials ? 'https' : 'http'}`
     const server = nodeServer(handler, context, credentials)
-    servers.set(name, server.accept)
+    acceptors.set(name, server.accept)
     const reply = await new Promise<ListenReply>((resolve) => {
       replies.set(name, resolve)
       send(worker, { listen: { host, port }, name })

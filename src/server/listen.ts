@@ -5,7 +5,7 @@ import { nodeServer } from './node.ts'
 import { runtime } from './runtime.ts'
 import type { Address, Listening, ServerContext } from './server.ts'
 
-/** Serves requests by the server of the runtime. */
+/** Listens on an address and serves requests by the runtime's own server. */
 export async function listen(handler: HttpHandler, address: Address, context: ServerContext): Promise<Listening> {
   if (runtime.name !== 'Node') {
     const { bind } = await (runtime.name === 'Bun' ? import('./bun.ts') : import('./deno.ts'))
@@ -26,11 +26,11 @@ export async function listen(handler: HttpHandler, address: Address, context: Se
 
 /** A port on which connections are accepted. */
 export interface Listener extends Pick<Listening, 'host' | 'port'> {
-  /** Accepts no more connections. With a clock, it waits for a moment in which no client connects. */
+  /** Stops listening; with a clock, after a moment in which no client has connected. */
   close(monotonicNow?: () => number): Promise<void>
 }
 
-/** Calls back for each connection, which is read only when somebody resumes it if `isPaused`. */
+/** Calls `onConnection` for each connection. With `isPaused`, nothing is read from it until resume() is called. */
 export const acceptConnections = (
   address: Pick<Address, 'host' | 'port'>,
   onConnection: (socket: Socket) => void,
@@ -61,7 +61,7 @@ export const acceptConnections = (
 
 type Bound = Listener & Partial<Pick<Listening, 'destroy'>>
 
-/** `localhost` is both loopback addresses, on one port. */
+/** Binds both loopback addresses to one port for `localhost`, otherwise the address itself. */
 async function bindAll<B extends Bound>(
   address: Pick<Address, 'host' | 'port'>,
   bind: (at: Pick<Address, 'host' | 'port'>) => Promise<B>,
@@ -79,7 +79,7 @@ async function bindAll<B extends Bound>(
     }
   } catch (cause) {
     const { code = '' } = cause as NodeJS.ErrnoException
-    // A machine without IPv6.
+    // This machine has no IPv6.
     if (['EADDRNOTAVAIL', 'EAFNOSUPPORT'].includes(code)) return first
     await first.close()
     if (port === 0 && code === 'EADDRINUSE') return bindAll(address, bind)
@@ -87,15 +87,15 @@ async function bindAll<B extends Bound>(
   }
 }
 
-/** The listener is closed when no client has connected for this time, or when the longer one is over. */
+/** A listener closes when no client has connected for `quietMs`, and after `maxClosingMs` in any case. */
 const quietMs = 20
 const maxClosingMs = 300
-/** In a longer turn of the event loop clients may have connected since the listener was looked at. */
+/** After a longer turn of the event loop, there may be connections that Node has not emitted yet. */
 const maxTurnMs = 1
 
 /**
- * Returns the connections that it has accepted meanwhile: closing the listener would have reset them. It takes little
- * time, because a client that is told to reconnect gets no further response before the listener is closed.
+ * Returns the connections that were accepted meanwhile: closing the listener would have reset them. The wait is short,
+ * because these connections get no response before it ends, so their clients have no reason to reconnect.
  */
 async function untilNobodyConnects(server: Server, onConnection: (socket: Socket) => void, monotonicNow: () => number) {
   const accepted: Socket[] = []
@@ -107,11 +107,11 @@ async function untilNobodyConnects(server: Server, onConnection: (socket: Socket
   const begin = monotonicNow()
   let quietSince = begin
   for (let now = begin; now - begin < maxClosingMs; ) {
-    const [count, startedAt] = [accepted.length, now]
+    const [countBefore, turnStart] = [accepted.length, now]
     await nextTurn()
     now = monotonicNow()
-    if (count !== accepted.length) quietSince = now
-    else if (now - quietSince >= quietMs && now - startedAt < maxTurnMs) break
+    if (countBefore !== accepted.length) quietSince = now
+    else if (now - quietSince >= quietMs && now - turnStart < maxTurnMs) break
   }
   return accepted
 }

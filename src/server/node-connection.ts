@@ -10,11 +10,11 @@ import { writeResponse } from './node-response.ts'
 import type { Upload } from './uploads.ts'
 
 /**
- * Requests that wait for the ones in front of them, or that come in one packet. Clients that pipeline send a handful; Node
- * parses what it receives, whatever waits, so a connection with more is closed.
+ * The limit of requests that wait for earlier ones on a connection, or that come in one packet. Clients that pipeline
+ * send a handful; Node parses all that it receives, however many wait, so a connection with more is closed.
  */
 export const maxPipelinedRequests = 100
-/** The memory of a request that waits, besides its head. */
+/** The memory that a waiting request takes besides its head. */
 const requestOverheadBytes = 2_000
 /** An unread body up to this size is read, so that the connection can be kept. */
 const maxDrainedBytes = 64 * 1024
@@ -22,7 +22,7 @@ const maxDrainedBytes = 64 * 1024
 const closeTimeoutMs = 1_000
 export const checkIntervalMs = 1_000
 
-/** Bytes that are no HTTP request: the response to them, what happens to a body of which they are part, and for the log. */
+/** Bytes that are no HTTP request: the status to respond, the error of a body with these bytes, a text for the log. */
 interface Failure {
   readonly status: number
   readonly code: ErrorCode
@@ -31,43 +31,43 @@ interface Failure {
 
 /**
  * - `unused`: nothing was received yet.
- * - `idle`: no request is handled. A head, or a rejected body, may be being received.
- * - `handling`: a request has no response yet.
+ * - `idle`: no request is being handled. A head, or the rest of a rejected body, may arrive.
+ * - `handling`: a request is being handled, and has no response yet.
  * - `writing`: the client has not read a large response, or a stream, to its end.
- * - `closed`: no request is handled any more, and nothing but the error response to malformed bytes is written.
+ * - `closed`: no request is handled any more. Only the error response to malformed bytes may still be written.
  */
 type State = 'unused' | 'idle' | 'handling' | 'writing' | 'closed'
 
 /**
- * A client's connection. Node emits pipelined requests as it parses them; here each is handled when the one before it has
- * its response, and none behind a response that closes the connection.
+ * A client's connection. Node emits pipelined requests as it parses them; this class handles each when the previous
+ * request has its response, and none after a response that closes the connection.
  */
 export class ClientConnection {
   readonly shared: NodeServerState
   readonly #socket: Socket
-  /** Whether it is beyond the limit of connections: its requests get 503. */
+  /** Whether the limit of connections was reached before this connection: its requests get 503. */
   readonly #isSurplus: boolean
   #state: State = 'unused'
-  /** Whether the last response, which may not be sent yet, closes the connection. */
+  /** Whether a response closes the connection. That response may not be sent yet. */
   #isLast = false
   readonly #queue: NodeRequest[] = []
-  /** `socket.bytesRead` when the last head or body was complete; another value means that a head has begun. */
+  /** `socket.bytesRead` when the last head or body was complete; a higher value means that the next head has begun. */
   #requestBytes = 0
-  /** Requests received since `#requestBytes` changed: those of one packet. */
+  /** Requests since `#requestBytes` changed: they came in the same packet. */
   #packetRequests = 0
-  /** How many checks in a row have found a head that is not complete. */
+  /** How many checks in a row have found an incomplete head. */
   #headChecks = 0
-  /** The count at the last check; -1 before the first one. */
+  /** How many bytes had been sent at the last check; -1 before the first check. */
   #sentBytes = -1
   #idleMs = 0
-  /** The request that was handled last, or is being handled. */
+  /** The request that is being handled, or the last one that was. */
   #last: NodeRequest | undefined
-  /** Whether the last request came from a browser, where `#last` is gone. */
+  /** Whether the last request came from a browser; set when `#last` is cleared. */
   #isBrowser = false
-  /** What is wrong with the bytes behind the requests in the queue: they are not parsed. */
+  /** Set when the bytes that follow the queued requests are no HTTP request. */
   #failure: Failure | undefined
   upload: Upload | undefined
-  /** Called when the connection closes: for responses that have not been sent by then, in development. */
+  /** In development, callbacks of requests whose response is not sent yet; called when the connection closes. */
   #unsent: Set<(how: Ending) => void> | undefined
 
   constructor(socket: Socket, shared: NodeServerState, isSurplus: boolean) {
@@ -76,7 +76,7 @@ export class ClientConnection {
     this.#isSurplus = isSurplus
   }
 
-  /** The first packet was received. */
+  /** Called when the first packet was received. */
   begin(): void {
     this.#state = 'idle'
   }
@@ -124,7 +124,7 @@ export class ClientConnection {
     handler.dispatch(request)
   }
 
-  /** Handles what waits behind a request that has its response. */
+  /** Handles the next request in the queue; if there is none, responds to the failure. */
   readonly #handleNext = (): void => {
     if (this.#isClosing || this.#isBusy) return
     const request = this.#queue.shift()
@@ -146,25 +146,25 @@ export class ClientConnection {
     try {
       writeResponse({ request, response, closesConnection, discardsBody }, this.shared.held, this)
     } catch {
-      // A header with a character that Node does not send.
+      // A header value has a character that Node does not send.
       this.#socket.destroy()
     }
     this.#responded(request, typeof response.body === 'function')
   }
 
-  /** Whether no other request can follow on this connection. */
+  /** Whether the connection closes after the response, because no other request can follow. */
   #closesAfter(request: NodeRequest, response: Response, isIncomplete: boolean): boolean {
     if (response.closesConnection === true || this.#isSurplus) return true
     if (this.shared.isDraining && this.#queue.length === 0) return true
     // Node cannot keep an HTTP/1.0 connection open after a response without Content-Length.
     if (request.isHttp10) return true
-    // The client may send the body, or not.
+    // Without 100 Continue, the client may send the body or leave it out.
     if (request.expectsContinue) return true
-    // What is left of the body would take too long to read.
+    // The rest of the body is too long to be read, or of unknown length.
     return isIncomplete && (request.isChunked || request.contentLength > maxDrainedBytes)
   }
 
-  /** The request has its response, which may not be sent yet. */
+  /** Called when the response was written, which does not mean that it was sent. */
   #responded({ incoming, outgoing, hasBody }: NodeRequest, isStream: boolean): void {
     if (hasBody) {
       if (incoming.complete) this.#requestBytes = this.#socket.bytesRead
@@ -186,7 +186,7 @@ export class ClientConnection {
       return
     }
     this.#state = 'idle'
-    // Not at once: many pipelined requests with responses at once would nest as many calls.
+    // Asynchronously: otherwise the calls for many pipelined requests would be nested.
     if (this.#queue.length > 0 || this.#failure) queueMicrotask(this.#handleNext)
   }
 
@@ -194,9 +194,9 @@ export class ClientConnection {
   abort(withReset: boolean): void {
     this.shared.overload.load.inFlight--
     this.#state = 'closed'
-    // Responses before this one are sent by then.
+    // By then, the responses to earlier requests are sent.
     setImmediate(() => {
-      // Only TCP has a reset: neither TLS nor a stream in the process.
+      // resetAndDestroy() works on TCP sockets, neither with TLS nor on a stream within the process.
       if (withReset && this.#socket instanceof Socket && !(this.#socket instanceof TLSSocket))
         this.#socket.resetAndDestroy()
       else this.#socket.destroy()
@@ -208,13 +208,13 @@ export class ClientConnection {
     this.#socket.destroy()
   }
 
-  /** The peer is gone. */
+  /** Called when the socket was closed. */
   closed(): void {
     this.#state = 'closed'
     this.shared.held.release(this)
     this.upload?.settle('request-incomplete')
     const isByClient = this.#socket.readableEnded || this.#socket.errored
-    for (const lost of this.#unsent ?? []) lost(isByClient ? 'aborted' : 'closed')
+    for (const ended of this.#unsent ?? []) ended(isByClient ? 'aborted' : 'closed')
   }
 
   onEnd({ incoming, outgoing }: NodeRequest, ended: (how: Ending) => void): void {
@@ -227,12 +227,12 @@ export class ClientConnection {
     const unsent = this.#unsent
     unsent.add(ended)
     outgoing.once('finish', () => {
-      // Node emits it for what it could not write, too.
+      // Node emits `finish` also for a response that it could not write.
       if (!incoming.socket.destroyed && unsent.delete(ended)) ended('sent')
     })
   }
 
-  /** The bytes on the connection are no HTTP request, or were not received in time. */
+  /** Called when bytes on the connection are no HTTP request, or when a request is not received in time. */
   fail(failure: Failure): void {
     if (this.#isClosing || this.#failure) return
     this.#failure = failure
@@ -244,7 +244,7 @@ export class ClientConnection {
   #respondToFailure({ status, reason }: Failure): void {
     this.#state = 'closed'
     const { incoming, outgoing } = this.#last ?? {}
-    // The rest of a body whose request has its response already.
+    // The bytes belong to the body of a request that has its response already.
     if (incoming?.complete === false) {
       this.#socket.destroy()
       return
@@ -255,11 +255,11 @@ export class ClientConnection {
       const timer = setTimeout(() => this.#socket.destroy(), closeTimeoutMs)
       this.#socket.once('close', () => clearTimeout(timer))
     }
-    // Node sends pipelined responses one after the other.
+    // Responses must be sent in the order of their requests.
     if (outgoing && !outgoing.writableFinished) outgoing.once('finish', respond)
     else respond()
   }
-  /** Called at an interval; Node's own timeouts would set a timer for each response. */
+  /** Applies the timeouts, at an interval: Node's own ones would set a timer for each response. */
   check(): void {
     if (this.#last?.outgoing.writableFinished && this.#last.incoming.complete) {
       this.#isBrowser = this.isBrowser
@@ -277,11 +277,11 @@ export class ClientConnection {
     if (this.#idleMs >= (writableLength > 0 ? stalledTimeoutMs : keepAliveTimeoutMs)) this.#socket.destroy()
   }
 
-  /** A connection begins with a head. */
+  /** Whether the connection waits for the rest of a head, or for the first one. */
   get #isReceivingHead(): boolean {
     if (this.#isBusy || this.#last?.incoming.complete === false) return false
     if (this.#requestBytes === 0) return true
-    // Over TLS, a head that was read waits while Node has paused the parser.
+    // Over TLS, a complete head may wait because Node has paused the parser.
     return this.#socket.bytesRead !== this.#requestBytes && !this.#socket.isPaused()
   }
 
@@ -289,7 +289,7 @@ export class ClientConnection {
     return this.#last ? this.#last.header('user-agent')?.startsWith('Mozilla/') === true : this.#isBrowser
   }
 
-  /** Closes the connection between two requests, or on shutdown before the first one, which may be on its way. */
+  /** Closes the connection if it is between two requests; with `alsoUnused` also before the first request. */
   closeIfIdle(alsoUnused: boolean): void {
     const { bytesRead, writableLength } = this.#socket
     const isSent = !this.#last?.outgoing.writableLength && writableLength === 0

@@ -6,7 +6,7 @@ import type { Response } from '../http/response.ts'
 import type { ServerState } from './server.ts'
 import { Upload } from './uploads.ts'
 
-/** Each header costs more than its bytes. */
+/** A header takes more memory than its bytes. */
 export const maxHeaders = 200
 /** Rejected bodies are discarded up to these limits, so that the client can read the response. */
 const maxDiscardedBytes = 32 * 2 ** 20
@@ -14,14 +14,14 @@ const discardTimeoutMs = 5_000
 const discardIdleTimeoutMs = 2_000
 
 export interface NodeServerState extends ServerState {
-  /** The Host of the last request: nearly every request names the same one. */
+  /** The last valid Host: nearly every request has the same, which then need not be checked. */
   lastHost: string | undefined
 }
 
-/** The connection of a request, which handles one request after the other. */
+/** What a request needs of its connection. */
 interface Connection {
   readonly shared: NodeServerState
-  /** The error of a body that cannot be received, because what follows on the connection is no HTTP. */
+  /** The error of a body that cannot be received, because the bytes on the connection are no HTTP. */
   readonly bodyError: ErrorCode | undefined
   /** The body that is being received. */
   upload: Upload | undefined
@@ -41,7 +41,7 @@ export class NodeRequest implements Request {
   readonly isEncrypted: boolean
   readonly isHttp10: boolean
   readonly hasBody: boolean
-  /** Whether the client waits for 100 Continue. Node closes the connection after another response. */
+  /** Whether the client waits for 100 Continue. Node closes the connection after any other response. */
   expectsContinue: boolean
   contentLength = 0
   isChunked = false
@@ -79,7 +79,7 @@ export class NodeRequest implements Request {
     if (contentLength !== undefined) this.contentLength = Number(contentLength)
     if (coding !== undefined) {
       this.isChunked = true
-      // Another coding, or chunked in HTTP/1.0, is read differently by different servers (RFC 9112, 6.1).
+      // Servers differ in how they read other codings, and chunked in HTTP/1.0 (RFC 9112, 6.1).
       if (this.isHttp10 || coding.toLowerCase() !== 'chunked') error ??= 'framing-ambiguous'
     }
     const { shared } = this.#connection
@@ -106,7 +106,7 @@ export class NodeRequest implements Request {
   }
 
   header(name: string): string | undefined {
-    // Only Set-Cookie, which no request has, is an array.
+    // Node makes an array only of Set-Cookie, which is a response header.
     return this.incoming.headers[name] as string | undefined
   }
 
@@ -131,7 +131,7 @@ export class NodeRequest implements Request {
     }
   }
 
-  /** Ends the response after the rest of the body: closing before would reset the connection, also for the response. */
+  /** Reads the rest of the body, then ends the response: closing earlier could reset the connection (RFC 9112, 9.6). */
   discardBody(): void {
     const { incoming, outgoing } = this
     outgoing.flushHeaders()
@@ -153,7 +153,7 @@ export class NodeRequest implements Request {
     incoming.on('data', onData).on('end', finish).on('close', finish)
   }
 
-  /** Connections with a chunked body take turns: each is read again after one packet, when it is its turn. */
+  /** Connections with a chunked body take turns: after each packet, the socket is paused until its next turn. */
   #receiveInTurns(): void {
     const { incoming } = this
     const { socket } = incoming
@@ -162,7 +162,7 @@ export class NodeRequest implements Request {
     // Node resumes the socket whenever it wants more of the body.
     const keepPaused = () => socket.pause()
     incoming.on('readable', () => {
-      // It emits `data`.
+      // read() emits `data`.
       incoming.read()
       if (incoming.complete || isWaiting) return
       isWaiting = true
@@ -187,7 +187,7 @@ export class NodeRequest implements Request {
   }
 }
 
-/** Headers that may occur once: with two of them, two servers could disagree about which one counts. */
+/** Headers that may occur only once: if one is repeated, a proxy and this service could use different values. */
 const singletons = ['host', 'expect', 'if-match', 'content-type', 'authorization', 'if-none-match', 'content-length']
 
 function isSingletonRepeated(rawHeaders: readonly string[]): boolean {

@@ -3,7 +3,7 @@ import type { HeldMemory, MemoryHolder } from '../common/held-memory.ts'
 import { buffersOf, byteLengthOf, piecesOf, type Response, type Stream } from '../http/response.ts'
 import type { NodeRequest } from './node-request.ts'
 
-/** Larger bodies of responses are written as the client reads them. */
+/** Larger response bodies are written in pieces, as the client reads them. */
 const writeSizeBytes = 256 * 1024
 
 /** A response that a connection writes. */
@@ -15,25 +15,25 @@ interface Writing {
   readonly discardsBody: boolean
 }
 
-/** Writes the head and the body of a response, and ends it. `holder` holds the memory of what the client has not read. */
+/** Writes and ends a response. The memory of a large body counts for `holder` until the client has read it. */
 export function writeResponse(writing: Writing, held: HeldMemory, holder: MemoryHolder): void {
   const { request, response, closesConnection, discardsBody } = writing
   const { method, outgoing } = request
   const { status, headers, body = '', contentLength } = response
-  const list: string[] = []
-  for (const name in headers) list.push(name, headers[name] as string)
-  if (closesConnection) list.push('connection', 'close')
+  const headerList: string[] = []
+  for (const name in headers) headerList.push(name, headers[name] as string)
+  if (closesConnection) headerList.push('connection', 'close')
   if (typeof body === 'function') {
-    if (contentLength !== undefined) list.push('content-length', `${contentLength}`)
-    outgoing.writeHead(status, list)
+    if (contentLength !== undefined) headerList.push('content-length', `${contentLength}`)
+    outgoing.writeHead(status, headerList)
     if (method === 'HEAD') outgoing.end()
     else writeStream(outgoing, body)
     return
   }
   if (status !== 204 && status !== 304) {
     const length = typeof body === 'string' ? Buffer.byteLength(body) : byteLengthOf(body)
-    list.push('content-length', `${length}`)
-    outgoing.writeHead(status, list)
+    headerList.push('content-length', `${length}`)
+    outgoing.writeHead(status, headerList)
     if (length > writeSizeBytes) {
       void writeInPieces(writing, buffersOf(body), held, holder)
       return
@@ -42,12 +42,12 @@ export function writeResponse(writing: Writing, held: HeldMemory, holder: Memory
       outgoing.end(body[0])
       return
     }
-    // Head and body in one write: of a string, `end(body)` makes two.
+    // Head and body become one write to the socket. With a string, end(body) makes two.
     outgoing.socket?.cork()
     if (typeof body !== 'string') for (const part of body) outgoing.write(part)
     else if (length > 0) outgoing.write(body, length === body.length ? 'latin1' : 'utf8')
     outgoing.socket?.uncork()
-  } else outgoing.writeHead(status, list)
+  } else outgoing.writeHead(status, headerList)
   end(writing)
 }
 
@@ -68,8 +68,8 @@ function writeStream(outgoing: ServerResponse, stream: Stream): void {
 }
 
 /**
- * The response is ended when its last piece is flushed: once it is ended, a connection counts as idle, and is closed on
- * shutdown, even if the client has not read it.
+ * Ends the response when its last piece is flushed: after end(), its connection counts as idle and is closed on
+ * shutdown, even if the client has not read the response.
  */
 async function writeInPieces(
   writing: Writing,

@@ -7,23 +7,23 @@ import { ClientConnection, checkIntervalMs, maxPipelinedRequests } from './node-
 import { maxHeaders, type NodeServerState } from './node-request.ts'
 import { type ServerContext, shutDown } from './server.ts'
 
-/** B11: an id of 1,024 characters has up to twelve bytes each when percent-encoded. */
+/** Ids have up to 1,024 characters (B11), and each takes up to twelve bytes when percent-encoded. */
 const maxHeaderBytes = 32 * 1024
-/** Connections beyond the limit that still get a 503. */
+/** How many connections beyond the limit get 503. Further ones are closed at once. */
 const maxSurplusConnections = 1_000
-/** On shutdown, connections without a request are closed at this interval: one may be on its way. */
+/** A shutdown closes unused connections at this interval, not at once: a first request may be on its way. */
 const unusedIntervalMs = 500
 
-/** Serves connections, wherever they were accepted. */
+/** Serves connections that this process or the primary process has accepted. */
 export interface NodeServer {
   accept(socket: Socket): void
-  /** Without failing a request: see "Stopping" in docs/operations.md. No more connections come after `stopListening`. */
+  /** Stops without failing a request (docs/operations.md, "Stopping"). No connection comes after `stopListening`. */
   close(stopListening: () => Promise<void>): Promise<void>
-  /** At once: requests in flight get no response. */
+  /** Stops at once: requests in flight get no response. */
   destroy(): Promise<void>
 }
 
-/** Hands requests to `handler`, by node:http; HTTPS with credentials. */
+/** Parses requests by node:http, with credentials over TLS, and passes them to `handler`. */
 export function nodeServer(handler: HttpHandler, context: ServerContext, credentials?: Credentials): NodeServer {
   const { limits } = context
   const { load } = context.overload
@@ -57,7 +57,7 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
     for (const connection of connections.values()) if (connection.isBrowser) connection.closeIfIdle(false)
   })
 
-  /** With TLS, a connection closes after its socket. */
+  /** Both are needed: a TLSSocket closes after the TCP socket below it. */
   const areAllClosed = () => sockets.size === 0 && connections.size === 0
   const closed = () => {
     if (areAllClosed()) for (const resolve of onAllClosed.splice(0)) resolve()
@@ -73,7 +73,7 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
       socket.destroy()
       return
     }
-    // The client may have left while the connection waited to be handed on.
+    // The client may have closed the connection while it waited to be handed over.
     if (socket.destroyed) return
     load.connections++
     sockets.add(socket)
@@ -83,7 +83,7 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
       closed()
     })
     if (tls) {
-      // Otherwise a client that leaves before the end of the handshake would go unnoticed until its timeout.
+      // Otherwise, when a client leaves during the handshake, its socket would stay open until the handshake times out.
       socket.allowHalfOpen = false
       tls.emit('connection', socket)
     } else serve(socket)
@@ -98,8 +98,8 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
       connections.delete(socket)
       closed()
     })
-    // node:http listens to errors from the first packet on.
-    // After an attempt to renegotiate, Node leaves the connection open.
+    // Before the first packet, node:http does not listen for errors.
+    // After an attempt to renegotiate TLS, Node does not close the connection by itself.
     socket.on('error', () => socket.destroy())
     const onEnd = () => socket.destroy()
     socket.once('end', onEnd)
@@ -113,7 +113,7 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
       }
       connection.begin()
       server.emit('connection', socket)
-      // Node then reads TLS as a stream, which stays paused while the parser is.
+      // With this listener, Node reads TLS as a stream, which it pauses whenever it pauses the parser.
       if (tls) socket.on('data', () => {})
       socket.unshift(first)
     })
@@ -138,7 +138,7 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
         stopListening,
         async stop() {
           const unusedTimer = setInterval(() => {
-            // With TLS, a connection without a handshake.
+            // With TLS, these are clients that have not begun the handshake.
             for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy()
             for (const connection of connections.values()) connection.closeIfIdle(true)
           }, unusedIntervalMs)
@@ -153,15 +153,15 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
   }
 }
 
-/** A server that listens on no port: connections are emitted. Instead of its timeouts there is `ClientConnection.check`. */
+/** Returns a server that listens on no port: serve() emits `connection`. ClientConnection.check() has the timeouts. */
 function httpServer(connections: ReadonlyMap<Socket, ClientConnection>): HttpServer {
   const server = createServer({
     maxHeaderSize: maxHeaderBytes,
     keepAliveTimeout: 0,
-    // Node would answer itself, and go on with the requests behind that response.
+    // Otherwise Node would respond by itself, and then emit the requests that follow.
     requireHostHeader: false,
   })
-  // Node drops what is beyond: one more than allowed tells that there are too many.
+  // Node drops further headers: one more than allowed shows that there are too many.
   server.maxHeadersCount = maxHeaders + 1
   const receive = (incoming: IncomingMessage, outgoing: ServerResponse) =>
     connections.get(incoming.socket)?.receive(incoming, outgoing, false)
@@ -172,7 +172,7 @@ function httpServer(connections: ReadonlyMap<Socket, ClientConnection>): HttpSer
     connections.get(incoming.socket)?.receive(incoming, outgoing, true),
   )
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
-    // Behind a request with `Connection: close`: Node closes the connection after the response.
+    // Bytes follow a request with `Connection: close`: Node closes the connection after the response to it.
     if (error.code === 'HPE_CLOSED_CONNECTION') return
     const connection = connections.get(socket)
     const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : 400
@@ -184,11 +184,11 @@ function httpServer(connections: ReadonlyMap<Socket, ClientConnection>): HttpSer
 }
 
 /**
- * Whether the first packet of a connection has more requests than a connection may have. Found before node:http parses
- * them: that takes tens of milliseconds and megabytes.
+ * Whether the first packet of a connection has more requests than may be pipelined. This is checked before node:http
+ * parses them, which would take tens of milliseconds and megabytes.
  */
 function hasTooManyRequests(packet: Buffer): boolean {
-  // Nearly every packet has few lines that may begin a request. Those of a body are no requests.
+  // Most packets have few lines that look like a request line. In others, such lines may be part of a body.
   return countOf(endOfRequestLine, packet) > maxPipelinedRequests && hasManyHeads(packet)
 }
 
@@ -207,7 +207,7 @@ function hasManyHeads(packet: Buffer): boolean {
     const end = packet.indexOf(endOfHead, start)
     if (end < 0) return false
     const head = packet.toString('latin1', start, end)
-    // The parser tells where a chunked body ends.
+    // Only the parser can tell where a chunked body ends.
     if (/\ntransfer-encoding:/i.test(head)) return false
     const length = /\ncontent-length:[ \t]*(\d+)/i.exec(head)?.[1] ?? 0
     start = end + endOfHead.length + Number(length)

@@ -1,4 +1,4 @@
-/** Overloaded: three checks in a row that are over a second late, with at least 100 requests. A paused process is late once. */
+/** Overload: three checks in a row are later than this, with 100 requests or more. A paused process is late once. */
 const lateByMs = 1_000
 const checkIntervalMs = 250
 const lateChecks = 3
@@ -14,7 +14,7 @@ interface Load {
 
 export interface OverloadMonitor {
   readonly load: Load
-  /** Undefined: not overloaded. */
+  /** Why new requests get 503; undefined if the process is not overloaded. */
   readonly reason: string | undefined
   stop(): void
 }

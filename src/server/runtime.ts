@@ -6,19 +6,19 @@ export interface Runtime {
   readonly name: 'Node' | 'Bun' | 'Deno'
   readonly nameAndVersion: string
   readonly heapLimitBytes: number
-  /** Why a flag of `serve` with this value is not possible, as the end of a sentence; undefined where it is. */
+  /** Returns why a flag of `serve` cannot have this value, as the end of a sentence; undefined if it can. */
   findProblem(flag: string, value: unknown): string | undefined
 }
 
 declare const Bun: { readonly version: string } | undefined
 declare const Deno: { readonly version: { readonly deno: string } } | undefined
 
-/** The heap limit of Node on a machine with as much memory or more. */
+/** The highest heap limit that Node chooses by itself. */
 const maxHeapBytes = 4 * 2 ** 30
 /** The longest idle timeout of Bun.serve. */
 const maxIdleSeconds = 255
 
-const flagsOfNode = ['workers', 'max-connections']
+const nodeOnlyFlags = ['workers', 'max-connections']
 
 const withoutCounterpart = (flags: readonly string[], flag: string) =>
   flags.includes(flag) ? 'has no counterpart there: leave it out, or run the service with Node' : undefined
@@ -34,14 +34,14 @@ function findRuntime(): Runtime {
       findProblem: (flag, value) =>
         flag === 'keep-alive-timeout' && Number(value) > maxIdleSeconds
           ? `can be at most ${maxIdleSeconds}`
-          : withoutCounterpart(flagsOfNode, flag),
+          : withoutCounterpart(nodeOnlyFlags, flag),
     }
   if (typeof Deno !== 'undefined')
     return {
       name: 'Deno',
       nameAndVersion: `Deno ${Deno.version.deno}`,
       heapLimitBytes,
-      findProblem: (flag) => withoutCounterpart([...flagsOfNode, 'keep-alive-timeout'], flag),
+      findProblem: (flag) => withoutCounterpart([...nodeOnlyFlags, 'keep-alive-timeout'], flag),
     }
   return { name: 'Node', nameAndVersion: 'Node', heapLimitBytes, findProblem: () => undefined }
 }

@@ -9,7 +9,7 @@ export interface ServerLimits {
   readonly headersTimeoutMs: number
   /** The head of a request may take this long, and then its body again. */
   readonly requestTimeoutMs: number
-  /** Between requests. */
+  /** The connection is closed when no request begins for this long. */
   readonly keepAliveTimeoutMs: number
   /** The connection is closed when the client reads nothing of its response for this long. */
   readonly stalledTimeoutMs: number
@@ -24,7 +24,7 @@ export interface ServerContext {
   readonly overload: OverloadMonitor
   readonly uploads: Uploads
   readonly held: HeldMemory
-  /** Connections with bodies in small pieces take turns: a packet of one-byte chunks takes tens of milliseconds to parse. */
+  /** Connections with bodies in small pieces take turns: parsing a packet of one-byte chunks takes tens of ms. */
   readonly turns: Turns
   readonly now: () => Date
   readonly monotonicNow: () => number
@@ -38,7 +38,7 @@ export interface ServerState extends ServerContext {
   isDraining: boolean
 }
 
-/** Requests that wait and responses that are not read may take this share of the heap limit. */
+/** Waiting requests and unread responses may take this share of the heap limit. */
 const heldShare = 1 / 16
 const minHeldBytes = 32 * 2 ** 20
 
@@ -55,7 +55,7 @@ export const serverContext = ({ maxBodyBytes, heapLimitBytes, ...settings }: Ser
   turns: new Turns(),
 })
 
-/** Callbacks that are called one by one, each in a turn of the event loop of its own. */
+/** Calls callbacks one by one, each in its own turn of the event loop. */
 export class Turns {
   readonly #waiting: (() => void)[] = []
 
@@ -71,9 +71,9 @@ export class Turns {
   }
 }
 
-/** An address without a host is every interface; one with credentials is for HTTPS. */
+/** Where to listen: without a host on every interface, with credentials for HTTPS. */
 export interface Address {
-  /** Which profile: tells two apart that ask for port 0. */
+  /** The name of the profile, which tells apart two addresses with port 0. */
   readonly name: string
   readonly host: string | undefined
   readonly port: number
@@ -94,23 +94,23 @@ export interface Listening {
 /** Serves requests by the runtime's own server. */
 export type Bind = (handler: HttpHandler, address: Address, context: ServerContext) => Listening
 
-/** On shutdown, requests that are on their way on open connections are awaited for this time. */
+/** How long a shutdown waits for requests that clients have sent and the service has not received. */
 const graceMs = 200
 const graceStepMs = 100
-/** Besides the drain times, a stop takes as long: for requests on their way, and for connections that are being made. */
+/** How much longer than the drain times a shutdown may take: for requests and connections that are on their way. */
 const maxGraceMs = 450
 
 interface Stoppable {
   /** Whether no more requests are expected. */
   isQuiet(): boolean
-  /** Accepts no more connections, where that is a step of its own. */
+  /** Stops accepting connections; left out where `stop` does that. */
   stopListening?(): Promise<void>
   /** Resolves when all requests have their responses, or after `destroy`. */
   stop(): Promise<void>
   destroy(): Promise<void>
 }
 
-/** Stops a server: step by step, but whatever clients do, it is destroyed when the time is over. */
+/** Stops a server step by step, and destroys it when clients have not let it stop in time. */
 export async function shutDown(state: ServerState, server: Stoppable): Promise<void> {
   const { drainDelayMs, drainTimeoutMs } = state.limits
   state.isDraining = true

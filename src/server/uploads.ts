@@ -1,8 +1,8 @@
 import type { ErrorCode } from '../http/errors.ts'
 
-/** A body that is being received counts against this memory, or twice the largest body that is accepted. */
+/** Bodies that are being received may take this much memory, or twice the largest accepted body if that is more. */
 const minLimitBytes = 20 * 2 ** 20
-/** More pieces of a body are joined into one: each takes far more memory than the byte that it may be. */
+/** So many pieces of a body are joined into one: a piece of one byte takes far more memory than a byte. */
 const maxPieces = 1_000
 const checkIntervalMs = 1_000
 
@@ -22,7 +22,7 @@ export class Uploads {
     this.#timeoutMs = timeoutMs
   }
 
-  /** Uploads that take longer than the timeout fail. */
+  /** Starts the timer that ends uploads which take too long. */
   watch(): void {
     this.timer = setInterval(this.#check, checkIntervalMs).unref()
   }
@@ -64,7 +64,7 @@ export class Upload {
   }
 
   /**
-   * Counts bytes that were received, or that will be where a runtime does not tell. Beyond the limit the oldest upload
+   * Counts bytes that were received; if a runtime does not tell, all that will be. Above the limit the oldest upload
    * fails, not the newest: clients that stall must not keep others from sending.
    */
   reserve(bytes: number): void {
@@ -97,7 +97,7 @@ export class Upload {
   settle(result: Buffer | ErrorCode): void {
     if (this.isSettled) return
     this.isSettled = true
-    // A read that stays pending, as on Deno, keeps the upload in memory.
+    // On Deno, a read that stays pending keeps the upload in memory.
     this.#pieces = []
     this.#uploads.active.delete(this)
     this.#uploads.usedBytes -= this.#reservedBytes

@@ -36,7 +36,7 @@ const checks = {
   b: arrayCheck(profileB.itemSchema, 'id'),
 }
 
-/** Formats the items of one space; or those of all spaces: the default space first, then the others by name. */
+/** Formats the items of one space, or of all spaces: the default space first, then the others by name. */
 export function formatItems(snapshots: Snapshots, isAll: boolean): string {
   if (!isAll) return `${[...snapshots.values()].map((snapshot) => formatSpace(snapshot, ''))}\n`
   const { [defaultSpace]: own = {}, ...others } = Object.fromEntries(snapshots)

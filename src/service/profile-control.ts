@@ -99,8 +99,8 @@ export function controlFactory({
 }
 
 /**
- * Checks --fault and --delay. A fault that is possible in none of the served profiles is a problem; one that is
- * possible in one of them alone is worth a note.
+ * Checks --fault and --delay. A fault that is possible in none of the served profiles is a problem; a fault that is
+ * possible in a single one gets a note.
  */
 export function findFaultProblems(
   { profiles: names, requireAuth, control: settings }: Pick<Config, 'profiles' | 'requireAuth' | 'control'>,

@@ -30,10 +30,10 @@ interface StoreContext {
 
 const retryIntervalMs = 500
 const maxControlBodyBytes = 64 * 2 ** 20
-/** For entity tags of persistent items: with the random numbers of --seed, they would repeat after a restart. */
+/** Makes entity tags of persistent items; with the random numbers of --seed, the tags would repeat after a restart. */
 const random = Math.random
 
-/** Where items outlive the process. */
+/** The place of items that outlive the process. */
 type ItemPlace = { readonly dataFile: string } | { readonly database: DatabaseSettings; readonly schema: string }
 
 /** Returns undefined if the items are in memory. */

@@ -44,11 +44,11 @@ export async function explainUnusablePorts(
       advice: 'Choose another, or leave it out for a free one.',
     }
   const explained = await Promise.all(unusable.map((port) => explain(port, settings)))
-  const taken = [...used, ...unusable.map(({ port }) => port)]
+  const unavailable = [...used, ...unusable.map(({ port }) => port)]
   const flags: Record<string, string> = {}
   for (const { flag, port } of unusable) {
-    const free = await findFreePort(host, port, taken)
-    taken.push(free)
+    const free = await findFreePort(host, port, unavailable)
+    unavailable.push(free)
     flags[flag] = `${free}`
   }
   const remedies = new Set(explained.flatMap(({ remedy }) => remedy ?? []))

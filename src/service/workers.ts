@@ -119,8 +119,8 @@ async function keepRunning(
     const hasFailed = how !== 'stopping' && monotonicNow() - startedAt < minLifeMs
     pauseMs = hasFailed ? Math.min(maxPauseMs, Math.max(minPauseMs, 2 * pauseMs)) : 0
     const when = pauseMs === 0 ? 'now' : `in ${pauseMs / 1000} s`
-    const what = how === 'stopping' ? 'is stopping' : `ended (${how})`
-    log.notice(`Worker ${current.id} ${what}; another one starts ${when}.`)
+    const change = how === 'stopping' ? 'is stopping' : `ended (${how})`
+    log.notice(`Worker ${current.id} ${change}; another one starts ${when}.`)
     if (how === 'stopping') replaced.push(current.ended)
     await sleep(pauseMs, undefined, { signal: stop }).catch(() => {})
     if (stop.aborted) break

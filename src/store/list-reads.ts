@@ -4,7 +4,7 @@ import { type ListRepresentation, type Reader, setRecent, WithdrawnError } from 
 
 /** A longer list is read in parts, so that other requests are served meanwhile. */
 export const maxWholeBytes = 2 ** 20
-/** The size of a part; one with a single item may be larger. */
+/** The size of a part. A part with a single item may be larger. */
 export const partBytes = 256 * 1024
 
 const [openingBracket, closingBracket] = [Buffer.from('['), Buffer.from(']')]
@@ -19,7 +19,7 @@ export function joinParts(parts: readonly Buffer[]): readonly Buffer[] {
 
 export const lengthOf = (buffers: readonly Buffer[]) => buffers.reduce((sum, { length }) => sum + length, 0)
 
-/** The entity tag of a list by its text, the same in every process; other requests are served meanwhile. */
+/** Returns the entity tag of a list, a hash of its text. Other requests are served meanwhile. */
 export async function hashEtag(buffers: readonly Buffer[]): Promise<string> {
   const hash = createHash('sha256')
   for (const [index, buffer] of buffers.entries()) {
@@ -97,7 +97,7 @@ interface ListReadsSettings {
 export class LongReads {
   #last: Promise<void> = Promise.resolve()
 
-  /** Calls `read`, which does not reject, when the reads before it have ended. */
+  /** Calls `read`, which must not reject, when all earlier reads have ended. */
   inTurn(read: () => Promise<void>): Promise<void> {
     this.#last = this.#last.then(read)
     return this.#last
@@ -105,8 +105,8 @@ export class LongReads {
 }
 
 /**
- * A long list costs much, and is asked for cheaply. So there is one read of a list at a time: clients that ask meanwhile
- * share the next one, which begins after they asked. Nothing is read for clients that have left.
+ * Reading a long list is expensive, requesting it is cheap. So a list is read once at a time: clients that request it
+ * meanwhile share the next read. Nothing is read for clients that have left.
  */
 export function listReads({ isLong, read, longReads }: ListReadsSettings) {
   /** The clients that wait for the next read, by space; there is an entry while the list of the space is being read. */

@@ -111,15 +111,15 @@ const etagOf = (instanceId: string, version: number) => `"${instanceId}-${versio
 /** A space with ten items takes 3,800 bytes, by measurement (`npm run bench:spaces`). */
 const collectionOverheadBytes = 2_000
 
-/** By measurement, an item takes 120 to 150 bytes more than its JSON, and the JSON 30 to 60 more than the texts of the item. */
+/** By measurement, an item takes 120 to 150 bytes more than its JSON, which takes 30 to 60 more than its texts. */
 const itemOverheadBytes = 250
 
-/** What JSON.stringify escapes in a text that is well-formed. */
+/** Matches the characters that JSON.stringify() escapes in a well-formed string. */
 const escaped = /["\\\p{Cc}]/u
 
 /**
- * Estimates the heap of a document with its JSON, which may be made later. A string with a character beyond Latin-1 takes
- * two bytes per UTF-16 code unit.
+ * Estimates the heap of a document with its JSON, which may be made later. A string with a character beyond Latin-1
+ * takes two bytes per UTF-16 code unit.
  */
 function sizeOf(key: string, item: object): number {
   let length = key.length
@@ -147,7 +147,7 @@ class Budget {
     this.#parent = parent
   }
 
-  /** Reserves `after` bytes in place of `before`; false, and no change, if that is more than there is room for. */
+  /** Reserves `after` bytes in place of `before`. If there is no room, returns false and changes nothing. */
   replace(before: number, after: number): boolean {
     if (after > before && this.#usedBytes - before + after > this.#maxBytes) return false
     if (this.#parent && !this.#parent.replace(before, after)) return false
@@ -162,21 +162,21 @@ class Budget {
   }
 }
 
-/** A list has segments of up to 256 documents or about `partBytes`. A write serializes one again; slow readers share the others. */
+/** A list has segments of so many documents or about `partBytes`. Slow readers share those that no write changes. */
 const maxSegmentItems = 256
 
 interface Segment {
   readonly entries: Entry[]
-  /** Sum of the estimated sizes of its documents. */
+  /** The sum of the estimated sizes of its documents. */
   bytes: number
-  /** Its JSON with a comma before each entry; undefined after a change. */
+  /** The JSON of the segment, with a comma before each entry; undefined after a change. */
   buffer: Buffer | undefined
 }
 
 /** A document, which is serialized when it is read for the first time after a write. */
 interface Entry {
   readonly key: string
-  /** Undefined once there is JSON. */
+  /** Undefined once `json` was made from it. */
   item: object | undefined
   json: string
   /** How many bytes of the budget the document takes. */
@@ -185,7 +185,7 @@ interface Entry {
   readonly segment: Segment
 }
 
-/** Numbers are faster than texts, as keys and to count, but not exact with more digits. */
+/** Numbers are faster than texts as keys and for counting, but inexact with more digits. */
 const maxExactDigits = 15
 const after = (number: string) => `${number.length <= maxExactDigits ? Number(number) + 1 : BigInt(number) + 1n}`
 
@@ -198,13 +198,13 @@ class MemoryCollection implements Collection {
   readonly #isNumbered: boolean
   readonly #entries = new Map<number | string, Entry>()
   #segments: Segment[] = []
-  /** Each change gets the next one. */
+  /** The version of the last change; each change increments it. */
   version: number
-  /** The list as it was sent last; undefined after a change. */
+  /** The list as it was last read; undefined after a change. */
   #list: ListRepresentation | undefined
   #lastNumber = '0'
 
-  /** Has the starting documents, as far as there is memory. They and the list get this version, changes get higher ones. */
+  /** Begins with the starting documents, as far as there is memory. They and the list get this version. */
   constructor(type: CollectionType, instanceId: string, maxItems: number, budget: Budget, version: number) {
     this.type = type
     this.budget = budget
@@ -281,7 +281,7 @@ class MemoryCollection implements Collection {
       all.sort((a, b) => (BigInt(a.key) < BigInt(b.key) ? -1 : 1))
       this.#lastNumber = `${highestNumber(documents)}`
     }
-    // The first documents of a new collection are no change.
+    // Inserting the first documents into a new collection is no change.
     if (this.#list ?? this.#entries.size > 0) this.version++
     this.#entries.clear()
     this.#segments = []
@@ -308,7 +308,7 @@ class MemoryCollection implements Collection {
     if (entry.item !== undefined) {
       entry.json = jsonOf(this.type, entry.key, entry.item)
       entry.item = undefined
-      // V8 then keeps one string in place of its parts, which would take half as much memory again.
+      // This makes V8 join the parts of the string, which would take half as much memory again.
       Buffer.byteLength(entry.json)
     }
     return entry.json

@@ -1,10 +1,10 @@
-/** Prints a line for the operator of the service; the level is `error` where something begins to fail. */
+/** Prints a line for the operator of the service; the level is `error` if something begins to fail. */
 export type Notice = (message: string, level?: 'error') => void
 
 const intervalMs = 60_000
 const maxPerInterval = 6
 
-/** Prints a few lines a minute where a state keeps changing, and then how many more changes there were. */
+/** Returns a notice for a state that may keep changing: prints a few lines a minute, then the number of others. */
 export function limitNotices(print: Notice, monotonicNow: () => number): Notice {
   let endsAt = Number.NEGATIVE_INFINITY
   let printed = 0

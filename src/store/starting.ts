@@ -11,13 +11,13 @@ import type {
   Representation,
 } from './store.ts'
 
-/** A collection of a space as a store has it. An outcome is undefined where nobody has written to the collection. */
+/** A collection as a store has it. An outcome is undefined if the collection was never written to. */
 export interface StoredCollection extends Omit<Collection, 'list' | 'create' | 'replaceAll'> {
   list(reader?: Reader): Awaitable<ListRepresentation | undefined>
   create(item: object, key?: string): Awaitable<Created | 'in-use' | Full | undefined>
   replaceAll(documents: readonly Document[], ifMatch?: IfMatch): Awaitable<ReplaceOutcome | undefined>
   isWritten(): Awaitable<boolean>
-  /** Makes the collection with the starting documents, where it does not exist, and executes the write. */
+  /** Creates the collection with the starting documents if it does not exist, then executes the write. */
   make<Outcome>(write: () => Awaitable<Outcome>): Awaitable<Outcome | Full>
 }
 
@@ -30,8 +30,8 @@ export interface StartingState {
 }
 
 /**
- * A collection of a space: until its first write, which makes it, it has the starting documents. A write that would be
- * refused there makes nothing.
+ * A collection that has the starting documents until its first write, which creates it in the store. A write that would
+ * be refused does not create it.
  */
 export class StartingCollection implements Collection {
   readonly #stored: StoredCollection
@@ -84,7 +84,7 @@ export class StartingCollection implements Collection {
     )
   }
 
-  /** A document that is not stored may be a starting document of a collection that nobody has written to. */
+  /** Finds a document, or if the collection was never written to, a starting document. */
   #find<Outcome, AtStart>(
     key: string,
     find: () => Awaitable<Outcome>,
@@ -93,13 +93,13 @@ export class StartingCollection implements Collection {
     return andThen(find(), (outcome): Awaitable<Outcome | AtStart> => {
       const document = outcome === 'not-found' ? this.#start.documents.get(key) : undefined
       if (!document) return outcome
-      // The collection may have been made after the first attempt.
+      // The collection may have been created after the first attempt.
       return andThen(this.#stored.isWritten(), (isWritten) => (isWritten ? find() : atStart(document, this.#start)))
     })
   }
 }
 
-/** Calls `next` at once where the value is there: memory and SQLite return no promise. */
+/** Calls `next` at once if the value is no promise: memory and SQLite return none. */
 function andThen<Value, Result>(value: Awaitable<Value>, next: (value: Value) => Awaitable<Result>): Awaitable<Result> {
   return value instanceof Promise ? value.then(next) : next(value)
 }

@@ -1,34 +1,34 @@
 import { createHash } from 'node:crypto'
 
 /*
- * A store keeps collections of documents in spaces, and knows nothing else of them: a profile turns its items into
- * documents. An operation is atomic and returns an outcome. It throws UnavailableError when the documents cannot be
- * reached; anything else it throws is a bug.
+ * A store keeps documents in the collections of spaces. It does not look into them: a profile turns its items into
+ * documents. An operation is atomic and returns an outcome. It throws UnavailableError if the documents cannot be
+ * reached; any other exception is a bug.
  *
- * 'changed': the document, or the list, matches none of the entity tags in If-Match. 'item-limit', 'memory-limit': the store
- * is full.
+ * 'changed': the document, or the list, matches none of the entity tags in If-Match. 'item-limit', 'memory-limit': the
+ * store is full.
  */
 
-/** Memory answers at once, a database later; callers await either. */
+/** Memory returns a value, a database a promise; callers await either. */
 export type Awaitable<T> = T | Promise<T>
 
-/** The items cannot be reached now, but maybe later. The operation may or may not have taken place. */
+/** Thrown if the items cannot be reached now, but maybe later. The operation may or may not have taken place. */
 export class UnavailableError extends Error {}
 
-/** The write may have taken place: only reading the items tells. */
+/** Thrown if a write may have taken place, which only reading the items tells. */
 export class OutcomeUnknownError extends UnavailableError {}
 
-/** The operation had no effect, and no client waits for its outcome any more. */
+/** Thrown if the operation had no effect, because no client waits for its outcome any more. */
 export class WithdrawnError extends Error {}
 
-/** The request of a client that reads a list: once it is aborted, the client has left. */
+/** The request that reads a list. It is aborted once the client has closed the connection. */
 export interface Reader {
   readonly isAborted: boolean
 }
 
-/** What a collection holds: JSON under a key. */
+/** An entry of a collection: JSON under a key. */
 export interface Document {
-  /** Where the collection numbers its documents, the number in decimal digits. */
+  /** In a collection that numbers its documents, the key is the number in decimal digits. */
   readonly key: string
   readonly json: string
   /** A10: it is never sent to a client. Only `items export` reads it, so documents in memory do without. */
@@ -57,7 +57,7 @@ export interface Representation<Json = string> {
 /** Long lists come as several buffers. */
 export type ListRepresentation = Representation<string | readonly Buffer[]>
 
-/** Undefined where the request is unconditional; else the item, or the list that is replaced, must have one of these entity tags. */
+/** The entity tags in If-Match, one of which the item, or the replaced list, must have; undefined without If-Match. */
 export type IfMatch = readonly string[] | undefined
 
 export type Full = 'item-limit' | 'memory-limit'
@@ -66,11 +66,11 @@ export type ReplaceOutcome = 'replaced' | 'changed' | Full
 
 export type Created = Representation & { readonly key: string }
 
-/** Documents by key, in the order of their numbers or of their creation (A1, B1); one that is updated keeps its place (B7). */
+/** Documents by key, in the order of their numbers or of their creation (A1, B1). An update keeps the place (B7). */
 export interface Collection {
   list(reader?: Reader): Awaitable<ListRepresentation>
   get(key: string): Awaitable<Representation | 'not-found'>
-  /** The key is that of the item, or undefined where the collection numbers its documents: a number is never reused (A4). */
+  /** `key` is undefined if the collection numbers its documents. It never reuses a number (A4). */
   create(item: object, key?: string): Awaitable<Created | 'in-use' | Full>
   /** Changes the JSON and nothing else (A10). Returns the entity tag of what this write has stored. */
   update(
@@ -79,20 +79,20 @@ export interface Collection {
     ifMatch?: IfMatch,
   ): Awaitable<Pick<Representation, 'etag'> | 'not-found' | 'changed' | Full>
   delete(key: string, ifMatch?: IfMatch): Awaitable<'deleted' | 'not-found' | 'changed' | Full>
-  /** Stores exactly these documents, or changes nothing. The next number is one more than the highest, or 1. Keys are unique. */
+  /** Stores exactly these documents, or changes nothing. The next number is the highest plus one. Keys are unique. */
   replaceAll(documents: readonly Document[], ifMatch?: IfMatch): Awaitable<ReplaceOutcome>
 }
 
-/** The space of requests that name none. */
+/** The space of requests whose path names no space. */
 export const defaultSpace = ''
 
 export interface SpaceSummary {
   readonly name: string
-  /** Number of documents by collection. One that has the starting documents is absent. */
+  /** The number of documents by collection. A collection with the starting documents is absent. */
   readonly items: Readonly<Record<string, number>>
 }
 
-/** The collections of all spaces. One that was never written to has the starting documents, and takes no room. */
+/** The collections of all spaces. Until the first write, a collection has the starting documents and takes no room. */
 export interface Spaces {
   /** This is called for each request. */
   collection(name: string, space: string): Collection
@@ -109,7 +109,7 @@ export interface CollectionSnapshot {
   readonly lastNumber: string
 }
 
-/** The collections of a space by name. One that was never written to is absent. */
+/** The collections of a space by name. A collection that was never written to is absent. */
 export type Snapshot = Readonly<Record<string, CollectionSnapshot>>
 
 /** Whether an operation has changed nothing. */
@@ -125,7 +125,7 @@ export type ItemForm = Pick<CollectionType, 'keyMember' | 'isNumbered' | 'serial
 export const jsonOf = ({ keyMember, isNumbered, serialize }: ItemForm, key: string, item: object): string =>
   isNumbered ? `{"${keyMember}":${key},${serialize(item)}}` : `{${serialize(item)}}`
 
-/** The state of a space that was never written to in a database: the same in every process. */
+/** Returns the state of a collection in a database until its first write, which is the same in every process. */
 export function startingStateOf({ startingDocuments }: CollectionType) {
   const list = `[${startingDocuments.map(({ json }) => json)}]`
   const hash = createHash('sha256').update(list).digest('hex')
@@ -137,7 +137,7 @@ export function startingStateOf({ startingDocuments }: CollectionType) {
   }
 }
 
-/** Sets a value, and deletes the one that was set first where the map is full. */
+/** Sets a value; if the map is then too large, deletes the value that was set first. */
 export function setRecent<Value>(values: Map<string, Value>, key: string, value: Value, maxSize: number): void {
   values.delete(key)
   values.set(key, value)
@@ -152,14 +152,14 @@ export const maxInt64 = `${2n ** 63n - 1n}`
 export const highestNumber = (documents: readonly Pick<Document, 'key'>[], last = '0'): bigint =>
   documents.reduce((max, { key }) => (BigInt(key) > max ? BigInt(key) : max), BigInt(last))
 
-/** Snapshots by the name of their space. One that was never written to is absent. */
+/** Snapshots by the name of their space. A space that was never written to is absent. */
 export type Snapshots = ReadonlyMap<string, Snapshot>
 
 /** The items of these spaces outlive the process. */
 export interface PersistentSpaces extends Spaces {
   /**
-   * Stores exactly these documents in these spaces, atomically. A collection that a snapshot lacks stays as it is; other
-   * spaces do, too, unless they are to be deleted.
+   * Stores exactly these documents in these spaces, atomically. Collections that a snapshot lacks stay as they are; so
+   * do other spaces, unless `deletesOthers`.
    */
   importItems(snapshots: Snapshots, deletesOthers?: boolean): Awaitable<'replaced'>
   /** Rejects when the items cannot be reached. */

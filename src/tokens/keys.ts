@@ -85,7 +85,7 @@ function algorithmsOf({ asymmetricKeyType: type, asymmetricKeyDetails }: KeyObje
 /** All algorithms for which a public key can be configured. */
 export const publicKeyAlgorithms: readonly string[] = Object.values(algorithmsByType).flat()
 
-/** Separates weak keys, which messages number as in the file, where unusable keys count, too. */
+/** Separates weak keys. Messages number them as in the file, where unusable keys count, too. */
 function separateWeakKeys(imported: readonly (VerificationKey | undefined)[]): PublicKeys {
   const keys: VerificationKey[] = []
   const weakKeys: string[] = []
@@ -107,6 +107,6 @@ function findWeakness({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): s
   return undefined
 }
 
-/** Shortens and escapes a kid, which another server has chosen. */
+/** Shortens and escapes a `kid` for a message: another server has chosen it. */
 const formatKid = (kid: string | undefined) =>
   kid === undefined ? '' : ` (kid ${escapeText(JSON.stringify(kid.slice(0, 100)))})`

@@ -27,7 +27,7 @@ export async function signToken(
     throw new Error(`token: validForSeconds must be a number, at most ${maxValidForSeconds} (ten years).`)
   const { issuer = devTokenDefaults.issuer, audiences = devTokenDefaults.audiences } = request
   const seconds = now.getTime() / 1000
-  // `exp` is in whole seconds: rounded up, so that the token is valid long enough; down for one that has expired.
+  // `exp` has whole seconds, rounded up, so that the token is valid long enough; an expired token's are rounded down.
   const expiresAt = validForSeconds > 0 ? Math.ceil(seconds + validForSeconds) : Math.floor(seconds + validForSeconds)
   const claims = {
     unique_name: name,
@@ -45,6 +45,6 @@ export async function signToken(
   return { token, claims }
 }
 
-/** Returns no claim for an empty list, and a string for a single value. */
+/** Returns a claim with these values, a single value as a string; no claim if there are no values. */
 const listClaim = (name: string, values: readonly string[] = []) =>
   values.length > 0 && { [name]: values.length === 1 ? values[0] : values }

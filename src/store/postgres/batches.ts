@@ -1,10 +1,10 @@
 import { UnavailableError, WithdrawnError } from '../store.ts'
 import type { PendingCall, Pool } from './pool.ts'
 
-/** The most that one statement creates. */
+/** The most items that one statement creates; `maxLength` is the most characters in them. */
 const maxItems = 100
 const maxLength = 2 ** 20
-/** The second statement waits in the server for the lock of the first, and so for no round trip. */
+/** The second statement waits in the server for the lock of the first, which saves a round trip. */
 const maxUnderWay = 2
 
 interface PendingItem<Item, Outcome> {
@@ -28,10 +28,10 @@ interface Queue<Item, Outcome> {
  * that come meanwhile go together with the next statement. Returns the function that creates an item.
  */
 export function createBatches<Item, Outcome>(pool: Pool, { lengthOf, create }: BatchSettings<Item, Outcome>) {
-  /** By space, as long as a statement is under way. */
+  /** The queues by space. A queue exists while one of its statements is under way. */
   const queues = new Map<string, Queue<Item, Outcome>>()
 
-  /** Whether the client has not been told that it takes too long. */
+  /** Whether the client still waits: it has not been told that the call takes too long. */
   const isPending = ({ call }: PendingItem<Item, Outcome>): boolean => pool.isPending(call)
 
   async function sendNext(space: string, queue: Queue<Item, Outcome>): Promise<void> {
@@ -51,9 +51,9 @@ export function createBatches<Item, Outcome>(pool: Pool, { lengthOf, create }: B
       const outcomeOf = await create(space, items, () => batch.every(isPending))
       for (const { item, call } of batch) pool.resolve(call, outcomeOf(item))
     } catch (error) {
-      // An item whose client was told that it takes too long is never created: the others go with the next statement.
+      // A client was told that its call takes too long: its item is never created. The next statement has the others.
       if (error instanceof WithdrawnError) queue.waiting.unshift(...batch.filter(isPending))
-      // Nothing was created: an item that the database refuses must not make the others fail.
+      // Nothing was created. Each item is sent alone, so that one which the database refuses does not make others fail.
       else if (batch.length > 1 && !(error instanceof UnavailableError))
         for (const pending of batch) await send(space, queue, [pending])
       else for (const { call } of batch) pool.reject(call, error)

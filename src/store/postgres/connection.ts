@@ -15,13 +15,13 @@ const keepAliveDelayMs = 10_000
 const endTimeoutMs = 1_000
 /** PostgreSQL ends a transaction whose client sends nothing for this time, so that its locks do not stay. */
 const idleTimeoutMs = 5_000
-/** How long other hosts may take to respond after the first that accepts writes: another may be a newer primary. */
+/** After a first host that accepts writes, others may take this long to respond: one may be a newer primary. */
 const newerPrimaryTimeoutMs = 500
 
 export interface DatabaseConnection {
   readonly client: Client
   readonly socket: Socket
-  /** Closes the socket at once, and the statements are rejected. The signal of `connect` does the same. */
+  /** Closes the socket at once, which rejects its statements. The signal of `connect` does the same. */
   destroy(): void
 }
 
@@ -35,7 +35,7 @@ export async function connect(
   try {
     return await connectWith(database, host, signal, tlsOptions(host, database))
   } catch (error) {
-    // As in libpq: an unencrypted connection is tried where an encrypted one fails.
+    // If an encrypted connection fails, an unencrypted one is tried, as in libpq.
     if (mode !== 'prefer' || sqlStateOf(error) !== undefined || signal.aborted) throw error
     return connectWith(database, host, signal)
   }
@@ -79,7 +79,7 @@ function onAbort(signal: AbortSignal, listener: () => void): () => void {
   return () => signal.removeEventListener('abort', listener)
 }
 
-/** Rejects when the socket fails or is closed before. */
+/** Resolves with the argument of the event. Rejects if the socket fails or is closed first. */
 const emitted = (socket: Socket, event: string) =>
   new Promise<unknown>((resolve, reject) => {
     socket.once(event, resolve)
@@ -87,7 +87,7 @@ const emitted = (socket: Socket, event: string) =>
     socket.once('close', () => reject(new Error('Connection terminated')))
   })
 
-/** SSLRequest: its length and a code. */
+/** The message SSLRequest: its length and a code. */
 const sslRequest = Buffer.from([0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f])
 
 async function encrypt(socket: Socket, tls: ConnectionOptions): Promise<Socket> {
@@ -142,7 +142,7 @@ async function withSignal<T>(stop: AbortSignal, use: (end: AbortController) => P
   }
 }
 
-/** Runs `use` on a connection of its own. */
+/** Runs `use` on a new connection, which is closed afterwards. */
 export const withConnection = <T>(
   database: DatabaseSettings,
   host: Host,
@@ -163,11 +163,11 @@ export const withConnection = <T>(
     }
   })
 
-/** Waits for the server to close the connection, but not for long. */
+/** Closes the connection, and waits shortly until the server has closed it, too. */
 export const endClient = (client: Client) =>
   Promise.race([client.end(), sleep(endTimeoutMs, undefined, { ref: false })])
 
-/** Commits what `run` did, or nothing; throws OutcomeUnknownError where that is not known. The time limit is for each statement. */
+/** Commits the statements of `run`, or none; OutcomeUnknownError if that is unknown. `timeoutMs` limits each one. */
 export async function inTransaction<T>(
   client: Client,
   run: () => Promise<T>,
@@ -192,9 +192,9 @@ export async function inTransaction<T>(
 /** A server that accepts writes. */
 export interface Primary {
   readonly host: Host
-  /** Each promotion of a standby starts a new one. 0: there is one host, or it cannot tell. */
+  /** Each promotion of a standby starts a new timeline. 0 if there is one host, or if the server does not tell. */
   readonly timeline: number
-  /** Commits of this role wait for a synchronous standby. */
+  /** Whether commits of this role wait for a synchronous standby. */
   readonly commitsWait: boolean
 }
 
@@ -230,7 +230,7 @@ async function readPrimary(client: Client, host: Host, hasOthers: boolean, minTi
   return { host, timeline, commitsWait: (await selectIfSupported(client, waiting)) === true }
 }
 
-/** Undefined where the server does not support the expression. */
+/** Returns undefined if the server does not support the expression. */
 export async function selectIfSupported(client: Client, expression: string): Promise<unknown> {
   try {
     return (await client.query(`select ${expression} as value`)).rows[0]?.value

@@ -14,15 +14,15 @@ const hasState = (pattern: RegExp) => (error: unknown) => pattern.test(sqlStateO
 
 export const isReadOnlyTransaction = hasState(/^25006$/)
 
-/** Rolled back, and may succeed when sent again: serialization failure, deadlock, a key that was created meanwhile. */
+/** Whether a repetition may succeed after the rollback: serialization failure, deadlock, a key created meanwhile. */
 export const isConflict = hasState(/^(?:40001|40P01|23505)$/)
 
-/** The statement had no effect, and may succeed: a conflict, or the transaction was read-only, or its name was wrong. */
+/** Whether the statement had no effect, and may succeed later: conflict, read-only transaction, wrong name. */
 export const mayBeRetried = (error: unknown) => isConflict(error) || isReadOnlyTransaction(error) || isNameError(error)
 
 /**
- * The name does not stand for the statement as it was prepared: a connection pooler has passed it on to another server
- * connection, the statement that was to prepare it has failed, or a table was altered.
+ * Whether the server does not know the name of a prepared statement, or knows another statement by it: a pooler used
+ * another server connection, preparing it has failed, or a table was altered.
  */
 export const isNameError = (error: unknown) =>
   /^(?:26000|42P05)$/.test(sqlStateOf(error) ?? '') ||
@@ -34,40 +34,40 @@ export const isNameError = (error: unknown) =>
  */
 const leavesSession = hasState(/^(?!08|25P0[34]|57P|XX000)./)
 
-/** A distributed database reports a connection exception where it has lost a node: other rows can be reached. */
+/** A distributed database also reports a connection exception if it has lost one node; others still respond. */
 export const leavesConnectionUsable = (error: unknown) =>
   leavesSession(error) || (error instanceof DatabaseError && /^08/.test(error.code ?? '') && error.severity === 'ERROR')
 
-/** The statement may have been executed: statement_completion_unknown, or a connection was lost. */
+/** Whether the statement may have been executed: statement_completion_unknown, or a lost connection. */
 export const isOutcomeUnknown = (error: unknown) => sqlStateOf(error) === '40003' || !leavesSession(error)
 
-/** The server responds, but accepts no further connection. While it starts or stops (57), it has no others, either. */
+/** Whether the server refuses one more connection, but keeps the open ones; not while it starts or stops (57). */
 export const isRefusal = (error: unknown) => error instanceof ProtocolError || /^(?!57)./.test(sqlStateOf(error) ?? '')
 
-/** The server lacks disk space or memory, cannot read its files, or has found them damaged. */
+/** Whether the server lacks disk space or memory, cannot read its files, or has found them damaged. */
 export const isStorageError = hasState(/^(?:53[12]|58|XX00[12])/)
 
-/** A table, column or schema is missing: another version of the program has other tables. */
+/** Whether a table, column or schema is missing, because another version of the program has other tables. */
 export const isMissing = hasState(/^(?:42P01|42703|3F000)$/)
 
-/** Another transaction holds a lock. */
+/** Whether another transaction holds a lock. */
 export const isLocked = hasState(/^55P03$/)
 
-/** A lock was not available in time. */
+/** Whether a lock was not available in time. */
 export const isLockTimeout = hasState(/^(?:55P03|57014)$/)
 
-/** A number is greater than its type holds. */
+/** Whether a number is too large for its type. */
 export const isOutOfRange = hasState(/^22003$/)
 
-/** The server lacks what was asked for: it is only compatible with PostgreSQL, or does not allow it. */
+/** Whether the server does not support or allow the statement: it may only be compatible with PostgreSQL. */
 export const isUnsupported = hasState(/^(?:0A|42|55)/)
 
-/** User, password, database or privileges: somebody has to change the settings. */
+/** Whether user, password, database or privileges are wrong, so that a person has to change the settings. */
 export const isSettingError = hasState(/^(?:28|3D|42)/)
 
 /**
- * SQLSTATE classes: connection, transaction state, statement name, rollback, resources, operator intervention, system error,
- * internal error.
+ * Matches SQLSTATEs of these classes: connection, transaction state, statement name, rollback, resources, operator
+ * intervention, system error, internal error.
  */
 const unavailableClasses = /^(?:08|25|26|40|53|57|58|XX)/
 
@@ -79,7 +79,7 @@ export function toStoreError(error: unknown): Error {
   return new UnavailableError(`${reasonOf(error)}.`, { cause: error })
 }
 
-/** Which of the errors of all hosts is reported: wrong settings first, then servers that answer, then those that do not. */
+/** Selects the error to report: wrong settings first, then errors that a server reported, then unreachable servers. */
 export function mainError(error: unknown): unknown {
   if (!(error instanceof AggregateError)) return error
   const errors: unknown[] = error.errors
@@ -89,7 +89,7 @@ export function mainError(error: unknown): unknown {
   return errors.find(isSettingError) ?? (readOnly.length ? all : (errors.find(sqlStateOf) ?? errors[0]))
 }
 
-/** The driver's own errors have no code. */
+/** Sentences for the driver's own errors, which have no code. */
 const driverMessages: Readonly<Record<string, string>> = {
   'timeout expired': 'The server does not respond',
   'Connection terminated': 'The server closed the connection',

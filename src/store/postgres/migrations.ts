@@ -7,7 +7,7 @@ import type { TablesVersion } from './pool.ts'
 import { type Tables, tablesOf } from './snapshots.ts'
 import { prepared } from './statements.ts'
 
-/** The SQL expression of a table of a version. */
+/** Returns the SQL expression for a table of a version. */
 type TableOf = (name: string) => string
 
 /** Leads from a version of the tables to the next one. */
@@ -84,13 +84,13 @@ export const tablesVersion = (schema: string): TablesVersion => ({
   needed: schemaVersion,
 })
 
-/** Moving any number of items. */
+/** A migration may move any number of items. */
 export const moveTimeoutMs = 600_000
 const maxAttempts = 10
 
 /**
- * Makes the tables and the default space where there are none. Returns whether those of an older version have to be
- * migrated. Several instances may do so at once.
+ * Creates the tables and the default space if they are missing. Returns whether tables of an older version have to be
+ * migrated. Several instances may call this at once.
  */
 export async function prepareTables(
   client: Client,
@@ -138,7 +138,7 @@ function assertSupported(schema: string, version: number): void {
     )
 }
 
-/** The tables of this program: those of an older version as queries that return the same. Changes nothing. */
+/** Returns the tables of this version, as queries if the schema has an older version. Changes nothing. */
 export async function findTables(client: Client, schema: string): Promise<Tables> {
   const { newest } = await readVersions(client, schema).catch((error: unknown) => {
     if (!isOfOthers(error)) throw error
@@ -163,7 +163,7 @@ async function tablesFrom(client: Client, version: number, tableOf: TableOf): Pr
   return tablesOf(latest)
 }
 
-/** Brings tables of an older version to that of this program. Several instances may do so at once. */
+/** Migrates tables of an older version to this one. Several instances may call this at once. */
 export const migrate = (
   client: Client,
   schema: string,
@@ -182,12 +182,12 @@ export const migrate = (
     // An interrupted migration may have left tables of any version.
     for (const name of steps.flatMap(({ replaces }) => replaces.flatMap((old) => [retired(old), old])))
       await client.query(`drop table if exists "${schema}".${name}`)
-    // Until then, the next start goes on where this one has ended.
+    // As long as the older version is there, the next start continues an unfinished migration.
     await client.query(`delete from "${schema}".version where version < $1`, [schemaVersion])
     await makeDefaultSpace(client)
   })
 
-/** The name of an old table once no old instance may use it. */
+/** Returns the name that a table gets so that instances of an older version can no longer use it. */
 const retired = (name: string) => `old_${name}`
 
 /** Old instances get errors from the moment at which their tables have other names: what they have written is all there. */
@@ -214,7 +214,7 @@ async function moveItems(client: Client, schema: string, version: number, replac
     client,
     async () => {
       await client.query(`set local lock_timeout = ${statementTimeoutMs}`)
-      // Before all that reads: what is written while this waits is moved, too, whatever the isolation level.
+      // Before the first query: so rows that are written while this waits are moved, too, at any isolation level.
       await client.query(`lock table ${names} in access exclusive mode`)
       await makeTables()
       await move()
@@ -223,7 +223,7 @@ async function moveItems(client: Client, schema: string, version: number, replac
   )
 }
 
-/** Databases that cannot lock a table commit before DDL: there the statements are executed one by one. */
+/** Whether the database can lock a table. If not, it commits before DDL, and statements are executed one by one. */
 async function canLock(client: Client, schema: string): Promise<boolean> {
   try {
     await inTransaction(client, () => client.query(`lock table "${schema}".version in access exclusive mode nowait`))
@@ -235,11 +235,11 @@ async function canLock(client: Client, schema: string): Promise<boolean> {
   }
 }
 
-/** Locks out other instances: their insert waits for this one and then fails. */
+/** Inserts the version, which keeps other instances out: their insert waits for this one and then fails. */
 const insertVersion = (client: Client, schema: string, version: number) =>
   client.query(`insert into "${schema}".version values ($1)`, [version])
 
-/** Waits as long as another instance migrates. */
+/** Returns the versions as soon as no other instance migrates. */
 const waitForVersions = (client: Client, schema: string) =>
   inTransaction(
     client,
@@ -250,7 +250,7 @@ const waitForVersions = (client: Client, schema: string) =>
     moveTimeoutMs,
   )
 
-/** 0: there is none. Of two, the older one was left by a migration that has not ended. */
+/** Returns zeros if there is no version. The two differ until the migration from the older version has ended. */
 async function readVersions(client: Client, schema: string): Promise<{ oldest: number; newest: number }> {
   const { rows } = await client.query(
     `select coalesce(min(version), 0) as oldest, coalesce(max(version), 0) as newest from "${schema}".version`,
@@ -273,9 +273,9 @@ async function retryRaces<T>(run: () => Promise<T>): Promise<T> {
     }
 }
 
-/** There is no such table, or it is one of another program; not: insufficient_privilege. */
+/** Whether there is no such table, or it belongs to another program. A missing privilege is neither. */
 const isOfOthers = (error: unknown) => /^(?:3F|42(?!501))/.test(sqlStateOf(error) ?? '')
 
-/** Another instance created, creates or has removed the same object. */
+/** Whether another instance creates, has created or has removed the same object. */
 const isLostRace = (error: unknown) =>
   isConflict(error) || isMissing(error) || ['42P06', '42P07', '42710', 'XX000'].includes(sqlStateOf(error) ?? '')

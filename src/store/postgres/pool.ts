@@ -18,7 +18,7 @@ import { Server } from './server.ts'
 import type { PreparedStatement, RowCount, SqlParameters, StatementCall } from './statements.ts'
 import type { DatabaseSettings } from './url.ts'
 
-/** Calls without an outcome. */
+/** The limit of calls without an outcome. */
 const maxPending = 1_000
 /** A call has this time until its outcome, waiting and retries included. */
 const totalTimeoutMs = 5_500
@@ -27,7 +27,7 @@ const downTimeoutMs = 1_000
 const checkIntervalMs = 250
 /** How often the primary is looked for while the database is down or does not respond. */
 const probeIntervalMs = 500
-/** How often it is looked for otherwise, where there are several hosts: a newer primary may have superseded the server. */
+/** Otherwise, if there are several hosts, a newer primary is looked for at this interval. */
 const monitorIntervalMs = 5_000
 /** A statement that had no effect is sent this often. */
 const maxAttempts = 10
@@ -36,7 +36,7 @@ const transactionTimeoutMs = 15_000
 /** A transaction that gets no response for this time is reported. */
 const silenceMs = 3_000
 
-/** Which version the tables have, and which one the program needs. */
+/** The statement that reads the version of the tables, and the version that the program needs. */
 export interface TablesVersion {
   readonly select: PreparedStatement
   readonly needed: number
@@ -49,7 +49,7 @@ export interface PoolOptions {
   readonly random: () => number
 }
 
-/** A caller waits for the outcome. The call is rejected when there is none in time. */
+/** A call whose caller waits for the outcome. It is rejected after `totalTimeoutMs`. */
 export interface PendingCall<Outcome> {
   readonly startedAt: number
   resolve(outcome: Outcome): void
@@ -64,11 +64,11 @@ interface QueryCall extends PendingCall<QueryResult>, StatementCall {
  * Where statements are sent. A probe that finds a primary leads
  *
  * - from `down` to `up`;
- * - from `up` to `up` with another server, where that one has superseded the server in use, or this one does not respond;
- * - from `up` to `up` with new connections to the same server, where it is silent but accepts them. The old connections
+ * - from `up` to `up` with the found server, if it has superseded the server in use, or the latter does not respond;
+ * - from `up` to `up` with new connections to the same server, if it is silent but accepts them. The old connections
  *   are `retired`, until each call that was sent on them has an outcome.
  *
- * A probe that finds no primary leads from `up` to `down`, where the server in use does not respond, either.
+ * A probe that finds no primary leads from `up` to `down` if the server in use does not respond, either.
  */
 type State =
   | { readonly name: 'up'; readonly server: Server; readonly retired?: Server | undefined }
@@ -105,8 +105,8 @@ export class Pool {
   }
 
   /**
-   * Executes one statement, and again only when it certainly had no effect. Throws UnavailableError in bounded time, and
-   * WithdrawnError where the statement is no longer wanted when it is to be sent.
+   * Executes one statement, and repeats it only if it certainly had no effect. Throws UnavailableError in bounded time,
+   * and WithdrawnError if `isWanted` returns false before the statement is sent.
    */
   query(
     statement: PreparedStatement,
@@ -121,7 +121,7 @@ export class Pool {
     })
   }
 
-  /** Begins a call that is sent together with others in one statement: its time is limited, and it counts as pending. */
+  /** Begins a call that shares a statement with others. It counts as pending, and its time is limited. */
   pending<Outcome>(execute: (call: PendingCall<Outcome>) => void): Promise<Outcome> {
     return new Promise((resolve, reject) => {
       const call = { startedAt: this.#options.monotonicNow(), resolve, reject }
@@ -141,7 +141,7 @@ export class Pool {
     if (this.#pending.delete(call)) call.reject(typeof reason === 'string' ? new UnavailableError(reason) : reason)
   }
 
-  /** Executes a transaction on a connection of its own, and again after a conflict. Each statement has the same time limit. */
+  /** Executes a transaction on a new connection; repeats it after a conflict. `timeoutMs` limits each statement. */
   async transaction<T>(execute: (client: Client) => Promise<T>, timeoutMs = transactionTimeoutMs): Promise<T> {
     if (!this.#state.server) throw new UnavailableError('The database is down.')
     const { primary } = this.#state.server
@@ -159,7 +159,7 @@ export class Pool {
     }
   }
 
-  /** Throws UnavailableError where the database cannot be reached, or has the tables of another version. */
+  /** Throws UnavailableError if the database cannot be reached, or its tables have another version. */
   async check(): Promise<void> {
     if (!this.#version) return
     const { select, needed } = this.#version
@@ -170,7 +170,7 @@ export class Pool {
     throw new UnavailableError(reason)
   }
 
-  /** Waits for statements that were sent, but not for long. */
+  /** Closes the connections, after waiting shortly for statements that were sent. */
   async close(): Promise<void> {
     this.#closed.abort()
     clearInterval(this.#timer)
@@ -199,11 +199,11 @@ export class Pool {
     else this.#waiting.add(call)
   }
 
-  /** Returns false where the call has to wait. */
+  /** Returns false if the call has to wait. */
   #send(call: QueryCall, now: number): boolean | undefined {
     return this.#state.server?.send(call, now, (error, result) => {
       if (result) {
-        // The version says nothing about the items.
+        // A successful read of the version does not mean that items can be read.
         if (call.statement !== this.#version?.select) this.#failuresOf(call).succeeded()
         this.resolve(call, result)
       } else this.#onError(call, error)
@@ -232,7 +232,7 @@ export class Pool {
     else setTimeout(() => this.#sendOrWait(call, this.#options.monotonicNow()), this.#retryDelayMs(call.attempts))
   }
 
-  /** Another version of the program has migrated the tables, or somebody has deleted them. */
+  /** Rejects the call, because the tables were migrated by another version of the program, or deleted. */
   async #onMissing(call: QueryCall, error: Error): Promise<void> {
     const checked = call.statement === this.#version?.select ? undefined : this.check()
     const reason = (await checked?.catch((found: Error) => found)) ?? error
@@ -265,7 +265,7 @@ export class Pool {
     return { name: 'up', server, retired }
   }
 
-  /** Probes may overlap: one that gets no response must not hold up the next. */
+  /** Looks for the primary. Probes may overlap: a probe without a response must not delay the next probe. */
   #probe(now: number): void {
     this.#lastProbeAt = now
     const { server } = this.#state
@@ -311,12 +311,12 @@ export class Pool {
       retired?.destroy()
       this.#state = { name: 'down', since: monotonicNow() }
     }
-    // The reasons of one outage may differ: another line is worth printing only where the settings are wrong.
+    // Errors may differ during an outage: a second line is printed only if the settings are wrong.
     const isRejected = isSettingError(mainError(error))
     this.#log(describeDatabaseError(error, database), isRejected ? 'rejected' : 'down', 'error')
   }
 
-  /** Prints a line, unless the last one said the same. */
+  /** Prints a line, unless the last line had the same meaning. */
   #log(message: string, meaning = message, level?: 'error'): void {
     if (meaning !== this.#logged) this.#options.notice(message, level)
     this.#logged = meaning

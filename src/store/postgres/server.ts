@@ -30,22 +30,22 @@ const unnamedTimeMs = 60_000
  * - `silent`: a statement, or opening the first connection, has taken 2 s. The server may be gone.
  * - `lost`: a connection was lost, or the server has become read-only. Nothing is sent.
  *
- * `check` leads from each of the first three to another. An error leads from these to `lost`, and from there the discovery
- * that the server is still the primary, `found`, leads to one of the three.
+ * `check` changes between the first three by the time without a response. An error leads to `lost`. `found` leads back
+ * to one of the three, after a probe has shown that the server is still the primary.
  */
 type ServerState = 'prompt' | 'slow' | 'silent' | 'lost'
 
 interface ServerEvents {
-  /** There is a new connection. */
+  /** Called when there is a new connection. */
   opened(): void
-  /** The state is `lost` now. */
+  /** Called when the state becomes `lost`. */
   lost(): void
 }
 
 interface PooledConnection extends DatabaseConnection {
   /** The number of statements without a result. */
   sent: number
-  /** When a name did not stand for the statement that was prepared; undefined while names can be used. */
+  /** When the name of a prepared statement first failed; undefined as long as names work. */
   unnamedSince: number | undefined
 }
 
@@ -58,7 +58,7 @@ export class Server {
   /** Calls without a result, the oldest first, and when they were sent. */
   readonly #sent = new Map<object, number>()
   readonly #connections = new Set<PooledConnection>()
-  /** Closes all connections, those that are being opened, too. */
+  /** Its signal closes all connections, also those that are being opened. */
   readonly #destroyed = new AbortController()
   #opening = 0
   #openingSince = 0
@@ -70,7 +70,7 @@ export class Server {
     this.#events = events
   }
 
-  /** False where the database may have another primary, or be down. */
+  /** False if the database may have another primary, or be down. */
   get responds(): boolean {
     return this.#state === 'prompt' || this.#state === 'slow'
   }
@@ -94,7 +94,7 @@ export class Server {
     }
   }
 
-  /** The server is still the primary. */
+  /** Called when a probe has found that the server is still the primary. */
   found(now: number): void {
     const [oldest = now] = this.#sent.values()
     const openingSince = this.#opening > 0 && !this.isConnected ? this.#openingSince : now
@@ -108,7 +108,7 @@ export class Server {
     this.#events.lost()
   }
 
-  /** Returns false, and sends nothing, where the call has to wait. */
+  /** Sends a statement. Returns false, without sending it, if the call has to wait. */
   send(call: StatementCall, now: number, done: (error: unknown, result?: QueryResult) => void): boolean {
     const connection = this.#state === 'lost' ? undefined : this.#findConnection(now)
     if (!connection) return false
@@ -117,7 +117,7 @@ export class Server {
     this.#sent.set(call, now)
     connection.sent++
     corkUntilEndOfTurn(connection)
-    // What is sent again may have failed because of its name.
+    // A statement that is sent again may have failed because of its name.
     const query = connection.unnamedSince === undefined && call.attempts === 1 ? statement.named : statement.unnamed
     connection.client.query(query, parameters, (error: unknown, result: QueryResult) => {
       connection.sent--
@@ -132,7 +132,7 @@ export class Server {
     return true
   }
 
-  /** Returns an idle connection. Where there is none, opens another, and returns one with statements where it may pipeline. */
+  /** Returns an idle connection. If none is idle, opens another, and returns a busy one if statements are pipelined. */
   #findConnection(now: number): PooledConnection | undefined {
     let best: PooledConnection | undefined
     for (const connection of this.#connections) {
@@ -157,14 +157,14 @@ export class Server {
       },
       () => {
         this.#opening--
-        // A server that takes no more connections is used on those that it took.
+        // If the server refuses more connections, the open ones stay in use.
         if (this.isConnected) this.#openAfter = now + reconnectDelayMs
         else this.#lose()
       },
     )
   }
 
-  /** Waits for statements that were sent, but not for long. */
+  /** Closes the connections, after waiting shortly for statements that were sent. */
   async end(): Promise<void> {
     await Promise.all([...this.#connections].map(({ client }) => endClient(client)))
     this.destroy()

@@ -19,18 +19,18 @@ export const tablesOf = (table: (name: string) => string) => ({
 
 export type Tables = ReturnType<typeof tablesOf>
 
-/** The column with the key of a document: a number is its place. */
+/** Returns the column with the keys of documents: a numbered document has its number in `place`. */
 export const keyColumnOf = ({ isNumbered }: CollectionType) => (isNumbered ? 'place' : 'key')
 
-/** A key as it is stored: it can be longer than an index entry allows. */
+/** Returns a key as it is stored: as a hash, because a key can be longer than an index entry may be. */
 export const hashOf = (key: string) => createHash('sha256').update(key).digest()
 
 const columns = 'space, place, key, content, secret'
 
-/** The values of these columns. */
+/** The values of `columns`. */
 type Row = readonly [string, string, Buffer | null, string, string | null]
 
-/** Documents without numbers get the places after the last one. */
+/** Returns the rows of documents. Documents without numbers get the places after `last`. */
 const rowsOf = (type: CollectionType, space: string, documents: readonly Document[], last = 0n): Row[] =>
   documents.map(({ key, json, secret }, index) =>
     type.isNumbered
@@ -38,21 +38,21 @@ const rowsOf = (type: CollectionType, space: string, documents: readonly Documen
       : [space, `${last + BigInt(index + 1)}`, hashOf(key), json, secret],
   )
 
-/** The parameters of `insertRows`: $1 to $5. */
+/** Returns the parameters $1 to $5 of `insertRows`. */
 const columnsOf = (rows: readonly Row[]): SqlParameters =>
   [0, 1, 2, 3, 4].map((column) => rows.map((row) => row[column] ?? null))
 
-/** The version is $6. */
+/** Inserts rows from $1 to $5, with the version $6. */
 const insertRows = ({ documents }: Tables, { name }: CollectionType) =>
   `insert into ${documents} (collection, version, ${columns})
     select '${name}', $6::bigint, ${columns}
     from unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[], $5::text[]) as new (${columns})`
 
-/** The last place of a collection that has exactly these documents. */
+/** Returns the last place of a collection that has exactly these documents. */
 const lastPlaceOf = (type: CollectionType, { documents, lastNumber }: CollectionSnapshot, last = 0n) =>
   type.isNumbered ? highestNumber(documents, lastNumber) : last + BigInt(documents.length)
 
-/** Makes a collection with its starting documents, where it does not exist. */
+/** Creates a collection with its starting documents if it does not exist. */
 export const makeCollection = (tables: Tables, type: CollectionType) =>
   `with made as (insert into ${tables.collections} (space, collection, last) values ($7, '${type.name}', $8)
       on conflict (space, collection) do nothing returning space)
@@ -85,7 +85,7 @@ export async function replaceItems(
     const replaced = [...snapshots].flatMap(([space, { [name]: snapshot }]) => (snapshot ? [{ space, snapshot }] : []))
     const spaces = replaced.map(({ space }) => space)
     if (spaces.length === 0) continue
-    // Creates wait for these rows until the end of the transaction.
+    // Locks these rows, so that statements which create items wait for the end of the transaction.
     const { rows } = await client.query(
       `insert into ${collections} as existing (space, collection, last)
         select space, '${name}', 0 from unnest($1::text[]) as new (space)
@@ -115,7 +115,7 @@ export async function replaceItems(
   return 'replaced'
 }
 
-/** Many documents take several statements: PostgreSQL would end the transaction while it waits for a long one. */
+/** Many documents take several statements: while a long one is sent, PostgreSQL would end the transaction. */
 const batchLength = 2 ** 20
 
 function* batchesOf(rows: readonly Row[]): Iterable<Row[]> {
@@ -132,7 +132,7 @@ function* batchesOf(rows: readonly Row[]): Iterable<Row[]> {
   if (batch.length > 0) yield batch
 }
 
-/** Reads the documents of this space, or of all. */
+/** Reads the documents of this space, or of all spaces if it is undefined. */
 export async function readItems(
   client: Client,
   { collections, documents }: Tables,
@@ -171,7 +171,7 @@ export async function listSpaces(client: Client, { collections, documents }: Tab
 }
 
 export async function deleteSpace(client: Client, { collections, documents }: Tables, space: string): Promise<void> {
-  // Creates wait for these rows until the end of the transaction.
+  // Locks these rows, so that statements which create items wait for the end of the transaction.
   await client.query(`update ${collections} set last = last where space = $1`, [space])
   for (const table of [documents, collections]) await client.query(`delete from ${table} where space = $1`, [space])
 }

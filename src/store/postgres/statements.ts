@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { QueryResult } from 'pg'
 
-/** A statement, and what the server can return for it: any other result belongs to another statement. */
+/** A statement and its possible results: any other result that the server returns belongs to another statement. */
 export interface PreparedStatement {
   readonly text: string
   readonly command: string
@@ -35,7 +35,7 @@ export function prepared(
 ): PreparedStatement {
   const hash = createHash('sha256').update(text).digest('hex').slice(0, 32)
   const types = read && { getTypeParser: () => read }
-  // At the beginning of a line: a statement may begin with the clause "with".
+  // The command is at the beginning of a line, because a `with` clause may come first.
   const [command = 'select'] = /^ *(?:insert|update|delete)\b/m.exec(text)?.map((word) => word.trim()) ?? []
   return {
     text,
@@ -48,7 +48,7 @@ export function prepared(
   }
 }
 
-/** The driver copies own members for each call, which would cost more than the rest of a call; it reads inherited ones. */
+/** Returns an object with inherited members: the driver copies own ones, which would more than double a call's time. */
 const inherited = (config: object): object => Object.create(config)
 
 type SqlValue = string | number | boolean | Buffer | null

@@ -51,19 +51,19 @@ interface PostgresOptions extends PoolOptions {
   readonly stop: AbortSignal
 }
 
-/** Connecting, and making the tables. */
+/** The time limit for connecting and creating the tables. */
 const openTimeoutMs = 15_000
 
-/** Documents in PostgreSQL, for any number of instances. Throws when the database cannot be used. */
+/** Opens documents in PostgreSQL, which any number of instances may share. Throws if the database cannot be used. */
 export async function postgresSpaces(
   { schema, migrates = false, stop, ...options }: PostgresOptions,
   types: readonly CollectionType[],
 ): Promise<PersistentSpaces> {
   const { database, notice, random } = options
-  // Random, so that no version is used twice, even by several instances or after items were imported, reset or restored.
+  // Random, so that no version is used twice: neither by several instances nor after an import, reset or restore.
   const newVersion = () => `${Math.floor(random() * 2 ** 52)}`
   const tables = tablesOf((name) => `"${schema}".${name}`)
-  /** At every start, because the database may be older than one of the types. */
+  /** Called at every start, because a type may be newer than the database. */
   const makeDefaultSpace = async (client: Client) => {
     for (const type of types) await client.query(makeCollection(tables, type), startingRows(type, defaultSpace))
   }
@@ -108,7 +108,7 @@ export async function postgresSpaces(
   }
 }
 
-/** The documents of this space, or of all, in tables of any version, which stay as they are. */
+/** Reads the documents of this space, or of all, from tables of any version, without changing them. */
 export async function exportItems(
   { schema, stop, ...options }: PostgresOptions,
   types: readonly CollectionType[],
@@ -117,7 +117,7 @@ export async function exportItems(
   const pool = new Pool(options, await findPrimary(options.database, 0, stop))
   try {
     return await pool.transaction(async (client) => {
-      // Each statement sees the same.
+      // All statements read the same snapshot.
       await client.query('set transaction isolation level repeatable read, read only')
       return readItems(client, await findTables(client, schema), types, space)
     }, moveTimeoutMs)
@@ -140,11 +140,11 @@ interface NewDocument {
   readonly key: string | undefined
   readonly item: object
   readonly version: string
-  /** Its JSON; after the number where it gets one. */
+  /** The JSON of the item; if it gets a number, the part after that number. */
   readonly content: string
 }
 
-/** The documents of a type in all spaces. */
+/** Opens the documents of a type in all spaces. */
 function openType(
   { pool, tables, longReads, newVersion }: Context,
   type: CollectionType,
@@ -202,7 +202,7 @@ function openType(
   const known = new KnownLists<string>()
   const list = listReads({
     read: readList,
-    // A list that was never read here may be short: it does not wait for others.
+    // A list of unknown size may be short, so it does not wait for long ones.
     isLong: (space) => (known.get(space)?.bytes ?? 0) > maxWholeBytes,
     longReads,
   })
@@ -210,7 +210,7 @@ function openType(
   const isWritten = async (space: string): Promise<boolean> =>
     space === defaultSpace || (await pool.query(selectWritten, [space])).rows[0].written
 
-  /** Returns one text where the list was short when it was read last, else parts. */
+  /** Returns the list as one text if it was short when it was last read, otherwise in parts. */
   async function selectJson(space: string, isWanted: () => boolean): Promise<string | readonly Buffer[]> {
     if ((known.get(space)?.bytes ?? Number.POSITIVE_INFINITY) > maxWholeBytes) {
       const { rows } = await pool.query(selectParts, [space], undefined, isWanted)
@@ -261,7 +261,7 @@ function openType(
       const attempt = async () => (await pool.query(create, parameters, [min, count], isWanted)).rows
       try {
         let rows = await attempt()
-        // All keys are in use, or the collection did not exist.
+        // All keys are in use, or the collection does not exist yet.
         if (rows.length === 0 && space !== defaultSpace) {
           if (!(await isWritten(space))) return () => undefined
           rows = await attempt()
@@ -274,7 +274,7 @@ function openType(
           return { key, json: jsonOf(type, key, item), etag: etagOf(version) }
         }
       } catch (error) {
-        // A4: there is no next number.
+        // A4: the last number is the highest possible one.
         if (isOutOfRange(error) && count === 1) return () => 'item-limit'
         throw error
       }
@@ -289,8 +289,8 @@ function openType(
   }
 
   /**
-   * Changes the document that has the key and one of the entity tags. Where there is none, another statement finds out
-   * why. A change between the two makes no difference: no version is used twice.
+   * Changes the document that has the key and one of the entity tags. If there is none, another statement finds out
+   * why. A change between the two makes no difference, because no version is used twice.
    */
   async function change<Changed>(
     changed: Changed,
@@ -300,7 +300,7 @@ function openType(
     ifMatch: IfMatch,
     values: SqlParameters = [],
   ) {
-    // A longer number is no version, and too large for a bigint.
+    // A number with more digits is no version, and too large for a bigint.
     const versions = ifMatch?.flatMap((etag) => /^"(\d{1,18})"$/.exec(etag)?.[1] ?? []) ?? null
     const { rowCount } = await pool.query(statement, [space, storedKey(key), versions, ...values])
     if (rowCount === 1) return changed

@@ -1,12 +1,12 @@
 import type { Socket } from 'node:net'
 import { Duplex } from 'node:stream'
 
-/** The server does not speak PostgreSQL's protocol, or not as the driver knows it. */
+/** Thrown if the server does not speak PostgreSQL's protocol as the driver knows it. */
 export class ProtocolError extends Error {}
 
 /**
- * What the driver reads from and writes to: a socket that is connected. The driver parses data in a listener, and throws
- * there what it cannot parse. Then the stream is destroyed, and the process lives.
+ * The driver's stream over a connected socket. The driver parses data in a listener, and throws if it cannot. This
+ * stream catches the exception and is destroyed, so that the process goes on.
  */
 export class DriverStream extends Duplex {
   readonly #socket: Socket
@@ -29,7 +29,7 @@ export class DriverStream extends Duplex {
     }
   }
 
-  /** Called by the driver, which waits for the event. */
+  /** Called by the driver, which then waits for `connect`. */
   connect(): this {
     setImmediate(() => this.emit('connect'))
     return this
@@ -74,30 +74,30 @@ function toProtocolError(cause: Error): ProtocolError {
 
 const notPostgres = "The server does not speak PostgreSQL's protocol"
 const headBytes = 5
-/** As in libpq: only these types have longer messages. */
+/** Only messages of `longTypes` may be longer, as in libpq. */
 const maxShortLength = 30_000
 const longTypes = 'TDENA'
-/** PostgreSQL makes no longer message. */
+/** PostgreSQL sends no longer message. */
 const maxLength = 2 ** 30
 /** AuthenticationOk, CommandComplete, EmptyQueryResponse and ErrorResponse. */
 const readyAfter = 'RCIE'
 
 /**
- * Checks the messages of a server before the driver parses them: it would wait for gigabytes where a length says so, and
- * never return from an ErrorResponse without an end. The formats are those of
+ * Checks the messages of a server before the driver parses them: the driver would wait for gigabytes if a length says
+ * so, and loop forever over an ErrorResponse without an end. The formats are documented at
  * https://www.postgresql.org/docs/current/protocol-message-formats.html.
  */
 class MessageCheck {
-  /** A byte for the type, and the length as int32, which counts itself. */
+  /** The head of a message: its type as a byte, its length as an int32 that counts itself. */
   readonly #head = Buffer.alloc(headBytes)
   #receivedHeadBytes = 0
   #missingBodyBytes = 0
-  /** The last two bytes of the body; 0xffff where it is empty. */
+  /** The last two bytes of the body; 0xffff if it is empty. */
   #lastBytes = 0
-  /** Whether ReadyForQuery may come: after authentication, a result or an error, once. */
+  /** Whether ReadyForQuery may come: once after authentication, a result or an error. */
   #mayBeReady = false
 
-  /** Throws a ProtocolError. A message may come in several parts. */
+  /** Checks bytes in which messages may be incomplete. Throws a ProtocolError. */
   receive(data: Buffer): void {
     for (let at = 0; at < data.length; ) {
       if (this.#receivedHeadBytes < headBytes) {
@@ -127,9 +127,9 @@ class MessageCheck {
 
   #endMessage(): void {
     const type = this.#type
-    // Each field ends with a zero byte, and the last one is followed by another.
+    // Each field ends with a zero byte, and the message with one more.
     if ((type === 'E' || type === 'N') && this.#lastBytes !== 0) throw new ProtocolError(notPostgres)
-    // The driver would take the message for the end of the next statement, and give it the result of another.
+    // The driver would take this ReadyForQuery for the end of the next statement, and then mix up results.
     if (type === 'Z' && !this.#mayBeReady) throw new ProtocolError(notPostgres)
     if (type === 'Z') this.#mayBeReady = false
     else if (readyAfter.includes(type)) this.#mayBeReady = true

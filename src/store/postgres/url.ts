@@ -2,12 +2,12 @@ import { readFileSync } from 'node:fs'
 
 /** Connection settings of a PostgreSQL database. */
 export interface DatabaseSettings {
-  /** Where several accept writes, the one with the highest timeline is used. */
+  /** If several hosts accept writes, the service uses the host with the highest timeline. */
   readonly hosts: readonly Host[]
-  /** Undefined: PGUSER, else the name of the operating system's user. */
+  /** Undefined means PGUSER, or else the name of the operating system's user. */
   readonly user: string | undefined
   readonly password: string | undefined
-  /** Undefined: the same as the user. */
+  /** Undefined means the name of the user. */
   readonly name: string | undefined
   readonly tls: Tls
 }
@@ -22,7 +22,7 @@ const modes = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'] as co
 
 interface Tls {
   readonly mode: (typeof modes)[number]
-  /** CA certificates, PEM; undefined: the default CAs of Node. */
+  /** CA certificates in PEM format; undefined means the default CAs of Node. */
   readonly ca: string | undefined
 }
 
@@ -40,7 +40,7 @@ export function readDatabaseUrl(url: string): DatabaseSettings | undefined {
     const tls = readTls(new URLSearchParams(query))
     return { hosts, user: decode(user), password: decode(password), name: decode(name), tls }
   } catch {
-    // Also malformed percent-encoding, and an sslrootcert that is unreadable.
+    // Malformed percent-encoding or an unreadable sslrootcert leads here, too.
     return undefined
   }
 }

@@ -13,8 +13,8 @@ import { readFailures } from './read-failures.ts'
 export type SqlValue = string | number | Buffer | null
 
 /**
- * One that writes needs a transaction: libsql loses errors of its commit, and if it cannot get the write lock, leaves it
- * unfinished, so that the connection reads old items from then on.
+ * A prepared statement. It must write only in a transaction: otherwise libsql loses errors of the commit and, without
+ * the write lock, leaves the statement unfinished, so that the connection reads old items from then on.
  */
 interface Statement {
   /** Returns the first row, in half the time of `all`. */
@@ -26,7 +26,7 @@ interface Statement {
 
 type Prepare = (sql: string) => Statement
 
-/** Another process holds a lock; nothing was read or written. */
+/** Thrown if another process holds a lock; nothing was read or written. */
 export class BusyError extends UnavailableError {}
 
 export interface OpenOptions {
@@ -43,16 +43,16 @@ export interface OpenOptions {
 const applicationId = 0x746f646f
 const headerBytes = 100
 /**
- * For the write lock, which another program may hold, such as the sqlite3 shell. Several processes of the service that
- * write all the time do not get it in turn.
+ * How long a write waits for the write lock, which another program may hold, such as the sqlite3 shell. Several
+ * processes of the service that write all the time do not get it in turn.
  */
 export const lockTimeoutMs = { exclusive: 1_000, shared: 5_000, read: 5_000 }
 /** SQLite waits synchronously: no request is served meanwhile. */
 const busyTimeoutMs = 2
 
 /**
- * One process at a time has exclusive access, and creates the file. Shared access is possible at any time, and so is
- * reading, which changes nothing: a file of an older version looks as one of this version.
+ * `exclusive` is for one process at a time, which may create the file. `shared` and `read` are always possible. With
+ * `read`, nothing is changed: tables of an older version are seen as those of this one.
  */
 type Access = 'exclusive' | 'shared' | 'read'
 
@@ -60,7 +60,7 @@ const placeCheckIntervalMs = 1_000
 
 /** An SQLite file. Every error of SQLite that is not a bug in a statement becomes an UnavailableError. */
 export class DataFile {
-  /** The path without symbolic links. */
+  /** The path after following symbolic links. */
   readonly path: string
   readonly writes: Failures
   readonly #reads: ReturnType<typeof readFailures>
@@ -106,7 +106,7 @@ export class DataFile {
     this.#placeCheck = setInterval(() => {
       if (this.isInPlace()) return
       clearInterval(this.#placeCheck)
-      // One line is enough: worker processes have shared access.
+      // Worker processes, which have shared access, must not all print this line.
       if (access === 'exclusive')
         notice(
           `The data file ${this.path} was deleted, moved or replaced while the service runs. Writes are rejected. The items can be read until the service stops: save them, stop it, and start it again.`,
@@ -137,7 +137,7 @@ export class DataFile {
         hasFailed = true
         if (isRead && error instanceof UnavailableError)
           this.#reads.failed(error.message, () => {
-            // A damaged page may be in memory.
+            // A damaged page may still be in the cache of this connection.
             this.#connection.exec('pragma shrink_memory')
             this.#connection.prepare(sql).all(parameters)
           })
@@ -154,7 +154,7 @@ export class DataFile {
     }
   }
 
-  /** Begins to read (deferred) or to write (immediate), and rolls back where the operation is refused or throws. */
+  /** Executes an operation in a transaction. Rolls back if it is refused or throws. Writes have to be `immediate`. */
   transaction<T>(kind: 'deferred' | 'immediate', execute: () => T): T {
     this.exec(`begin ${kind}`)
     try {
@@ -169,9 +169,9 @@ export class DataFile {
     }
   }
 
-  /** Reads the items of one moment. Others read and write during `pause`. The next call begins when this one has ended. */
+  /** Reads a snapshot of the items. Other requests are served during `pause`. Calls must not overlap. */
   readSnapshot<T>(read: (prepare: Prepare, pause: Pause) => Promise<T>): Promise<T> {
-    // Another connection could not open the file; and nothing is written to it any more.
+    // A second connection could not open the file any more, and nothing is written to it.
     if (!this.isInPlace())
       return read(
         (sql) => this.prepare(sql),
@@ -181,7 +181,7 @@ export class DataFile {
     return this.#longReader.read(this.path, (pause) => read(prepare, pause))
   }
 
-  /** Executes a write transaction. The log says when these begin to fail, and when one has changed something again. */
+  /** Executes a write transaction. The log says when writes begin to fail, and when one succeeds again. */
   write<T>(execute: () => T): T {
     this.#assertInPlace()
     const changesBefore = this.writes.isFailing ? this.#totalChanges() : 0
@@ -201,11 +201,11 @@ export class DataFile {
     return stats?.ino === this.#opened.ino && stats.dev === this.#opened.dev
   }
 
-  /** Throws when the file is not in place, damaged or unreadable. */
+  /** Throws if the file was moved, or is damaged or unreadable. */
   check(): void {
     this.#assertInPlace()
     if (this.#reads.isFailing()) throw new UnavailableError('Reads fail.')
-    // Pages in memory would hide that the file is damaged.
+    // Cached pages would hide that the file is damaged.
     this.exec('pragma shrink_memory')
     this.#selectVersions.get([])
     const assertVersion = () => assertNotMigrated(this.#connection, this.path)
@@ -220,11 +220,11 @@ export class DataFile {
   close(): void {
     clearInterval(this.#placeCheck)
     this.#reads.close()
-    // SQLite would delete the -wal of another file that is at the path now.
+    // If another file is at the path now, SQLite would delete the -wal of that file.
     if (!this.isInPlace()) return
     try {
       this.#longReader.end()
-      // This leaves one file, without -wal and -shm.
+      // Then SQLite leaves one file, without -wal and -shm.
       this.exec('pragma journal_mode = delete')
     } catch {
       // Another program is reading the file.
@@ -246,7 +246,7 @@ export class DataFile {
   }
 }
 
-/** Is called within a write transaction. */
+/** Called within a write transaction. */
 function migrate(file: DataFile, initialize: (file: DataFile) => void): void {
   const version = versionOf(file)
   if (version === fileVersion) return
@@ -284,7 +284,7 @@ function createPrivateFile(file: string): void {
   }
 }
 
-/** Checks what it can without SQLite, which may change a file when it opens it. */
+/** Checks the file without SQLite, which may change a file by opening it. */
 function checkFile(file: string, access: Access): void {
   const stats = statSync(file, { throwIfNoEntry: false })
   if (!stats && access !== 'exclusive') throw new StartError(`There is no data file ${file}. ${chooseAnother}`)
@@ -326,7 +326,7 @@ function checkVersion(version: number, file: string): void {
     )
 }
 
-/** Keeps other processes out. The operating system releases the lock when the process ends, however it ends. */
+/** Locks the file against other processes. The operating system releases the lock when the process ends in any way. */
 function lockFile(file: string): Libsql.Database {
   createPrivateFile(`${file}-lock`)
   const lock = new Libsql(`${file}-lock`)
@@ -353,7 +353,7 @@ function checkContents(file: DataFile): void {
 
 function findDamage(file: DataFile): string {
   try {
-    // Its messages have several lines, the first of which names the database "main".
+    // SQLite's messages have several lines, the first of which names the database "main".
     return `${file.prepare('pragma quick_check(1)').get([])?.[0]}`.replace(/^\*.*\n/, '').replaceAll('\n', ' ')
   } catch (error) {
     const { cause } = error as Error
@@ -376,7 +376,7 @@ function assertNotMigrated(connection: Libsql.Database, file: string): void {
     )
 }
 
-/** Errors that are bugs of a statement. */
+/** The errors of SQLite that mean a bug in a statement. */
 const bugs = /^SQLITE_(?:ERROR|CONSTRAINT|MISMATCH|MISUSE|RANGE|TOOBIG)/
 
 function translateErrors<T>(execute: () => T, file: string, connection: Libsql.Database): T {

@@ -2,18 +2,18 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import Libsql from 'libsql'
 import { WithdrawnError } from '../store.ts'
 
-/** Lets other requests be served. */
+/** Waits for a turn of the event loop, in which other requests are served. */
 export type Pause = () => Promise<void>
 
 /**
- * Reads the items of one moment, whatever is written meanwhile. The connection attaches the file as long as it reads:
- * libsql does not finalize statements, and those of a connection to the file itself would keep it open.
+ * Reads a snapshot of the items while others are written. The connection attaches the file only for a read: libsql
+ * does not finalize statements, so a connection to the file itself would keep it open.
  */
 export class LongReader {
   readonly connection: Libsql.Database = new Libsql(':memory:')
   #isReading = false
 
-  /** The next call begins when this one has ended. */
+  /** Must not be called again before the promise is settled. */
   async read<T>(path: string, read: (pause: Pause) => Promise<T>): Promise<T> {
     this.connection.exec(`attach '${path.replaceAll("'", "''")}' as file`)
     this.connection.exec('begin')
@@ -25,7 +25,7 @@ export class LongReader {
     }
   }
 
-  /** Ends what is being read. */
+  /** Ends the current read: its next pause rejects with a WithdrawnError. */
   end(): void {
     if (!this.#isReading) return
     this.#isReading = false

@@ -1,10 +1,10 @@
 import { failuresOf, type Notice } from '../notices.ts'
 
 const repeatIntervalMs = 1_000
-/** A list can take seconds to read, and no request is served meanwhile: repetitions take a twentieth of the time. */
+/** Reading a list can block the event loop for seconds, so repetitions take at most a twentieth of the time. */
 const pausePerMs = 20
 
-/** A read that has failed is repeated until it succeeds: that another read succeeds says nothing about a damaged page. */
+/** Repeats a failed read until it succeeds: another read may succeed because it needs no damaged page. */
 export function readFailures(notice: Notice, monotonicNow: () => number) {
   const failures = failuresOf('Reads', notice)
   let timer: NodeJS.Timeout | undefined

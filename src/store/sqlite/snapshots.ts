@@ -1,7 +1,7 @@
 import type { CollectionSnapshot, Document, Snapshots } from '../store.ts'
 import { DataFile } from './file.ts'
 
-/** The documents of this space, or of all, in a file of any version, which stays as it is. Throws a StartError. */
+/** Reads the documents of this space, or of all, from a file of any version, which it does not change. */
 export function exportItems(path: string, name: string | undefined, monotonicNow: () => number): Snapshots {
   const file = new DataFile(path, { access: 'read', monotonicNow, notice: () => {}, initialize: () => {} })
   try {
@@ -9,7 +9,7 @@ export function exportItems(path: string, name: string | undefined, monotonicNow
       const selectCollections = file.prepare(`
         select space, collection, cast(last_number as text) from collections
         where ?1 is null or space = ?1 order by space, collection`)
-      // As JSON: libsql cuts a text at U+0000.
+      // Documents are read as JSON, because libsql cuts a text at U+0000.
       const selectDocuments = file.prepare(`
         select json_array(ifnull(key, cast(place as text)), content, secret) from documents
         where space = ? and collection = ? order by place`)

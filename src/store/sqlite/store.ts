@@ -22,7 +22,7 @@ import { writeQueue } from './write-queue.ts'
 export interface SqliteSpaces extends PersistentSpaces {
   /** Number of documents of all spaces, by collection. */
   counts(): Record<string, number>
-  /** Tells whether the file is where it was when it was opened. */
+  /** Whether the path still names the file that was opened. */
   isInPlace(): boolean
 }
 
@@ -30,7 +30,7 @@ interface SqliteOptions extends Omit<OpenOptions, 'initialize'> {
   readonly random: () => number
 }
 
-/** Opens documents in an SQLite file. Throws a StartError. */
+/** Opens documents in an SQLite file. Throws a StartError if it cannot be used. */
 export function sqliteSpaces(
   path: string,
   types: readonly CollectionType[],
@@ -63,7 +63,7 @@ export function sqliteSpaces(
   const selectSpaces = file.prepare(`
     select space, json_group_object(collection, ${count}) from collections group by space order by space`)
   const selectCount = file.prepare(`select ifnull(sum(${count}), 0) from collections where collection = ?`)
-  // The collections first: without them, the triggers of the documents find nothing to count.
+  // Collections are deleted first, so that the triggers of documents have no rows to update.
   const removals = ['collections', 'documents'].map((table) => file.prepare(`delete from ${table} where space = ?`))
 
   function collectionOf(name: string) {
@@ -106,7 +106,7 @@ export function sqliteSpaces(
   }
 }
 
-/** Executes an operation in the transaction that has begun. Without one it begins one, maybe later. */
+/** Executes an operation in the current transaction, or in a new one, which may begin later. */
 type Write = <Outcome>(operation: () => Outcome, committed?: () => void) => Awaitable<Outcome>
 
 interface Context {
@@ -116,17 +116,17 @@ interface Context {
 }
 
 const maxSkippedSpaces = 10_000
-/** Lists that were read last stay in memory up to this size in all. */
+/** The lists that were read last stay in memory, up to this size together. */
 const maxKeptBytes = 16 * 2 ** 20
 /** A list with more items is read in parts. */
 const maxWholeItems = 10_000
 /** How many items the next part may have: SQLite reads documents to find out how long they are. */
 const [minPartItems, maxPartItems] = [16, 1_024]
 
-/** Lower than every place. */
+/** A number that is lower than every place. */
 const beforeAll = '-1e19'
 
-/** The documents of a type in all spaces. */
+/** Opens the documents of a type in all spaces. */
 function openType(file: DataFile, type: CollectionType, { write, random, longReads }: Context) {
   const { isNumbered = false } = type
   const collection = `space = ?1 and collection = '${type.name}'`
@@ -161,8 +161,8 @@ function openType(file: DataFile, type: CollectionType, { write, random, longRea
   const isShort = `(
     select count(*) <= ${maxWholeItems} and ifnull(sum(bytes), 0) <= ${maxWholeBytes}
     from (select octet_length(content) as bytes from documents where ${collection} limit ${maxWholeItems} + 1))`
-  // Only for count(), min() and max(), SQLite ignores the order of a subquery. Text is read as bytes: libsql aborts on one
-  // of 512 MiB.
+  // SQLite ignores the order of a subquery only for count(), min() and max(). Text is read as bytes, because libsql
+  // aborts the process on a text of 512 MiB.
   const selectList = file.prepare(`
     select version, case
       when version = ?2 then null
@@ -188,7 +188,7 @@ function openType(file: DataFile, type: CollectionType, { write, random, longRea
   const listLong = listReads({ read: readLong, isLong: () => true, longReads })
   const skipped = new Set<string>()
 
-  /** Entity tags are versions: those of another space or another file differ. */
+  /** Random, because entity tags are versions, and must differ between spaces and between files. */
   const newVersion = () => Math.floor(random() * 2 ** 48)
 
   /** All documents may get the same version: only entity tags of one document are compared. */
@@ -197,7 +197,7 @@ function openType(file: DataFile, type: CollectionType, { write, random, longRea
       insert.run([space, isNumbered ? key : index + 1, isNumbered ? null : key, version, json, secret])
   }
 
-  /** Makes the collection of a space with the starting documents, where it does not exist. */
+  /** Creates the collection of a space with the starting documents, if it does not exist. */
   function make(space: string): void {
     const version = newVersion()
     if (insertCollection.run([space, version]) > 0)
@@ -205,8 +205,8 @@ function openType(file: DataFile, type: CollectionType, { write, random, longRea
   }
 
   /**
-   * Skips versions before a change until one is committed: the file may be a restored backup, and versions that were used
-   * after the backup must not stand for other states.
+   * Skips versions before a change, until a change is committed: the file may be a restored backup, and versions that
+   * were used after the backup must not stand for other states.
    */
   function skip(space: string): void {
     if (!skipped.has(space)) skipVersions.run([space, 1 + Math.floor(random() * 2 ** 32)])
@@ -214,7 +214,7 @@ function openType(file: DataFile, type: CollectionType, { write, random, longRea
 
   const writeTo = <Outcome>(space: string, operation: () => Outcome) =>
     write(operation, () => {
-      // To skip versions once more does no harm.
+      // Skipping versions again is harmless.
       if (skipped.size >= maxSkippedSpaces) skipped.clear()
       skipped.add(space)
     })
@@ -225,7 +225,7 @@ function openType(file: DataFile, type: CollectionType, { write, random, longRea
       return operation()
     })
 
-  /** The last number is that of a document, or `lastNumber` where that is higher. */
+  /** The last number becomes the highest number of the documents, or `lastNumber` if that is higher. */
   function replace(space: string, documents: readonly Document[], lastNumber: string): 'replaced' {
     removeAll.run([space])
     setLastNumber.run([space, lastNumber])
@@ -238,7 +238,7 @@ function openType(file: DataFile, type: CollectionType, { write, random, longRea
     etag: etagOf(`${version}`),
   })
 
-  /** Reads a list again when its version has changed. */
+  /** Returns a list, which is read again only if its version has changed. */
   function list(space: string, reader?: Reader): Awaitable<ListRepresentation> {
     const last = known.get(space)
     const kept = last?.buffers?.deref()

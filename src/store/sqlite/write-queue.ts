@@ -3,7 +3,7 @@ import { type Awaitable, UnavailableError } from '../store.ts'
 import { BusyError } from './file.ts'
 
 const retryIntervalMs = 3
-/** Writes that have waited are executed for this long without serving other requests. */
+/** Waiting writes are executed for this long before other requests are served again. */
 const sliceMs = 5
 const maxWaiting = 1_000
 
@@ -14,8 +14,8 @@ interface WaitingWrite {
 }
 
 /**
- * Writes are executed in the order in which they come: at once or, while another process holds the write lock, when it
- * is released. One that has waited for too long is rejected and never executed.
+ * Executes writes in the order in which they come: at once or, while another process holds the write lock, when it is
+ * released. A write that has waited for `timeoutMs` is rejected and never executed.
  */
 export function writeQueue(timeoutMs: number, monotonicNow: () => number, failures: Failures) {
   const waiting: WaitingWrite[] = []
@@ -25,7 +25,7 @@ export function writeQueue(timeoutMs: number, monotonicNow: () => number, failur
     return error
   }
 
-  /** Is called again as long as writes wait; they are rejected with `busy`. */
+  /** Executes waiting writes, again and again as long as some wait. Expired ones are rejected with `busy`. */
   function executeWaiting(busy: BusyError): void {
     const startedAt = monotonicNow()
     for (let first = waiting[0]; first; first = waiting[0]) {
@@ -48,7 +48,7 @@ export function writeQueue(timeoutMs: number, monotonicNow: () => number, failur
   }
 
   return {
-    /** `write` has no effect when it throws BusyError. */
+    /** Executes a write, now or later. `write` must have no effect when it throws a BusyError. */
     run<Outcome>(write: () => Outcome): Awaitable<Outcome> {
       if (waiting.length === 0)
         try {
@@ -62,7 +62,7 @@ export function writeQueue(timeoutMs: number, monotonicNow: () => number, failur
         waiting.push({ execute: () => resolve(write()), reject, endsAt: monotonicNow() + timeoutMs })
       })
     },
-    /** Writes that wait are rejected. */
+    /** Rejects the waiting writes. */
     close(): void {
       for (const { reject } of waiting.splice(0)) reject(new UnavailableError('The service is stopping.'))
     },
