@@ -33,9 +33,9 @@ export interface ServiceConnection {
 export function findServices(settings: ServiceSettings) {
   const { urls, token, searchedUrls, directory, tokenCommand, ownSpace } = settings
   const startedServices = new Map<ProfileName, ReturnType<typeof startInProcess>>()
-  /** By profile, why a service was started although another one runs. */
+  /** Tells by profile why a service was started although another one runs. */
   const notes = new Map<ProfileName, string>()
-  /** By URL, the services in which this session has its own space. */
+  /** The services in which this session has its own space; the key is the URL. */
   const owned = new Map<string, ControlClient>()
 
   /**
@@ -101,7 +101,7 @@ export function findServices(settings: ServiceSettings) {
   }
 
   return {
-    /** By base URL, the id of the last request that this session has seen. */
+    /** The id of the last request that this session has seen; the key is the base URL. */
     lastIds: new Map<string, number>(),
     connect,
     /** Whether the tools may send requests to a server: only on this machine, or if the user has passed it with --url. */

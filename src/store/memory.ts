@@ -162,7 +162,7 @@ class Budget {
   }
 }
 
-/** A list has segments of so many documents or about `partBytes`. Slow readers share those that no write changes. */
+/** The most documents of a segment of a list. Readers share the segments that no write has changed. */
 const maxSegmentItems = 256
 
 interface Segment {
