@@ -39,6 +39,7 @@ let remaining = 0
 
 const operations = {
   get: () => request('GET', itemPath(nextId())),
+  'get-missing': () => request('GET', itemPath(0)),
   post: () => request('POST', path, itemJson(++last)),
   put: () => {
     const id = nextId()

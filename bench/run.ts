@@ -56,11 +56,10 @@ if (options.help || unknownPart !== undefined) {
 }
 
 const settings: Settings = {
-  rounds: Number(options.rounds ?? (options.quick ? 1 : 3)),
-  windows: options.quick ? 3 : 5,
+  rounds: Number(options.rounds ?? (options.quick ? 1 : 5)),
+  windows: 3,
   windowMs: options.quick ? 300 : 1_000,
-  warmUpRequests: options.quick ? 10_000 : 30_000,
-  maxWarmUpMs: options.quick ? 2_000 : 6_000,
+  warmUpMs: options.quick ? 1_000 : 6_000,
 }
 const findings: Finding[] = []
 const progress = (text: string) => process.stderr.write(process.stderr.isTTY ? `\r\x1b[K${text}` : `${text}\n`)
@@ -83,7 +82,12 @@ const formatted = (count: number) => count.toLocaleString('en-US')
 
 /** Profile B has no GET of one item (B10). */
 const itemWorkloads = (profile: Profile, items: number, deletionsPerSecond = 20_000): readonly Workload[] => [
-  ...(profile === 'a' ? [{ name: 'GET item', profile, items, operation: 'get' } as const] : []),
+  ...(profile === 'a'
+    ? ([
+        { name: 'GET item', profile, items, operation: 'get' },
+        { name: 'GET, 404', profile, items, operation: 'get-missing' },
+      ] as const)
+    : []),
   { name: 'POST', profile, items, operation: 'post' },
   { name: 'PUT', profile, items, operation: 'put' },
   { name: 'DELETE', profile, items, operation: 'delete', deletionsPerSecond },
@@ -117,7 +121,7 @@ async function compareItems(): Promise<void> {
 
 /** Servers compared with a bare one on Node: all at the same time. */
 async function compareWithBare(others: readonly ServerConfig[], titleOf: (workload: string, server: string) => string) {
-  const workloads = [...itemWorkloads('a', 10), list('a', 10)].filter(({ operation }) => operation !== 'delete')
+  const workloads = [...itemWorkloads('a', 10), list('a', 10)].filter(({ name }) => !/DELETE|404/.test(name))
   const samples = await measure(workloads, [bare('a'), ...others], settings, (workload, round) =>
     progress(`${workload.name}, round ${round + 1} of ${settings.rounds}`),
   )
@@ -155,8 +159,7 @@ async function compareFrameworks(): Promise<void> {
 
 async function compareLists(): Promise<void> {
   const all = (profile: Profile) => [thisService(profile), bare(profile), fastify(profile), bytesOnly(profile)]
-  await compare([list('a', 10)], all('a'))
-  for (const profile of ['a', 'b'] as const) await compare([list(profile, 1_000)], all(profile))
+  for (const profile of ['a', 'b'] as const) await compare([list(profile, 10), list(profile, 1_000)], all(profile))
   await compare(
     [
       list('a', 10_000, 'list-with-writes', ', a write per ten reads'),
@@ -164,8 +167,11 @@ async function compareLists(): Promise<void> {
     ],
     [thisService('a'), bare('a')],
   )
-  for (const items of options.quick ? [10_000] : [10_000, 100_000])
-    await compare([list('a', items)], [thisService('a'), bare('a'), bytesOnly('a')])
+  const counts = options.quick ? [10_000] : [10_000, 100_000]
+  await compare(
+    counts.map((items) => list('a', items)),
+    [thisService('a'), bare('a'), bytesOnly('a')],
+  )
 }
 
 /** This service with few items, compared with itself with many. */
