@@ -101,7 +101,8 @@ export async function measure(
       try {
         // All workloads first: each is then measured in a process that has already run the code of all.
         for (const workload of workloads)
-          for (const group of groups) await warmUp(workload, group, (settings.warmUpMs * group.length) / workloads.length)
+          for (const group of groups)
+            await warmUp(workload, group, (settings.warmUpMs * group.length) / workloads.length)
         for (const [index, workload] of workloads.entries()) {
           onProgress(workload, round)
           for (let window = 0; window < settings.windows; window++) {

@@ -25,7 +25,7 @@ const targets: readonly { what: RegExp; comparedWith: RegExp; min?: number; max?
   { what: /^(POST|PUT) on (Bun|Deno)/, comparedWith: /^bare/, min: 1.5 },
   { what: /^file: (GET|list of 10$|list of 1,000$)/, comparedWith: /^items in memory$/, min: 0.65 },
   { what: /^PostgreSQL, two workers: GET/, comparedWith: /^one process/, min: 1.7 },
-  { what: /^PostgreSQL/, comparedWith: /^bare/, min: 0.95 },
+  { what: /^(PostgreSQL|file|tmpfs)/, comparedWith: /same SQL$/, min: 0.95 },
   { what: /^development/, comparedWith: /^without control/, min: 0.8 },
   { what: /with 10 items$/, comparedWith: /items$/, max: 1.15 },
   { what: /^. GET item$/, comparedWith: /^bare/, min: 1.2 },

@@ -61,6 +61,8 @@ const settings: Settings = {
   windowMs: options.quick ? 300 : 1_000,
   warmUpMs: options.quick ? 1_000 : 6_000,
 }
+/** For servers that keep their items: in a second round, the ids would not start at 1. */
+const oneRound = { ...settings, rounds: 1, windows: settings.rounds * settings.windows }
 const findings: Finding[] = []
 const progress = (text: string) => process.stderr.write(process.stderr.isTTY ? `\r\x1b[K${text}` : `${text}\n`)
 
@@ -167,11 +169,8 @@ async function compareLists(): Promise<void> {
     ],
     [thisService('a'), bare('a')],
   )
-  const counts = options.quick ? [10_000] : [10_000, 100_000]
-  await compare(
-    counts.map((items) => list('a', items)),
-    [thisService('a'), bare('a'), bytesOnly('a')],
-  )
+  for (const items of options.quick ? [10_000] : [10_000, 100_000])
+    await compare([list('a', items)], [thisService('a'), bare('a'), bytesOnly('a')])
 }
 
 /** This service with few items, compared with itself with many. */
@@ -237,7 +236,7 @@ async function compareControl(): Promise<void> {
   await compare(workloads, [thisService('a', ...flags), withoutControl], ({ name }) => `development: ${name}`)
 }
 
-/** Items in a data file, compared with items in memory; on tmpfs an fsync costs nothing. */
+/** Items in a data file, compared with items in memory and with the same SQL; on tmpfs an fsync costs nothing. */
 async function compareFile(): Promise<void> {
   const folders = {
     file: mkdtempSync(join(tmpdir(), 'todo-bench-')),
@@ -245,7 +244,11 @@ async function compareFile(): Promise<void> {
   }
   const memory = { ...thisService('a'), name: 'items in memory' }
   try {
-    for (const [name, folder] of Object.entries(folders))
+    for (const [name, folder] of Object.entries(folders)) {
+      const own = thisService('a', '--data', join(folder, 'PORT.db'))
+      const sameSql = server('bare node:http, same SQL', 'bare-sqlite', join(folder, 'bare.db'))
+      // This service creates the tables.
+      await (await startServer(thisService('a', '--data', join(folder, 'bare.db')))).stop()
       await compare(
         [
           ...itemWorkloads('a', 100, 2_000),
@@ -253,9 +256,11 @@ async function compareFile(): Promise<void> {
           list('a', 1_000),
           list('a', 10_000, 'list-with-writes', ', a write per ten reads'),
         ],
-        [thisService('a', '--data', join(folder, 'PORT.db')), memory, bare('a')],
+        [own, memory, sameSql],
         ({ name: workload }) => `${name}: ${workload}`,
+        oneRound,
       )
+    }
     await measureStartWithFile(folders.file)
   } finally {
     for (const folder of Object.values(folders)) rmSync(folder, { recursive: true })
@@ -292,13 +297,12 @@ async function comparePostgres(): Promise<void> {
     // Each server has its own database; this service creates the tables in both.
     await cluster.sql`create database bare`
     await (await startServer(thisService('a', '--database-url', url))).stop()
-    const workloads = [...itemWorkloads('a', 1_000, 4_000), list('a', 1_000)]
+    const workloads = [...itemWorkloads('a', 1_000, 4_000), list('a', 10), list('a', 1_000)]
     await compare(
       [...workloads, ...workloads.map((one) => ({ ...one, name: `${one.name}, 64 clients`, clients: 64 }))],
       [thisService('a', '--database-url', cluster.url()), server('bare node:http, same SQL', 'bare-postgres', url)],
       ({ name }) => `PostgreSQL: ${name}`,
-      // One round: in a second one, the ids would not start at 1.
-      { ...settings, rounds: 1, windows: settings.rounds * settings.windows },
+      oneRound,
     )
   } finally {
     await cluster.remove()
