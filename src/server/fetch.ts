@@ -130,6 +130,7 @@ export abstract class FetchRequest implements Request {
       return
     }
     const upload = new Upload(this.server.uploads, limitBytes, done)
+    upload.begin()
     const onError = () => upload.settle('request-incomplete')
     if (length === null || Number(length) > maxWholeUploadBytes) {
       receivePieces(this.pieces(), upload, this.server.turns).catch(onError)
@@ -269,10 +270,10 @@ async function receivePieces(pieces: AsyncIterable<Uint8Array>, upload: Upload, 
     if (++count % piecesPerTurn === 0) {
       await new Promise<void>((turn) => turns.wait(turn))
     }
-    upload.append(piece)
+    upload.append(Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength))
     if (upload.isSettled) return
   }
-  upload.settle(upload.received)
+  upload.end()
 }
 
 /** Sends the buffers piece by piece, as the client reads them: they are shared with other responses. */

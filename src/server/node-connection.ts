@@ -1,10 +1,11 @@
-import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
+import { type ServerResponse, STATUS_CODES } from 'node:http'
 import { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import type { ErrorCode } from '../http/errors.ts'
 import { unmapped } from '../http/proxy.ts'
 import { type Ending, headLengthOf } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
+import type { Message } from './node-message.ts'
 import { NodeRequest, type NodeServerState } from './node-request.ts'
 import { writeResponse } from './node-response.ts'
 import type { Upload } from './uploads.ts'
@@ -94,7 +95,7 @@ export class ClientConnection {
     return this.#state === 'handling' || this.#state === 'writing'
   }
 
-  receive(incoming: IncomingMessage, outgoing: ServerResponse, expectsContinue: boolean): void {
+  receive(incoming: Message, outgoing: ServerResponse, expectsContinue: boolean): void {
     const { bytesRead } = this.#socket
     // Requests of one packet are received at the same count of bytes.
     this.#packetRequests = bytesRead === this.#requestBytes ? this.#packetRequests + 1 : 0
@@ -142,6 +143,7 @@ export class ClientConnection {
     this.shared.overload.load.inFlight--
     // An idle connection must not keep the body of its last request.
     this.upload = undefined
+    if (isIncomplete) request.incoming.stopReceiving()
     if (this.#socket.destroyed) return
     try {
       writeResponse({ request, response, closesConnection, discardsBody }, this.shared.held, this)
@@ -261,6 +263,7 @@ export class ClientConnection {
   }
   /** Applies the timeouts, at an interval: Node's own ones would set a timer for each response. */
   check(): void {
+    this.upload?.begin()
     if (this.#last?.outgoing.writableFinished && this.#last.incoming.complete) {
       this.#isBrowser = this.isBrowser
       this.#last = undefined

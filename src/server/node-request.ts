@@ -1,8 +1,9 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { ServerResponse } from 'node:http'
 import type { ErrorCode } from '../http/errors.ts'
 import { isAuthority } from '../http/proxy.ts'
 import type { Ending, Request } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
+import type { Message } from './node-message.ts'
 import type { ServerState } from './server.ts'
 import { Upload } from './uploads.ts'
 
@@ -30,9 +31,11 @@ interface Connection {
   abort(withReset: boolean): void
 }
 
+const noBody = Buffer.alloc(0)
+
 /** A request of node:http, with the ServerResponse for its response. */
 export class NodeRequest implements Request {
-  readonly incoming: IncomingMessage
+  readonly incoming: Message
   readonly outgoing: ServerResponse
   readonly method: string
   readonly target: string
@@ -48,7 +51,7 @@ export class NodeRequest implements Request {
   readonly #connection: Connection
 
   constructor(
-    incoming: IncomingMessage,
+    incoming: Message,
     outgoing: ServerResponse,
     connection: Connection,
     overloadReason: string | undefined,
@@ -65,6 +68,7 @@ export class NodeRequest implements Request {
     this.expectsContinue = expectsContinue
     this.protocolError = this.#inspectHead()
     this.hasBody = this.contentLength > 0 || this.isChunked
+    if (!this.hasBody) incoming.ignoreEnd()
   }
 
   #inspectHead(): ErrorCode | undefined {
@@ -118,16 +122,15 @@ export class NodeRequest implements Request {
     else {
       if (this.expectsContinue) this.outgoing.writeContinue()
       this.expectsContinue = false
-      const upload = new Upload(shared.uploads, limitBytes, done)
+      if (!this.hasBody) {
+        done(noBody)
+        return
+      }
+      const upload = new Upload(shared.uploads, limitBytes, done, contentLength)
       this.#connection.upload = upload
+      if (!this.isChunked && incoming.receiveBody(upload)) return
       if (this.isChunked) this.#receiveInTurns()
-      // Nearly every body comes in one piece.
-      let whole: Buffer | undefined
-      incoming.on('data', (piece: Buffer) => {
-        if (piece.length === contentLength) whole = piece
-        else upload.append(piece)
-      })
-      incoming.on('end', () => upload.settle(whole ?? upload.received))
+      incoming.on('data', (piece: Buffer) => upload.append(piece)).on('end', () => upload.end())
     }
   }
 

@@ -1,9 +1,10 @@
-import { createServer, type Server as HttpServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer, type Server as HttpServer, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 import type { HttpHandler } from '../http/dispatch.ts'
 import type { Credentials } from './dev-certificate.ts'
 import { ClientConnection, checkIntervalMs, maxPipelinedRequests } from './node-connection.ts'
+import { Message } from './node-message.ts'
 import { maxHeaders, type NodeServerState } from './node-request.ts'
 import { type ServerContext, shutDown } from './server.ts'
 
@@ -154,8 +155,9 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
 }
 
 /** Returns a server that listens on no port: serve() emits `connection`. ClientConnection.check() has the timeouts. */
-function httpServer(connections: ReadonlyMap<Socket, ClientConnection>): HttpServer {
+function httpServer(connections: ReadonlyMap<Socket, ClientConnection>): HttpServer<typeof Message> {
   const server = createServer({
+    IncomingMessage: Message,
     maxHeaderSize: maxHeaderBytes,
     keepAliveTimeout: 0,
     // Otherwise Node would respond by itself, and then emit the requests that follow.
@@ -163,12 +165,12 @@ function httpServer(connections: ReadonlyMap<Socket, ClientConnection>): HttpSer
   })
   // Node drops further headers: one more than allowed shows that there are too many.
   server.maxHeadersCount = maxHeaders + 1
-  const receive = (incoming: IncomingMessage, outgoing: ServerResponse) =>
+  const receive = (incoming: Message, outgoing: ServerResponse) =>
     connections.get(incoming.socket)?.receive(incoming, outgoing, false)
   server.on('request', receive)
   // Other expectations than 100-continue are ignored.
   server.on('checkExpectation', receive)
-  server.on('checkContinue', (incoming: IncomingMessage, outgoing: ServerResponse) =>
+  server.on('checkContinue', (incoming: Message, outgoing: ServerResponse) =>
     connections.get(incoming.socket)?.receive(incoming, outgoing, true),
   )
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {

@@ -45,22 +45,32 @@ export class Upload {
   #reservedBytes: number
   readonly #uploads: Uploads
   readonly #limitBytes: number
+  readonly #contentLength: number | undefined
   readonly #done: (body: Buffer | ErrorCode) => void
-  #pieces: Uint8Array[]
+  /** Nearly every body comes in one piece. */
+  #whole: Buffer | undefined
+  #pieces: Buffer[] | undefined
   #length: number
 
   /** `done` is called once, with the body or the reason why it was not received. */
-  constructor(uploads: Uploads, limitBytes: number, done: (body: Buffer | ErrorCode) => void) {
+  constructor(uploads: Uploads, limitBytes: number, done: (body: Buffer | ErrorCode) => void, contentLength?: number) {
     this.ageMs = 0
     this.isSettled = false
     this.#reservedBytes = 0
     this.#uploads = uploads
     this.#limitBytes = limitBytes
+    this.#contentLength = contentLength
     this.#done = done
-    this.#pieces = []
+    this.#whole = undefined
+    this.#pieces = undefined
     this.#length = 0
-    if (!uploads.timer) uploads.watch()
-    uploads.active.add(this)
+  }
+
+  /** Starts the timeout. A body that comes with its head, in one piece, needs none. */
+  begin(): void {
+    if (this.isSettled) return
+    if (!this.#uploads.timer) this.#uploads.watch()
+    this.#uploads.active.add(this)
   }
 
   /**
@@ -69,6 +79,7 @@ export class Upload {
    */
   reserve(bytes: number): void {
     const uploads = this.#uploads
+    this.begin()
     this.#reservedBytes += bytes
     uploads.usedBytes += bytes
     for (const oldest of uploads.active) {
@@ -77,20 +88,23 @@ export class Upload {
     }
   }
 
-  append(piece: Uint8Array): void {
-    if (this.isSettled) return
+  append(piece: Buffer): void {
+    if (piece.length === this.#contentLength) this.#whole = piece
+    if (this.isSettled || this.#whole) return
     this.#length += piece.length
     if (this.#length > this.#limitBytes) {
       this.settle('body-too-large')
       return
     }
+    this.#pieces ??= []
     this.#pieces.push(piece)
-    if (this.#pieces.length === maxPieces) this.#pieces = [this.received]
+    if (this.#pieces.length === maxPieces) this.#pieces = [Buffer.concat(this.#pieces)]
     this.reserve(piece.length)
   }
 
-  get received(): Buffer {
-    return Buffer.concat(this.#pieces)
+  /** Ends the upload with what was received. */
+  end(): void {
+    this.settle(this.#whole ?? Buffer.concat(this.#pieces ?? []))
   }
 
   /** Ends the upload with the body, or the reason why it was not received. Only the first call counts. */
@@ -98,7 +112,7 @@ export class Upload {
     if (this.isSettled) return
     this.isSettled = true
     // On Deno, a read that stays pending keeps the upload in memory.
-    this.#pieces = []
+    this.#pieces = undefined
     this.#uploads.active.delete(this)
     this.#uploads.usedBytes -= this.#reservedBytes
     this.#done(result)

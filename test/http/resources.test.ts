@@ -133,7 +133,7 @@ suite('bodies that are being received', () => {
     const results: unknown[] = []
     const upload = new Upload(uploads, 3, (body) => results.push(body))
     for (const byte of ['a', 'b', 'c', 'd', 'e']) upload.append(Buffer.from(byte))
-    upload.settle(upload.received)
+    upload.end()
     assert.deepEqual(results, ['body-too-large'])
     assert.equal(uploads.active.size, 0)
   })
@@ -142,11 +142,21 @@ suite('bodies that are being received', () => {
     t.mock.timers.enable({ apis: ['setInterval'] })
     const uploads = new Uploads(mebibyte, 2_000)
     const results: unknown[] = []
-    new Upload(uploads, mebibyte, (body) => results.push(body))
+    new Upload(uploads, mebibyte, (body) => results.push(body)).begin()
     t.mock.timers.tick(2_000)
     assert.deepEqual(results, [])
     t.mock.timers.tick(1_000)
     assert.deepEqual(results, ['request-timeout'])
+  })
+
+  test('in one piece need no timeout, and take none of the memory', () => {
+    const uploads = new Uploads(mebibyte, 1_000)
+    const results: unknown[] = []
+    const upload = new Upload(uploads, mebibyte, (body) => results.push(`${body}`), 4)
+    upload.append(Buffer.from('body'))
+    assert.deepEqual([uploads.active.size, uploads.usedBytes, uploads.timer], [0, 0, undefined])
+    upload.end()
+    assert.deepEqual(results, ['body'])
   })
 
   test('in pieces are joined', () => {
@@ -157,7 +167,7 @@ suite('bodies that are being received', () => {
     })
     const text = 'x'.repeat(5_000)
     for (const character of text) upload.append(Buffer.from(character))
-    upload.settle(upload.received)
+    upload.end()
     assert.equal(received, text)
   })
 })

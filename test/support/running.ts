@@ -10,6 +10,7 @@ import type { ProxyTrust } from '../../src/http/proxy.ts'
 import { jsonLog, type Log } from '../../src/log.ts'
 import type { ProfileName } from '../../src/profiles/profile.ts'
 import { nodeServer } from '../../src/server/node.ts'
+import { Message } from '../../src/server/node-message.ts'
 import { noOverloadMonitor } from '../../src/server/overload.ts'
 import { type ServerLimits, serverContext } from '../../src/server/server.ts'
 import { devTokenDefaults, devTokenIssuer } from '../../src/tokens/dev-key.ts'
@@ -19,6 +20,9 @@ import type { Client } from '../../src/verify/engine/client.ts'
 import { cleanUp } from './cleanup.ts'
 import { createClient } from './client.ts'
 import { memoryStores, type OpenedStores } from './stores.ts'
+
+// Only the first body of a process is read as a stream.
+Message.isBodyPushed = true
 
 const devKey = createSecretKey(randomBytes(32))
 
