@@ -1,12 +1,11 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import type { HeldMemory } from '../common/held-memory.ts'
 import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
-import { isAuthority } from '../http/proxy.ts'
 import type { Ending, Request } from '../http/request.ts'
 import { buffersOf, byteLengthOf, jsonType, noContent, piecesOf, type Response, type Stream } from '../http/response.ts'
 import { runtime } from './runtime.ts'
-import { type Listening, type ServerContext, type ServerState, shutDown, type Turns } from './server.ts'
+import { isValidHost, type Listening, type ServerContext, type ServerState, shutDown, type Turns } from './server.ts'
 import { Upload } from './uploads.ts'
 
 type FetchResponse = globalThis.Response
@@ -39,6 +38,7 @@ export const fetchServer = (handler: HttpHandler, context: ServerContext, isEncr
   isEncrypted,
   localPort: 0,
   isDraining: false,
+  lastHost: undefined,
   lastList: undefined,
 })
 
@@ -63,7 +63,7 @@ export abstract class FetchRequest implements Request {
     this.target = target
     this.server = server
     let error: ErrorCode | undefined
-    if (host !== undefined && !isAuthority(host)) error = 'host-malformed'
+    if (host !== undefined && !isValidHost(host, server)) error = 'host-malformed'
     // A fetch Request has no body with these methods: the runtime discards it.
     if (this.method !== 'GET' && this.method !== 'HEAD') {
       this.#contentLength = request.headers.get('content-length')
@@ -130,7 +130,6 @@ export abstract class FetchRequest implements Request {
       return
     }
     const upload = new Upload(this.server.uploads, limitBytes, done)
-    upload.begin()
     const onError = () => upload.settle('request-incomplete')
     if (length === null || Number(length) > maxWholeUploadBytes) {
       receivePieces(this.pieces(), upload, this.server.turns).catch(onError)
@@ -370,6 +369,8 @@ export function fetchListening(
           return isQuiet
         },
         async stop() {
+          // Then `active` has every upload.
+          await nextTurn()
           // After shutdown(), Deno 2.9.6 refuses bodies that are being received.
           while (uploads.active.size > 0 && !isDestroyed) await sleep(uploadCheckMs)
           if (!isDestroyed) await stop()

@@ -6,8 +6,9 @@ import { unmapped } from '../http/proxy.ts'
 import { type Ending, headLengthOf } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import type { Message } from './node-message.ts'
-import { NodeRequest, type NodeServerState } from './node-request.ts'
+import { NodeRequest } from './node-request.ts'
 import { writeResponse } from './node-response.ts'
+import type { ServerState } from './server.ts'
 import type { Upload } from './uploads.ts'
 
 /**
@@ -44,7 +45,7 @@ type State = 'unused' | 'idle' | 'handling' | 'writing' | 'closed'
  * request has its response, and none after a response that closes the connection.
  */
 export class ClientConnection {
-  readonly shared: NodeServerState
+  readonly shared: ServerState
   readonly #socket: Socket
   /** Whether the limit of connections was reached before this connection: its requests get 503. */
   readonly #isSurplus: boolean
@@ -71,7 +72,7 @@ export class ClientConnection {
   /** In development, callbacks of requests whose response is not sent yet; called when the connection closes. */
   #unsent: Set<(how: Ending) => void> | undefined
 
-  constructor(socket: Socket, shared: NodeServerState, isSurplus: boolean) {
+  constructor(socket: Socket, shared: ServerState, isSurplus: boolean) {
     this.#socket = socket
     this.shared = shared
     this.#isSurplus = isSurplus
@@ -263,7 +264,6 @@ export class ClientConnection {
   }
   /** Applies the timeouts, at an interval: Node's own ones would set a timer for each response. */
   check(): void {
-    this.upload?.begin()
     if (this.#last?.outgoing.writableFinished && this.#last.incoming.complete) {
       this.#isBrowser = this.isBrowser
       this.#last = undefined

@@ -1,10 +1,9 @@
 import type { ServerResponse } from 'node:http'
 import type { ErrorCode } from '../http/errors.ts'
-import { isAuthority } from '../http/proxy.ts'
 import type { Ending, Request } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
 import type { Message } from './node-message.ts'
-import type { ServerState } from './server.ts'
+import { isValidHost, type ServerState } from './server.ts'
 import { Upload } from './uploads.ts'
 
 /** A header takes more memory than its bytes. */
@@ -14,14 +13,9 @@ const maxDiscardedBytes = 32 * 2 ** 20
 const discardTimeoutMs = 5_000
 const discardIdleTimeoutMs = 2_000
 
-export interface NodeServerState extends ServerState {
-  /** The last valid Host: nearly every request has the same, which then need not be checked. */
-  lastHost: string | undefined
-}
-
 /** What a request needs of its connection. */
 interface Connection {
-  readonly shared: NodeServerState
+  readonly shared: ServerState
   /** The error of a body that cannot be received, because the bytes on the connection are no HTTP. */
   readonly bodyError: ErrorCode | undefined
   /** The body that is being received. */
@@ -86,11 +80,8 @@ export class NodeRequest implements Request {
       // Servers differ in how they read other codings, and chunked in HTTP/1.0 (RFC 9112, 6.1).
       if (this.isHttp10 || coding.toLowerCase() !== 'chunked') error ??= 'framing-ambiguous'
     }
-    const { shared } = this.#connection
-    if (host === undefined ? this.isHttp10 : host === shared.lastHost) return error
-    if (host === undefined || !isAuthority(host)) return error ?? 'host-malformed'
-    shared.lastHost = host
-    return error
+    const isValid = host === undefined ? this.isHttp10 : isValidHost(host, this.#connection.shared)
+    return isValid ? error : (error ?? 'host-malformed')
   }
 
   get remoteAddress(): string {

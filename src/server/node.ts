@@ -5,8 +5,8 @@ import type { HttpHandler } from '../http/dispatch.ts'
 import type { Credentials } from './dev-certificate.ts'
 import { ClientConnection, checkIntervalMs, maxPipelinedRequests } from './node-connection.ts'
 import { Message } from './node-message.ts'
-import { maxHeaders, type NodeServerState } from './node-request.ts'
-import { type ServerContext, shutDown } from './server.ts'
+import { maxHeaders } from './node-request.ts'
+import { type ServerContext, type ServerState, shutDown } from './server.ts'
 
 /** Ids have up to 1,024 characters (B11), and each takes up to twelve bytes when percent-encoded. */
 const maxHeaderBytes = 32 * 1024
@@ -28,7 +28,7 @@ export interface NodeServer {
 export function nodeServer(handler: HttpHandler, context: ServerContext, credentials?: Credentials): NodeServer {
   const { limits } = context
   const { load } = context.overload
-  const state: NodeServerState = {
+  const state: ServerState = {
     ...context,
     handler,
     isEncrypted: credentials !== undefined,

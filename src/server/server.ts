@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { HeldMemory } from '../common/held-memory.ts'
 import type { HttpHandler } from '../http/dispatch.ts'
+import { isAuthority } from '../http/proxy.ts'
 import type { Credentials } from './dev-certificate.ts'
 import type { OverloadMonitor } from './overload.ts'
 import { Uploads } from './uploads.ts'
@@ -36,6 +37,16 @@ export interface ServerState extends ServerContext {
   readonly isEncrypted: boolean
   /** Set on shutdown: responses then carry `Connection: close`. */
   isDraining: boolean
+  /** The last valid Host. */
+  lastHost: string | undefined
+}
+
+/** Whether Host is valid. Nearly every request has the same as the one before. */
+export function isValidHost(host: string, state: ServerState): boolean {
+  if (host === state.lastHost) return true
+  const isValid = isAuthority(host)
+  if (isValid) state.lastHost = host
+  return isValid
 }
 
 /** Waiting requests and unread responses may take this share of the heap limit. */

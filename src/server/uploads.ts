@@ -11,8 +11,9 @@ export class Uploads {
   readonly limitBytes: number
   readonly #timeoutMs: number
   usedBytes = 0
-  /** The oldest first. */
+  /** Those that have not ended in the turn of the event loop in which they began, the oldest first. */
   readonly active = new Set<Upload>()
+  #added: Upload[] = []
   /** Runs while there are uploads. */
   timer: NodeJS.Timeout | undefined
 
@@ -22,9 +23,15 @@ export class Uploads {
     this.#timeoutMs = timeoutMs
   }
 
-  /** Starts the timer that ends uploads which take too long. */
-  watch(): void {
-    this.timer = setInterval(this.#check, checkIntervalMs).unref()
+  /** An upload that has not ended in this turn of the event loop gets a timeout. Nearly every body comes with its head. */
+  add(upload: Upload): void {
+    if (this.#added.push(upload) === 1) setImmediate(this.#watch)
+  }
+
+  readonly #watch = (): void => {
+    for (const upload of this.#added) if (!upload.isSettled) this.active.add(upload)
+    this.#added = []
+    if (this.active.size > 0) this.timer ??= setInterval(this.#check, checkIntervalMs).unref()
   }
 
   readonly #check = (): void => {
@@ -64,13 +71,7 @@ export class Upload {
     this.#whole = undefined
     this.#pieces = undefined
     this.#length = 0
-  }
-
-  /** Starts the timeout. A body that comes with its head, in one piece, needs none. */
-  begin(): void {
-    if (this.isSettled) return
-    if (!this.#uploads.timer) this.#uploads.watch()
-    this.#uploads.active.add(this)
+    uploads.add(this)
   }
 
   /**
@@ -79,9 +80,9 @@ export class Upload {
    */
   reserve(bytes: number): void {
     const uploads = this.#uploads
-    this.begin()
     this.#reservedBytes += bytes
     uploads.usedBytes += bytes
+    if (uploads.usedBytes <= uploads.limitBytes) return
     for (const oldest of uploads.active) {
       if (uploads.usedBytes <= uploads.limitBytes) return
       if (oldest.#reservedBytes > 0) oldest.settle('uploads-exceeded')

@@ -20,7 +20,7 @@ import { findOpenFiles } from './private-files.ts'
 import { type RunningProfile, type StartedProfile, startProfile } from './profile-server.ts'
 import { controlBodyBytes, type OpenSpaces, openStores } from './stores.ts'
 import { createTokenVerification, type DevTokenSettings, signDevToken } from './tokens.ts'
-import { type CommandWith, explainUnusablePorts, whenServed } from './unusable-ports.ts'
+import type { CommandWith } from './unusable-ports.ts'
 
 export interface ServiceOptions extends DevTokenSettings {
   readonly config: Config
@@ -204,6 +204,8 @@ async function describeProfiles(
   if (unusable.length === 0) return started.map(urlsOf)
   const running = started.flatMap((profile) => profile.running ?? [])
   const used = running.flatMap(({ urls }) => urls.urls.map((url) => Number(new URL(url).port)))
+  // Imported here, as nearly every service starts without it.
+  const { explainUnusablePorts } = await import('./unusable-ports.ts')
   const { reasons, advice } = await explainUnusablePorts(unusable, {
     host,
     used: metricsPort === undefined ? used : [...used, metricsPort],
@@ -230,6 +232,7 @@ async function startMetrics(
   if (port === undefined) return undefined
   // Imported here, so that prom-client is loaded only if it is used.
   const { createMetrics, serveMetrics } = await import('../metrics.ts')
+  const { whenServed } = await import('./unusable-ports.ts')
   const isWorker = worker !== undefined
   const metrics = createMetrics({ spaces: stores, itemCounts: stores.counts, monotonicNow, isWorker })
   if (isWorker) return { ...metrics, server: undefined }

@@ -5,7 +5,6 @@ import { devTokenIssuer, readOrCreateDevKey } from '../tokens/dev-key.ts'
 import { createRemoteKeys } from '../tokens/remote-keys.ts'
 import { type SignRequest, signToken } from '../tokens/sign.ts'
 import type { TrustedIssuer } from '../tokens/verify.ts'
-import { sendRequest } from './client.ts'
 
 export interface DevTokenSettings {
   /** The clock tolerance for development tokens, which the flag does not set. Default: 0. */
@@ -72,6 +71,7 @@ export async function developmentTokens(
   directory: string | undefined,
 ): Promise<{ readonly token: string; readonly otherToken: string } | undefined> {
   if (!isLoopbackHost(new URL(url).hostname)) return undefined
+  const { sendRequest } = await import('./client.ts')
   const succeeds = async (path: string, headers = {}) =>
     sendRequest(`${url}${path}`, { headers, timeoutMs: responseTimeoutMs }).then(
       ({ status }) => status === 200,

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { EventEmitter, once } from 'node:events'
 import { createServer } from 'node:net'
 import { suite, type TestContext, test } from 'node:test'
-
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { HeldMemory, type MemoryHolder } from '../../src/common/held-memory.ts'
 import { delay } from '../../src/control/effects.ts'
@@ -107,22 +106,24 @@ test('what waits on a connection no longer counts when its client has left', asy
 })
 
 suite('bodies that are being received', () => {
-  test('beyond the limit the oldest fails', () => {
+  test('beyond the limit the oldest fails', async () => {
     const uploads = new Uploads(mebibyte, 1_000)
     const failed: unknown[] = []
     const all = Array.from(
       { length: 21 },
       (_, index) => new Upload(uploads, 2 * mebibyte, (body) => failed.push([index, body])),
     )
+    await nextTurn()
     for (const upload of all) upload.append(Buffer.alloc(mebibyte))
     assert.deepEqual(failed, [[0, 'uploads-exceeded']])
   })
 
-  test('of which nothing was received do not fail for others', () => {
+  test('of which nothing was received do not fail for others', async () => {
     const uploads = new Uploads(mebibyte, 1_000)
     const failed: unknown[] = []
     for (let index = 0; index < 22; index++) {
       const upload = new Upload(uploads, 2 * mebibyte, (body) => failed.push([index, body]))
+      await nextTurn()
       if (index > 0) upload.append(Buffer.alloc(mebibyte))
     }
     assert.deepEqual(failed, [[1, 'uploads-exceeded']])
@@ -139,23 +140,26 @@ suite('bodies that are being received', () => {
   })
 
   test('that take longer than the timeout fail, not earlier', (t) => {
-    t.mock.timers.enable({ apis: ['setInterval'] })
+    t.mock.timers.enable({ apis: ['setInterval', 'setImmediate'] })
     const uploads = new Uploads(mebibyte, 2_000)
     const results: unknown[] = []
-    new Upload(uploads, mebibyte, (body) => results.push(body)).begin()
+    new Upload(uploads, mebibyte, (body) => results.push(body))
+    t.mock.timers.tick(0)
     t.mock.timers.tick(2_000)
     assert.deepEqual(results, [])
     t.mock.timers.tick(1_000)
     assert.deepEqual(results, ['request-timeout'])
   })
 
-  test('in one piece need no timeout, and take none of the memory', () => {
+  test('in one piece, with their head, need no timeout, and take none of the memory', async () => {
     const uploads = new Uploads(mebibyte, 1_000)
     const results: unknown[] = []
     const upload = new Upload(uploads, mebibyte, (body) => results.push(`${body}`), 4)
     upload.append(Buffer.from('body'))
-    assert.deepEqual([uploads.active.size, uploads.usedBytes, uploads.timer], [0, 0, undefined])
+    assert.equal(uploads.usedBytes, 0)
     upload.end()
+    await nextTurn()
+    assert.deepEqual([uploads.active.size, uploads.timer], [0, undefined])
     assert.deepEqual(results, ['body'])
   })
 
