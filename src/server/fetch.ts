@@ -130,6 +130,7 @@ export abstract class FetchRequest implements Request {
       return
     }
     const upload = new Upload(this.server.uploads, limitBytes, done)
+    this.server.uploads.beginSoon(upload)
     const onError = () => upload.settle('request-incomplete')
     if (length === null || Number(length) > maxWholeUploadBytes) {
       receivePieces(this.pieces(), upload, this.server.turns).catch(onError)

@@ -264,6 +264,7 @@ export class ClientConnection {
   }
   /** Applies the timeouts, at an interval: Node's own ones would set a timer for each response. */
   check(): void {
+    this.upload?.begin()
     if (this.#last?.outgoing.writableFinished && this.#last.incoming.complete) {
       this.#isBrowser = this.isBrowser
       this.#last = undefined

@@ -11,9 +11,9 @@ export class Uploads {
   readonly limitBytes: number
   readonly #timeoutMs: number
   usedBytes = 0
-  /** Those that have not ended in the turn of the event loop in which they began, the oldest first. */
+  /** The oldest first. */
   readonly active = new Set<Upload>()
-  #added: Upload[] = []
+  #new: Upload[] = []
   /** Runs while there are uploads. */
   timer: NodeJS.Timeout | undefined
 
@@ -23,15 +23,19 @@ export class Uploads {
     this.#timeoutMs = timeoutMs
   }
 
-  /** An upload that has not ended in this turn of the event loop gets a timeout. Nearly every body comes with its head. */
-  add(upload: Upload): void {
-    if (this.#added.push(upload) === 1) setImmediate(this.#watch)
+  /** Begins the upload at the end of this turn of the event loop: nearly all of them have ended by then. */
+  beginSoon(upload: Upload): void {
+    if (this.#new.push(upload) === 1) setImmediate(this.#beginNew)
   }
 
-  readonly #watch = (): void => {
-    for (const upload of this.#added) if (!upload.isSettled) this.active.add(upload)
-    this.#added = []
-    if (this.active.size > 0) this.timer ??= setInterval(this.#check, checkIntervalMs).unref()
+  readonly #beginNew = (): void => {
+    for (const upload of this.#new) upload.begin()
+    this.#new = []
+  }
+
+  add(upload: Upload): void {
+    this.active.add(upload)
+    this.timer ??= setInterval(this.#check, checkIntervalMs).unref()
   }
 
   readonly #check = (): void => {
@@ -71,7 +75,11 @@ export class Upload {
     this.#whole = undefined
     this.#pieces = undefined
     this.#length = 0
-    uploads.add(this)
+  }
+
+  /** From now on, the upload has a timeout, and may be ended for others. A body that comes with its head needs neither. */
+  begin(): void {
+    if (!this.isSettled) this.#uploads.add(this)
   }
 
   /**
@@ -100,6 +108,7 @@ export class Upload {
     this.#pieces ??= []
     this.#pieces.push(piece)
     if (this.#pieces.length === maxPieces) this.#pieces = [Buffer.concat(this.#pieces)]
+    this.begin()
     this.reserve(piece.length)
   }
 
