@@ -2,8 +2,7 @@
 import module from 'node:module'
 
 // Node 22 keeps compiled code in the temporary folder, and starts faster with it; older versions have no such function.
-const { enableCompileCache } = module as typeof module & { enableCompileCache?(): void }
-enableCompileCache?.()
+;(module as typeof module & { enableCompileCache?(): void }).enableCompileCache?.()
 
 const { main } = await import('./commands/main.ts')
 

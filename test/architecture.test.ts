@@ -180,7 +180,7 @@ const undocumented: Record<string, [pattern: RegExp, example: string]> = {
   ],
   'a method of a prototype': [/\.prototype\b/, 'NetServer.prototype.close.call(server, closed)'],
   'a replaced method': [
-    /\b(?:socket|server|incoming|outgoing|request|response|sql)\.(?!(?:max\w+|is[A-Z]\w+|allowHalfOpen) = )\w+ = /,
+    /\b(?:socket|server|incoming|outgoing|request|response|sql)\.(?!(?:max\w+|is[A-Z]\w+|allowHalfOpen|receiver) = )\w+ = /,
     'socket.destroy = () => socket',
   ],
   'an undocumented member of node:http or node:net': [

@@ -32,9 +32,8 @@ export function bodyReader<T>(schema: Schema<T>): BodyReader<T> {
     }
     const result: Record<string, unknown> = {}
     let count = 0
-    for (let index = 0; index < checks.length; index++) {
-      const check = checks[index] as MemberCheck
-      const value = tokens ? tokenValue(tokens[index + 1] as string, check.isExact) : memberValue(check, object, text)
+    for (const check of checks) {
+      const value = tokens ? tokenValue(tokens[count + 1] as string, check.isExact) : memberValue(check, object, text)
       if (check.findMistake(value)) return allErrors(checks, object ?? JSON.parse(text), text)
       result[check.name] = value
       if (tokens || object[check.name] !== undefined) count++

@@ -39,14 +39,6 @@ class BunRequest extends FetchRequest {
     return this.#listening.requestIP(this.request)?.address ?? ''
   }
 
-  get remotePort(): number {
-    return this.#listening.requestIP(this.request)?.port ?? 0
-  }
-
-  closeConnection(): void {
-    this.isLast = true
-  }
-
   protected override onStream(): void {
     this.#listening.timeout(this.request, 0)
   }
@@ -61,10 +53,10 @@ export const bind: Bind = (handler, { host = everyInterface, port, credentials }
   const handle = (request: RoutedRequest, target: string) => {
     const bunRequest = new BunRequest(request, target, state, listening)
     if (++received > manyRequests) {
-      const { remotePort } = bunRequest
-      inARow = remotePort === lastPort ? inARow + 1 : 0
-      lastPort = remotePort
-      if (inARow > maxInARow) bunRequest.closeConnection()
+      const { port } = listening.requestIP(request) ?? { port: 0 }
+      inARow = port === lastPort ? inARow + 1 : 0
+      lastPort = port
+      bunRequest.isLast = inARow > maxInARow
     } else if (received === 1)
       setTimeout(() => {
         received = 0

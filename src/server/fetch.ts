@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { HeldMemory } from '../common/held-memory.ts'
 import type { HttpHandler } from '../http/dispatch.ts'
 import type { ErrorCode } from '../http/errors.ts'
@@ -38,7 +38,6 @@ export const fetchServer = (handler: HttpHandler, context: ServerContext, isEncr
   isEncrypted,
   localPort: 0,
   isDraining: false,
-  lastHost: undefined,
   lastList: undefined,
 })
 
@@ -50,7 +49,7 @@ export abstract class FetchRequest implements Request {
   readonly protocolError: ErrorCode | undefined
   protected readonly server: FetchServer
   /** Whether the connection is closed after the response. */
-  protected isLast = false
+  isLast = false
   #contentLength: string | null = null
   #response: FetchResponse | undefined
   #resolve: ((response: FetchResponse) => void) | undefined
@@ -130,7 +129,7 @@ export abstract class FetchRequest implements Request {
       return
     }
     const upload = new Upload(this.server.uploads, limitBytes, done)
-    this.server.uploads.beginSoon(upload)
+    upload.begin()
     const onError = () => upload.settle('request-incomplete')
     if (length === null || Number(length) > maxWholeUploadBytes) {
       receivePieces(this.pieces(), upload, this.server.turns).catch(onError)
@@ -370,8 +369,6 @@ export function fetchListening(
           return isQuiet
         },
         async stop() {
-          // Then `active` has every upload.
-          await nextTurn()
           // After shutdown(), Deno 2.9.6 refuses bodies that are being received.
           while (uploads.active.size > 0 && !isDestroyed) await sleep(uploadCheckMs)
           if (!isDestroyed) await stop()

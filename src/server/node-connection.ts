@@ -144,7 +144,7 @@ export class ClientConnection {
     this.shared.overload.load.inFlight--
     // An idle connection must not keep the body of its last request.
     this.upload = undefined
-    if (isIncomplete) request.incoming.stopReceiving()
+    if (isIncomplete) request.incoming.receiver = undefined
     if (this.#socket.destroyed) return
     try {
       writeResponse({ request, response, closesConnection, discardsBody }, this.shared.held, this)

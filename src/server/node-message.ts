@@ -1,10 +1,7 @@
 import { IncomingMessage } from 'node:http'
+import type { Upload } from './uploads.ts'
 
-/** Receives a body piece by piece. */
-interface Receiver {
-  append(piece: Buffer): void
-  end(): void
-}
+type Receiver = Pick<Upload, 'append' | 'end'>
 
 /**
  * A request whose body can be received without the events of a stream, which take more CPU time than the rest of a
@@ -13,7 +10,8 @@ interface Receiver {
  */
 export class Message extends IncomingMessage {
   static isBodyPushed = false
-  #receiver: Receiver | undefined = undefined
+  /** Gets what is pushed; undefined where the body is read as a stream. */
+  receiver: Receiver | undefined = undefined
   /** Whether the end was passed to a receiver, so that the stream does not end. */
   #isReceived = false
   #pushedBytes = 0
@@ -24,22 +22,12 @@ export class Message extends IncomingMessage {
    */
   receiveBody(receiver: Receiver): boolean {
     if (!Message.isBodyPushed || this.complete || this.readableLength > 0) return false
-    this.#receiver = receiver
+    this.receiver = receiver
     return true
   }
 
-  /** Omits the event for the end of a request without a body. */
-  ignoreEnd(): void {
-    this.#receiver = nobody
-  }
-
-  /** The rest of the body is read as a stream. */
-  stopReceiving(): void {
-    this.#receiver = undefined
-  }
-
   override push(piece: Buffer | null): boolean {
-    const receiver = this.#receiver
+    const receiver = this.receiver
     if (receiver === undefined) {
       if (piece !== null) this.#pushedBytes += piece.length
       else if (this.#pushedBytes > 0 && `${this.#pushedBytes}` === this.headers['content-length'])
@@ -48,7 +36,7 @@ export class Message extends IncomingMessage {
     }
     if (piece !== null) receiver.append(piece)
     else {
-      this.#receiver = undefined
+      this.receiver = undefined
       this.#isReceived = true
       receiver.end()
     }
@@ -68,4 +56,5 @@ export class Message extends IncomingMessage {
   }
 }
 
-const nobody: Receiver = { append() {}, end() {} }
+/** For a request without a body, the event of its end is left out. */
+export const nobody: Receiver = { append() {}, end() {} }

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import type { ErrorCode } from '../http/errors.ts'
 import type { Ending, Request } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
-import type { Message } from './node-message.ts'
+import { type Message, nobody } from './node-message.ts'
 import { isValidHost, type ServerState } from './server.ts'
 import { Upload } from './uploads.ts'
 
@@ -24,8 +24,6 @@ interface Connection {
   onEnd(request: NodeRequest, ended: (how: Ending) => void): void
   abort(withReset: boolean): void
 }
-
-const noBody = Buffer.alloc(0)
 
 /** A request of node:http, with the ServerResponse for its response. */
 export class NodeRequest implements Request {
@@ -62,7 +60,7 @@ export class NodeRequest implements Request {
     this.expectsContinue = expectsContinue
     this.protocolError = this.#inspectHead()
     this.hasBody = this.contentLength > 0 || this.isChunked
-    if (!this.hasBody) incoming.ignoreEnd()
+    if (!this.hasBody) incoming.receiver = nobody
   }
 
   #inspectHead(): ErrorCode | undefined {
@@ -108,15 +106,12 @@ export class NodeRequest implements Request {
   readBody(limitBytes: number, done: (body: Buffer | ErrorCode) => void): void {
     const { bodyError, shared } = this.#connection
     const { incoming, contentLength } = this
-    if (contentLength > limitBytes) done('body-too-large')
+    if (!this.hasBody) done(Buffer.alloc(0))
+    else if (contentLength > limitBytes) done('body-too-large')
     else if (bodyError && !incoming.complete) done(bodyError)
     else {
       if (this.expectsContinue) this.outgoing.writeContinue()
       this.expectsContinue = false
-      if (!this.hasBody) {
-        done(noBody)
-        return
-      }
       const upload = new Upload(shared.uploads, limitBytes, done, contentLength)
       this.#connection.upload = upload
       if (!this.isChunked && incoming.receiveBody(upload)) return

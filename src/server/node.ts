@@ -33,7 +33,6 @@ export function nodeServer(handler: HttpHandler, context: ServerContext, credent
     handler,
     isEncrypted: credentials !== undefined,
     isDraining: false,
-    lastHost: undefined,
   }
   /** The key is `incoming.socket`, which with TLS is the TLSSocket, not the TCP socket below it. */
   const connections = new Map<Socket, ClientConnection>()

@@ -38,15 +38,13 @@ export interface ServerState extends ServerContext {
   /** Set on shutdown: responses then carry `Connection: close`. */
   isDraining: boolean
   /** The last valid Host. */
-  lastHost: string | undefined
+  lastHost?: string
 }
 
 /** Whether Host is valid. Nearly every request has the same as the one before. */
 export function isValidHost(host: string, state: ServerState): boolean {
-  if (host === state.lastHost) return true
-  const isValid = isAuthority(host)
-  if (isValid) state.lastHost = host
-  return isValid
+  if (host !== state.lastHost && isAuthority(host)) state.lastHost = host
+  return host === state.lastHost
 }
 
 /** Waiting requests and unread responses may take this share of the heap limit. */

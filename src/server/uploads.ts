@@ -13,7 +13,6 @@ export class Uploads {
   usedBytes = 0
   /** The oldest first. */
   readonly active = new Set<Upload>()
-  #new: Upload[] = []
   /** Runs while there are uploads. */
   timer: NodeJS.Timeout | undefined
 
@@ -21,16 +20,6 @@ export class Uploads {
   constructor(maxBodyBytes: number, timeoutMs: number) {
     this.limitBytes = Math.max(minLimitBytes, 2 * maxBodyBytes)
     this.#timeoutMs = timeoutMs
-  }
-
-  /** Begins the upload at the end of this turn of the event loop: nearly all of them have ended by then. */
-  beginSoon(upload: Upload): void {
-    if (this.#new.push(upload) === 1) setImmediate(this.#beginNew)
-  }
-
-  readonly #beginNew = (): void => {
-    for (const upload of this.#new) upload.begin()
-    this.#new = []
   }
 
   add(upload: Upload): void {
@@ -51,30 +40,24 @@ export class Uploads {
 
 /** A body that is being received. */
 export class Upload {
-  ageMs: number
-  isSettled: boolean
-  #reservedBytes: number
-  readonly #uploads: Uploads
-  readonly #limitBytes: number
-  readonly #contentLength: number | undefined
-  readonly #done: (body: Buffer | ErrorCode) => void
+  ageMs = 0
+  isSettled = false
+  #reservedBytes = 0
   /** Nearly every body comes in one piece. */
   #whole: Buffer | undefined
-  #pieces: Buffer[] | undefined
-  #length: number
+  #pieces: Buffer[] = []
+  #length = 0
+  readonly #uploads: Uploads
+  readonly #limitBytes: number
+  readonly #done: (body: Buffer | ErrorCode) => void
+  readonly #contentLength: number | undefined
 
   /** `done` is called once, with the body or the reason why it was not received. */
   constructor(uploads: Uploads, limitBytes: number, done: (body: Buffer | ErrorCode) => void, contentLength?: number) {
-    this.ageMs = 0
-    this.isSettled = false
-    this.#reservedBytes = 0
     this.#uploads = uploads
     this.#limitBytes = limitBytes
-    this.#contentLength = contentLength
     this.#done = done
-    this.#whole = undefined
-    this.#pieces = undefined
-    this.#length = 0
+    this.#contentLength = contentLength
   }
 
   /** From now on, the upload has a timeout, and may be ended for others. A body that comes with its head needs neither. */
@@ -90,7 +73,6 @@ export class Upload {
     const uploads = this.#uploads
     this.#reservedBytes += bytes
     uploads.usedBytes += bytes
-    if (uploads.usedBytes <= uploads.limitBytes) return
     for (const oldest of uploads.active) {
       if (uploads.usedBytes <= uploads.limitBytes) return
       if (oldest.#reservedBytes > 0) oldest.settle('uploads-exceeded')
@@ -105,7 +87,6 @@ export class Upload {
       this.settle('body-too-large')
       return
     }
-    this.#pieces ??= []
     this.#pieces.push(piece)
     if (this.#pieces.length === maxPieces) this.#pieces = [Buffer.concat(this.#pieces)]
     this.begin()
@@ -114,7 +95,7 @@ export class Upload {
 
   /** Ends the upload with what was received. */
   end(): void {
-    this.settle(this.#whole ?? Buffer.concat(this.#pieces ?? []))
+    this.settle(this.#whole ?? Buffer.concat(this.#pieces))
   }
 
   /** Ends the upload with the body, or the reason why it was not received. Only the first call counts. */
@@ -122,7 +103,7 @@ export class Upload {
     if (this.isSettled) return
     this.isSettled = true
     // On Deno, a read that stays pending keeps the upload in memory.
-    this.#pieces = undefined
+    this.#pieces = []
     this.#uploads.active.delete(this)
     this.#uploads.usedBytes -= this.#reservedBytes
     this.#done(result)

@@ -204,7 +204,6 @@ async function describeProfiles(
   if (unusable.length === 0) return started.map(urlsOf)
   const running = started.flatMap((profile) => profile.running ?? [])
   const used = running.flatMap(({ urls }) => urls.urls.map((url) => Number(new URL(url).port)))
-  // Imported here, as nearly every service starts without it.
   const { explainUnusablePorts } = await import('./unusable-ports.ts')
   const { reasons, advice } = await explainUnusablePorts(unusable, {
     host,

@@ -114,8 +114,8 @@ const collectionOverheadBytes = 2_000
 /** By measurement, an item takes 120 to 150 bytes more than its JSON, which takes 30 to 60 more than its texts. */
 const itemOverheadBytes = 250
 
-/** Matches the characters that JSON.stringify() escapes in a well-formed string. */
-const escaped = /["\\\p{Cc}]/u
+/** Matches the characters that JSON.stringify() may escape, or that take more than one byte in UTF-8. */
+const unusual = /[^ !#-[\]-~]/
 
 /**
  * Estimates the heap of a document with its JSON, which may be made later. A string with a character beyond Latin-1
@@ -127,8 +127,9 @@ function sizeOf(key: string, item: object): number {
   for (const name in item) {
     const value = (item as Readonly<Record<string, unknown>>)[name]
     if (typeof value !== 'string') continue
-    length += escaped.test(value) ? JSON.stringify(value).length : value.length
-    isWide ||= isWideText(value)
+    const isUnusual = unusual.test(value)
+    length += isUnusual ? JSON.stringify(value).length : value.length
+    isWide ||= isUnusual && isWideText(value)
   }
   return itemOverheadBytes + (isWide ? 2 * length : length)
 }

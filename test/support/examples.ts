@@ -21,7 +21,7 @@ const notRunHere: Readonly<Record<string, string>> = {
   'README.md: npm ci && npm test': 'it runs this',
   'CONTRIBUTING.md: npm test -- http/conditional    # the test files whose path begins with this; several are possible':
     'it runs tests',
-  'bench/README.md: npm run bench                        # all parts, about 20 minutes; writes results/latest.*':
+  'bench/README.md: npm run bench                        # all parts, about an hour; writes results/latest.*':
     'measures for minutes, on an idle machine',
   'docs/agents.md: service {"profile":"a","space":"agent"}': 'commands/mcp.test.ts makes these calls',
   'docs/agents.md: verify {"url":"http://localhost:8080","profile":"a","quick":true}':
