@@ -38,7 +38,7 @@ export function bodyReader<T>(schema: Schema<T>): BodyReader<T> {
       result[check.name] = value
       if (tokens || object[check.name] !== undefined) count++
     }
-    if (sent) sent.hasAllMembers = count === checks.length && count === (object ? Object.keys(object).length : count)
+    if (sent) sent.hasAllMembers = count === checks.length && (!object || count === Object.keys(object).length)
     return result as T
   }
 }

@@ -62,7 +62,7 @@ type PageInput = Pick<HandlerInput<unknown, unknown>, 'request' | 'pathPrefix'>
 interface Encoded {
   readonly etag: string
   readonly plain: Buffer
-  /** For each content coding, in order of preference, a function that returns the compressed content. */
+  /** The functions that compress the content, by content coding, in order of preference. */
   readonly compressed: ReadonlyMap<string, () => Promise<Buffer>>
 }
 

@@ -69,7 +69,7 @@ export class ClientConnection {
   /** Set when the bytes that follow the queued requests are no HTTP request. */
   #failure: Failure | undefined
   upload: Upload | undefined
-  /** In development, callbacks of requests whose response is not sent yet; called when the connection closes. */
+  /** The callbacks of requests whose response is not sent yet, in development. They are called when the connection closes. */
   #unsent: Set<(how: Ending) => void> | undefined
 
   constructor(socket: Socket, shared: ServerState, isSurplus: boolean) {

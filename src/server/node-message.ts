@@ -56,5 +56,5 @@ export class Message extends IncomingMessage {
   }
 }
 
-/** For a request without a body, the event of its end is left out. */
-export const nobody: Receiver = { append() {}, end() {} }
+/** Ignores the end of a request without a body, for which no event is needed. */
+export const nullReceiver: Receiver = { append() {}, end() {} }

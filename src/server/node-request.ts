@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import type { ErrorCode } from '../http/errors.ts'
 import type { Ending, Request } from '../http/request.ts'
 import type { Response } from '../http/response.ts'
-import { type Message, nobody } from './node-message.ts'
+import { type Message, nullReceiver } from './node-message.ts'
 import { isValidHost, type ServerState } from './server.ts'
 import { Upload } from './uploads.ts'
 
@@ -60,7 +60,7 @@ export class NodeRequest implements Request {
     this.expectsContinue = expectsContinue
     this.protocolError = this.#inspectHead()
     this.hasBody = this.contentLength > 0 || this.isChunked
-    if (!this.hasBody) incoming.receiver = nobody
+    if (!this.hasBody) incoming.receiver = nullReceiver
   }
 
   #inspectHead(): ErrorCode | undefined {
@@ -106,16 +106,19 @@ export class NodeRequest implements Request {
   readBody(limitBytes: number, done: (body: Buffer | ErrorCode) => void): void {
     const { bodyError, shared } = this.#connection
     const { incoming, contentLength } = this
-    if (!this.hasBody) done(Buffer.alloc(0))
-    else if (contentLength > limitBytes) done('body-too-large')
+    if (contentLength > limitBytes) done('body-too-large')
     else if (bodyError && !incoming.complete) done(bodyError)
     else {
       if (this.expectsContinue) this.outgoing.writeContinue()
       this.expectsContinue = false
+      if (!this.hasBody) {
+        done(Buffer.alloc(0))
+        return
+      }
       const upload = new Upload(shared.uploads, limitBytes, done, contentLength)
       this.#connection.upload = upload
-      if (!this.isChunked && incoming.receiveBody(upload)) return
       if (this.isChunked) this.#receiveInTurns()
+      else if (incoming.receiveBody(upload)) return
       incoming.on('data', (piece: Buffer) => upload.append(piece)).on('end', () => upload.end())
     }
   }

@@ -85,7 +85,7 @@ suite('JSON bodies', () => {
       }
     }
 
-    test(`${schema.name} in the usual form, gives what the parser gives`, () => {
+    test(`${schema.name} in the usual form gives what the parser gives`, () => {
       // The white space behind it makes a text unusual, and changes nothing else.
       fc.assert(
         fc.property(textsOf(schema), (text) => assert.deepEqual(outcomeOf(text), outcomeOf(`${text} `))),

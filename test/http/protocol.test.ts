@@ -352,6 +352,14 @@ suite('request bodies', { concurrency: 4 }, () => {
     assert.deepEqual(await raw.responses(2), [100, 201])
   })
 
+  test('that are empty get 100 Continue, too, and leave the connection open', async (t) => {
+    const { raw } = await connectTo(t)
+    raw.socket.write(post(`Content-Length: 0\r\n${expectContinue}`, ''))
+    assert.deepEqual(await raw.responses(2), [100, 400])
+    raw.socket.write(get())
+    assert.deepEqual(await raw.responses(3), [100, 400, 200])
+  })
+
   test('that stall do not hold up others', async (t) => {
     const { open } = await connectTo(t)
     // Together more than the service buffers.

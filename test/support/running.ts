@@ -21,7 +21,7 @@ import { cleanUp } from './cleanup.ts'
 import { createClient } from './client.ts'
 import { memoryStores, type OpenedStores } from './stores.ts'
 
-// Only the first body of a process is read as a stream.
+// As after the first body of a process, which alone is read as a stream.
 Message.isBodyPushed = true
 
 const devKey = createSecretKey(randomBytes(32))

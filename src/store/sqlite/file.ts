@@ -233,7 +233,7 @@ export class DataFile {
     this.#disconnect()
   }
 
-  /** Checks once in a turn of the event loop: it takes a seventh of the time of a write. */
+  /** Looks for the file once in a turn of the event loop, because that takes a seventh of the time of a write. */
   #assertInPlace(): void {
     if (this.#isFoundInPlace) return
     if (!this.isInPlace()) throw new UnavailableError(`The data file ${this.path} is gone.`)
